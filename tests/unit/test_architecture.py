@@ -12,9 +12,8 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._dask.provision import deployed_settings
 from terradask._deployments.documents import read_descriptor
-from terradask._quotas.needs import named_or_default
 from terradask._stacks import resolve_hardware
-from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask._stacks.resolve_cluster import Place, named_or_default, resolve_cluster
 from terradask.errors import ArchitectureMissing, ArgumentCombination
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.lock import ClusterLock

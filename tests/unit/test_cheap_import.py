@@ -33,7 +33,7 @@ LATER = {
     "terradask._deployments.logs.reader",
     "terradask._deployments.overview",
     "terradask._pricing.prices",
-    "terradask._quotas.launch_needs",
+    "terradask._quotas.launch",
     "terradask._software.software_file",
 }
 

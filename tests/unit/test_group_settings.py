@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from terradask._quotas import needs as quota_needs
+from terradask._quotas.needs import needs_of
+from terradask._stacks.resolve_cluster import named_or_default
 from terradask_stacks.errors import LockError, SettingsError
 from terradask_stacks.groups import groups_of
-from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings import ClusterSettings, Settings
 
 from .group_facts import GPU, TOML, load, lock
 
@@ -132,18 +133,24 @@ def test_answers_without_a_groups_types_are_refused() -> None:
 
 
 def test_quotas_count_every_group() -> None:
-    cluster = ClusterSettings.model_validate(
+    given = Settings.model_validate(
         {
-            "max_workers": 10,
-            "worker_groups": {
-                "gpu": {"vm_types": ["g4dn.xlarge"], "max_workers": 3, "spot_policy": "spot"}
-            },
+            "clusters": {
+                "etl": {
+                    "max_workers": 10,
+                    "worker_groups": {
+                        "gpu": {
+                            "vm_types": ["g4dn.xlarge"],
+                            "max_workers": 3,
+                            "spot_policy": "spot",
+                        }
+                    },
+                }
+            }
         }
     )
-    types = {"etl": quota_needs.named_or_default(cluster)}
+    types = {"etl": named_or_default(given.clusters["etl"])}
     vcpus = {"m6i.xlarge": 4, "g4dn.xlarge": 4}
-    needs = {
-        need.quota.code: need.amount
-        for need in quota_needs.cluster_needs({"etl": cluster}, types, vcpus)
-    }
-    assert needs == {"L-1216C47A": 4 + 40, "L-3819A6DF": 12, "L-CDE20ADC": 3}
+    needs = {need.quota.code: need.amount for need in needs_of(given, types, vcpus, ["a"])}
+    expected = {"L-1216C47A": 4 + 40, "L-3819A6DF": 12, "L-CDE20ADC": 3}
+    assert needs | expected == needs

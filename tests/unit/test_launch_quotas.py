@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from terradask._dask.scale_quotas import ScaleQuotas
 from terradask._deployments.documents import Descriptor
-from terradask._deployments.launch import deployed_launch, planned_launch
-from terradask._quotas.check import LaunchCheck
-from terradask._quotas.launch_needs import Allowance, Hosts, Source, refusal, shortages
+from terradask._deployments.launch import ScaleCheck, deployed_launch, planned_launch
+from terradask._quotas.launch import Allowance, Hosts, LaunchCheck, refusal, shortages
 from terradask._quotas.needs import vcpu_quota
 from terradask.errors import AccessDenied, QuotaExceeded
 from terradask_host.structure import GroupEntry
@@ -45,9 +43,8 @@ LOCK = ClusterLock(
 def hosts(
     group: str, number: int, *markets: str, types: tuple[str, ...] = ("m6i.xlarge",)
 ) -> Hosts:
-    return Hosts(
-        group, number, tuple(Source(market, types) for market in markets or ("on-demand",))
-    )
+    choices = tuple((name, market) for market in markets or ("on-demand",) for name in types)
+    return Hosts(group, number, number, choices)
 
 
 SCHEDULER = hosts(SCHEDULER_GROUP, 1)
@@ -56,7 +53,6 @@ SCHEDULER = hosts(SCHEDULER_GROUP, 1)
 def allowance(in_use: dict[str, int] | None = None, **limits: int) -> Allowance:
     codes = {"standard": STANDARD, "spot": SPOT, "gpu": GPU}
     return Allowance(
-        "us-east-1",
         TYPES,
         {QUOTAS[codes[name]]: limit for name, limit in limits.items()},
         {QUOTAS[codes[name]]: vcpus for name, vcpus in (in_use or {}).items()},
@@ -122,7 +118,7 @@ def test_room(asked: list[Hosts], given: Allowance, expected: dict[str, int]) ->
 
 def test_a_refusal_says_what_is_there_what_is_needed_and_how_to_get_more() -> None:
     given = allowance(standard=64, in_use={"standard": 8})
-    error = refusal("etl", shortages([SCHEDULER, hosts("workers", 100)], given), given)
+    error = refusal("etl", shortages([SCHEDULER, hosts("workers", 100)], given), "us-east-1")
     assert (error.exit_code, error.cluster, error.largest) == (8, "etl", {"workers": 13})
     (quota,) = error.quotas
     assert (quota["service"], quota["code"], quota["limit"], quota["in_use"], quota["needed"]) == (
@@ -153,24 +149,18 @@ def test_settings_say_what_a_cluster_starts_with_and_what_it_may_grow_to() -> No
         "gpu": {"vm_types": ["g5.2xlarge"], "n_workers": 2, "spot_policy": "spot_with_fallback"}
     }
     launch = planned_launch(
-        "etl", ClusterSettings.model_validate({"max_workers": 3, "worker_groups": groups}), lock
+        ClusterSettings.model_validate({"max_workers": 3, "worker_groups": groups}), lock
     )
-    assert {each.group: each.number for each in launch.at_start} == {
-        "scheduler": 1,
-        "workers": 3,
-        "gpu": 2,
+    assert {each.group: (each.number, each.most) for each in launch} == {
+        "scheduler": (1, 1),
+        "workers": (3, 3),
+        "gpu": (2, 20),
     }
-    assert {each.group: each.number for each in launch.at_most} == {
-        "scheduler": 1,
-        "workers": 3,
-        "gpu": 20,
-    }
-    (gpu,) = (each for each in launch.at_start if each.group == "gpu")
-    assert gpu.sources == (Source("spot", ("g5.2xlarge",)), Source("on-demand", ("g5.2xlarge",)))
-    assert {
-        each.group: each.number
-        for each in planned_launch("etl", ClusterSettings(n_workers=7), LOCK).at_start
-    }["workers"] == 7
+    (gpu,) = (each for each in launch if each.group == "gpu")
+    assert gpu.choices == (("g5.2xlarge", "spot"), ("g5.2xlarge", "on-demand"))
+    assert {each.group: each.number for each in planned_launch(ClusterSettings(n_workers=7), LOCK)}[
+        "workers"
+    ] == 7
 
 
 def deployed(cluster: ClusterSettings) -> Descriptor:
@@ -200,9 +190,7 @@ def deployed(cluster: ClusterSettings) -> Descriptor:
 
 def test_a_deployed_cluster_launches_what_was_planned() -> None:
     cluster = ClusterSettings(n_workers=7, spot_policy="spot_with_fallback")
-    assert deployed_launch(deployed(cluster), {"workers": 7}) == planned_launch(
-        "etl", cluster, LOCK
-    )
+    assert deployed_launch(deployed(cluster), {"workers": 7}) == planned_launch(cluster, LOCK)
 
 
 # ---- asking AWS ----------------------------------------------------------------------------------
@@ -234,7 +222,7 @@ RUNNING = {
 
 def check(cluster: ClusterSettings, limit: int) -> LaunchCheck:
     aws: Any = FakeAws(limits={STANDARD: limit}, describe_instances=RUNNING)
-    return LaunchCheck(aws, planned_launch("etl", cluster, LOCK), workspace="default")
+    return LaunchCheck(aws, "etl", planned_launch(cluster, LOCK), workspace="default")
 
 
 def test_a_plan_is_refused_for_what_never_starts_and_a_launch_for_what_doesnt_now() -> None:
@@ -245,23 +233,17 @@ def test_a_plan_is_refused_for_what_never_starts_and_a_launch_for_what_doesnt_no
         (24, True, False),
         (23, False, False),
     ):
-        for before, allowed in (
-            (LaunchCheck.before_plan, planned),
-            (LaunchCheck.before_launch, launched),
-        ):
+        for starts, allowed in ((False, planned), (True, launched)):
             told.clear()
             if allowed:
-                before(check(cluster, limit), told.append)
+                check(cluster, limit).check(told.append, starts=starts)
                 continue
             with pytest.raises(QuotaExceeded) as error:
-                before(check(cluster, limit), told.append)
+                check(cluster, limit).check(told.append, starts=starts)
             (quota,) = error.value.quotas
             # What others have is no reason against a plan.
-            assert (quota["in_use"], quota["needed"]) == (
-                0 if before is LaunchCheck.before_plan else 36,
-                24,
-            )
-    LaunchCheck.before_plan(check(cluster, 59), told.append)
+            assert (quota["in_use"], quota["needed"]) == (36 if starts else 0, 24)
+    check(cluster, 59).check(told.append, starts=False)
     assert len(told) == 1
     assert "etl: starting it now would exceed" in told[0]
     assert "of which 36 are in use" in told[0]
@@ -269,7 +251,7 @@ def test_a_plan_is_refused_for_what_never_starts_and_a_launch_for_what_doesnt_no
 
 def test_more_than_max_workers_may_have_is_told() -> None:
     told: list[str] = []
-    check(ClusterSettings(n_workers=1, max_workers=200), 64).before_launch(told.append)
+    check(ClusterSettings(n_workers=1, max_workers=200), 64).check(told.append, starts=True)
     (line,) = told
     assert "max_workers is more than AWS's quotas let this account run, which is 15 of 200" in line
 
@@ -283,9 +265,8 @@ def test_without_the_right_nothing_is_refused_and_the_right_is_named() -> None:
 
     aws: Any = Refusing(limits={})
     told: list[str] = []
-    LaunchCheck(
-        aws, planned_launch("etl", ClusterSettings(n_workers=100), LOCK), workspace="default"
-    ).before_launch(told.append)
+    launch = planned_launch(ClusterSettings(n_workers=100), LOCK)
+    LaunchCheck(aws, "etl", launch, workspace="default").check(told.append, starts=True)
     assert told == [
         ("etl: AWS's vCPU quotas are not checked: this caller lacks servicequotas:GetServiceQuota")
     ]
@@ -297,13 +278,10 @@ def test_a_plan_waits_only_so_long() -> None:
         limits={STANDARD: 1}, describe_instances=lambda **_: done.wait(HANG_SECONDS) and RUNNING
     )
     told: list[str] = []
-    check = LaunchCheck(
-        aws,
-        planned_launch("etl", ClusterSettings(), LOCK),
-        workspace="default",
-        patience_seconds=0.05,
-    )
-    check.before_launch(told.append)
+    launch = planned_launch(ClusterSettings(), LOCK)
+    check = LaunchCheck(aws, "etl", launch, workspace="default")
+    check.patience_seconds = 0.05
+    check.check(told.append, starts=True)
     done.set()
     assert told == ["etl: AWS's vCPU quotas are not checked: AWS doesn't answer"]
 
@@ -322,7 +300,7 @@ def test_scaling_beyond_a_quota_warns_without_waiting_and_asks_once() -> None:
 
     aws: Any = FakeAws(limits={STANDARD: 64}, describe_instances=running)
     told: list[str] = []
-    quotas = ScaleQuotas(aws, deployed(ClusterSettings()), told.append, at_first={"workers": 4})
+    quotas = ScaleCheck(aws, deployed(ClusterSettings()), told.append, {"workers": 4})
     quotas.consider({"workers": 3})
     assert asked == []
     quotas.consider({"workers": 100})
@@ -347,7 +325,7 @@ def test_scaling_without_the_right_says_so_once() -> None:
 
     aws: Any = FakeAws(limits={STANDARD: 64}, describe_instances=refused)
     told: list[str] = []
-    quotas = ScaleQuotas(aws, deployed(ClusterSettings()), told.append, at_first={})
+    quotas = ScaleCheck(aws, deployed(ClusterSettings()), told.append, {})
     for number in (100, 101, 102):
         quotas.consider({"workers": number})
     eventually(lambda: len(told) >= 1)

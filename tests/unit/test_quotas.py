@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from terradask._quotas import needs
-from terradask._quotas.network_check import check_network_quotas
-from terradask._quotas.report import QuotaCheck, check_quotas, request_more
+from terradask._quotas.check import QuotaCheck, check_network_quotas, check_quotas, request_more
+from terradask._stacks.resolve_cluster import named_or_default
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask.errors import AccessDenied, QuotaExceeded, UnknownInstanceType
@@ -17,11 +17,25 @@ from terradask_stacks.settings import Settings
 
 from .quota_facts import TYPES, FakeAws
 
-STANDARD, GPU = "L-1216C47A", "L-DB2E81BA"
+STANDARD, SPOT, GPU, GROUPS = "L-1216C47A", "L-34B43A08", "L-DB2E81BA", "L-CDE20ADC"
+VCPUS = (STANDARD, SPOT, GPU)
 
 
 def settings(**sections: Any) -> Settings:
     return Settings.model_validate(sections)
+
+
+def default_types(given: Settings) -> needs.GroupTypes:
+    return {name: named_or_default(one) for name, one in needs.clusters_of(given).items()}
+
+
+def amounts(given: Settings, *codes: str, zones: tuple[str, ...] = ("a", "b", "c")) -> Any:
+    """Return what settings need: code -> amount, of all quotas or some."""
+    found = {
+        need.quota.code: need.amount
+        for need in needs.needs_of(given, default_types(given), TYPES, zones)
+    }
+    return {code: found[code] for code in codes or found if code in found}
 
 
 def found(checks: list[QuotaCheck], code: str) -> QuotaCheck:
@@ -74,40 +88,40 @@ def test_every_declared_cluster_counts_at_its_largest() -> None:
             "ml": {"max_workers": 3, "worker_vm_types": ["g5.2xlarge", "m6i.xlarge"]},
         }
     )
-    clusters = needs.clusters_of(given)
-    types = {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
-    amounts = {need.quota.code: need.amount for need in needs.cluster_needs(clusters, types, TYPES)}
     # Schedulers are the default's, of 4 vCPUs; ml's workers may all become either of their types.
-    assert amounts == {STANDARD: 4 + 10 * 32 + 4 + 3 * 4, GPU: 3 * 8, "L-CDE20ADC": 4}
+    assert amounts(given, *VCPUS, GROUPS) == {
+        STANDARD: 4 + 10 * 32 + 4 + 3 * 4,
+        GPU: 3 * 8,
+        GROUPS: 4,
+    }
 
 
 def test_isolated_clusters_count_with_what_they_make() -> None:
-    network = needs.network_needs(settings().workspace, settings().network, ["a"])
-    amounts = {
-        need.quota.code: need.amount
-        for need in needs.together([*network, *needs.own_needs(["etl", "ml"])])
+    clusters = {"etl": {}, "ml": {}}
+    shared = settings(clusters=clusters)
+    isolated = settings(clusters=clusters, workspace={"isolation": "cluster"})
+    assert amounts(shared, "L-FB451C26", "L-E79EC296") == {"L-FB451C26": 20, "L-E79EC296": 2}
+    assert amounts(isolated, "L-FB451C26", "L-E79EC296") == {
+        # Isolated clusters take none of the network's for larger disks.
+        "L-FB451C26": 4 + 4,
+        "L-E79EC296": 2 + 2 + 4,
     }
-    assert (amounts["L-FB451C26"], amounts["L-E79EC296"]) == (20 + 4, 2 + 2 + 4)
-    assert len(amounts) == len(network)
+    assert amounts(isolated).keys() == amounts(shared).keys()
 
 
 def test_each_market_of_a_cluster_may_have_to_give_all_its_workers() -> None:
-    amounts = {}
+    found = {}
     for policy in ("on-demand", "spot", "spot_with_fallback"):
         given = settings(
             clusters={
                 "etl": {"max_workers": 10, "worker_vm_types": ["m6i.xlarge"], "spot_policy": policy}
             }
         )
-        clusters = needs.clusters_of(given)
-        types = {name: needs.named_or_default(cluster) for name, cluster in clusters.items()}
-        amounts[policy] = {
-            need.quota.code: need.amount for need in needs.cluster_needs(clusters, types, TYPES)
-        }
-    assert amounts == {
-        "on-demand": {STANDARD: 4 + 40, "L-CDE20ADC": 2},
-        "spot": {STANDARD: 4, "L-34B43A08": 40, "L-CDE20ADC": 2},
-        "spot_with_fallback": {STANDARD: 4 + 40, "L-34B43A08": 40, "L-CDE20ADC": 3},
+        found[policy] = amounts(given, *VCPUS, GROUPS)
+    assert found == {
+        "on-demand": {STANDARD: 4 + 40, GROUPS: 2},
+        "spot": {STANDARD: 4, SPOT: 40, GROUPS: 2},
+        "spot_with_fallback": {STANDARD: 4 + 40, SPOT: 40, GROUPS: 3},
     }
 
 
@@ -143,13 +157,7 @@ def test_without_declared_clusters_one_counts() -> None:
     ],
 )
 def test_what_a_network_needs(network: dict[str, Any], expected: dict[str, int]) -> None:
-    amounts = {
-        need.quota.code: need.amount
-        for need in needs.network_needs(
-            settings().workspace, settings(network=network).network, ["a", "b", "c"]
-        )
-    }
-    assert amounts | expected == amounts
+    assert amounts(settings(network=network), *expected) == expected
 
 
 def test_a_given_network_needs_what_is_made_on_it() -> None:
@@ -168,13 +176,15 @@ def test_a_given_network_needs_what_is_made_on_it() -> None:
             },
         }
     )
-    assert [
-        need.quota.code
-        for need in needs.network_needs(settings().workspace, given.network, ["us-east-1a"])
-    ] == ["L-FB451C26"]
+    # The last two are the clusters' groups and storage.
+    assert amounts(given).keys() - set(VCPUS) == {"L-FB451C26", GROUPS, "L-7A658B76"}
 
 
 # ---- compared with what there is -----------------------------------------------------------------
+
+
+def compared(aws: Any, given: Settings) -> list[QuotaCheck]:
+    return check_quotas(aws, given, default_types(given), zones=None)
 
 
 def test_verdicts_count_what_others_use() -> None:
@@ -210,7 +220,7 @@ def test_verdicts_count_what_others_use() -> None:
             ]
         },
     )
-    checks = check_quotas(aws, settings(cluster={"max_workers": 8}))  # type: ignore[arg-type]
+    checks = compared(aws, settings(cluster={"max_workers": 8}))
     vcpus = found(checks, STANDARD)
     assert (vcpus.others, vcpus.reach, vcpus.limit, vcpus.verdict) == (4, 36, 40.0, "enough")
     assert (found(checks, "L-F678F1CE").others, found(checks, "L-F678F1CE").verdict) == (5, "short")
@@ -226,7 +236,7 @@ def test_verdicts_count_what_others_use() -> None:
 
 def test_unknown_type_is_refused() -> None:
     with pytest.raises(UnknownInstanceType, match=r"m6i\.xlrge"):
-        check_quotas(FakeAws(limits={}), settings(cluster={"worker_vm_types": ["m6i.xlrge"]}))  # type: ignore[arg-type]
+        compared(FakeAws(limits={}), settings(cluster={"worker_vm_types": ["m6i.xlrge"]}))
 
 
 def check(
@@ -235,12 +245,10 @@ def check(
     return QuotaCheck("ec2", code, "vCPUs", limit, 0, reach, "why", requested)
 
 
-def test_only_what_nobody_asked_for_is_asked_for() -> None:
+def test_more_is_requested_up_to_what_is_needed() -> None:
     aws = FakeAws(limits={})
-    asked = request_more(aws, [check(5.0, 804), check(0.0, 8, requested=4.0, code=GPU)])  # type: ignore[arg-type]
-    assert [(one.code, one.requested, one.request_suffices) for one in asked] == [
-        (STANDARD, 804.0, True)
-    ]
+    asked = request_more(aws, [check(5.0, 804)])  # type: ignore[arg-type]
+    assert [(one.code, one.requested) for one in asked] == [(STANDARD, 804.0)]
     assert aws.quotas.requests == [
         {"ServiceCode": "ec2", "QuotaCode": STANDARD, "DesiredValue": 804.0}
     ]
@@ -256,7 +264,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[QuotaCheck]:
     filled: list[QuotaCheck] = []
     monkeypatch.setattr(Workspace, "quotas", lambda _self: list(filled))
     monkeypatch.setattr(
-        "terradask._quotas.report.request_more",
+        "terradask._quotas.check.request_more",
         lambda _aws, wanted: [check(5.0, c.reach, float(c.needed), c.code) for c in wanted],
     )
     return filled
@@ -284,7 +292,9 @@ def test_request_succeeds_when_everything_short_is_asked_for(
     # An open request for less can't be changed, and isn't enough.
     checks[:] = [check(5.0, 804, requested=100.0)]
     assert run(["quotas", "--request", "--yes"]) == 8
-    assert "one request at a time" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "100 are requested already; AWS takes one request at a time" in told
+    assert "nothing to request" in told
 
 
 def test_request_asks_first(checks: list[QuotaCheck], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,11 +334,11 @@ def test_without_the_permission_a_network_is_not_refused() -> None:
 
 
 def test_the_storage_of_all_disks_counts_in_tebibytes() -> None:
-    checks = check_quotas(
+    checks = compared(
         FakeAws(
             limits={"L-7A658B76": 50},
             describe_volumes={"Volumes": [{"Size": 1100}, own(Size=5000)]},
-        ),  # type: ignore[arg-type]
+        ),
         settings(
             cluster={
                 "max_workers": 100,

@@ -363,7 +363,7 @@ def test_a_private_clusters_descriptor_is_what_was_applied(aws: Aws) -> None:
 class NoRoom:
     """A look at AWS's quotas that finds none."""
 
-    def before_launch(self, tell: Any) -> None:
+    def check(self, tell: Any, *, starts: bool) -> None:
         raise QuotaExceeded("no room", cluster="etl", largest={}, quotas=[])
 
 

@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributed.core import rpc
 
@@ -24,13 +24,15 @@ from terradask._dask.host_size import HostSize
 from terradask._dask.host_workers import JoinedWorkers, host_of, hosts_to_close
 from terradask._dask.poll_interval import PollInterval
 from terradask._dask.pool_warnings import PoolWarnings
-from terradask._dask.scale_quotas import ScaleQuotas
 from terradask._dask.scaling import ScaleRequests, read_numbers
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.shortfall import Shortfall
 from terradask.errors import TerradaskError
 from terradask_modules.names import WORKER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._deployments.launch import ScaleCheck
 
 logger = logging.getLogger("terradask")
 
@@ -271,16 +273,16 @@ class WorkerPool:
         return PoolWarnings(self.health.name, self.deployment.descriptor)
 
     @cached_property
-    def _quotas(self) -> ScaleQuotas:
-        """Logs a warning, in the background, about numbers above AWS's quotas; the quotas are read
-        once.
-        """
+    def _quotas(self) -> ScaleCheck:
+        """Logs a warning, in the background, about numbers above AWS's quotas, read once."""
+        from terradask._deployments.launch import ScaleCheck
+
         name = self.deployment.name
-        return ScaleQuotas(
+        return ScaleCheck(
             self.deployment.aws,
             self.deployment.descriptor,
             lambda text: logger.warning("cluster %s: %s", name, text),
-            at_first={name: len(group.plan) for name, group in self.groups.items()},
+            {name: len(group.plan) for name, group in self.groups.items()},
         )
 
     # ---- sending ---------------------------------------------------------------------------------

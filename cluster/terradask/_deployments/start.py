@@ -47,7 +47,7 @@ from terradask._deployments.store import (
 )
 from terradask._deployments.worker_counts import numbers_at_start, policies_at_start
 from terradask._network.host_packages import check_host_packages
-from terradask._quotas.check import LaunchCheck
+from terradask._quotas.launch import LaunchCheck
 from terradask._software.archive_hashes import lock_file_of
 from terradask._software.software_file import Software, software_of
 from terradask._software.sync import PackageSync
@@ -177,7 +177,7 @@ class Starter:
             (self.prepare or prepare_run)(record, plan)
             unmarked.result()
             if plan.check is not None:
-                plan.check.before_launch(warn)
+                plan.check.check(warn, starts=True)
         except (QuotaExceeded, TooManyStarts):
             # Nothing was launched. If another start has taken over, its run stays.
             current = record.run()
@@ -226,8 +226,8 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
     numbers = numbers_at_start(descriptor, options.n_workers, options.group_workers or {})
     check = None
     if options.check_quotas:
-        launch = deployed_launch(descriptor, numbers)
-        check = LaunchCheck(record.aws, launch, workspace=descriptor.workspace)
+        hosts, workspace = deployed_launch(descriptor, numbers), descriptor.workspace
+        check = LaunchCheck(record.aws, descriptor.cluster, hosts, workspace=workspace)
     named = NamedEnvironments(record.aws, record.bucket)
     container = descriptor.lock.get("container")
     with ThreadPoolExecutor(1) as pool:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from terradask._aws.free_plan import eligible_types
 from terradask._aws.session import Aws
 from terradask._doctor.finding import Finding
-from terradask._quotas.needs import clusters_of, named_or_default
+from terradask._quotas.needs import clusters_of
+from terradask._stacks.resolve_cluster import named_or_default
 from terradask.errors import AwsError
 
 if TYPE_CHECKING:

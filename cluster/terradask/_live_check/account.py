@@ -219,10 +219,10 @@ class Account:
         return sorted({str(one.get("usagetype")) for one in products})
 
     def _quotas(self, notes: Notes) -> None:
-        from terradask._quotas.report import check_quotas
+        from terradask._quotas.check import check_quotas
 
         groups = {CLUSTER: dict.fromkeys(("scheduler", "workers", "cheap"), self.instance_types)}
-        checks = check_quotas(self._aws, self._settings, zones=[self.zone], group_types=groups)
+        checks = check_quotas(self._aws, self._settings, groups, [self.zone])
         notes.facts["quotas"] = {
             one.name: {"limit": one.limit, "needed": one.needed} for one in checks
         }

@@ -1,134 +1,254 @@
-"""AWS's quotas of vCPUs before a launch: looked up meanwhile, with three calls in all."""
+"""AWS's quotas, compared with what the settings can reach, and with what a network's plan makes."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
-from terradask._aws.session import Aws
-from terradask._quotas.facts import quota_limit, running_beside, vcpus_in_use, vcpus_of
-from terradask._quotas.launch_needs import (
-    Allowance,
-    Hosts,
-    Launch,
-    describe,
-    quotas_of,
-    refusal,
-    shortages,
-)
-from terradask.errors import AccessDenied
-from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
+from terradask._aws.answers import unless
+from terradask._aws.listing import listed, listed_instances, listed_zones
+from terradask._aws.tags import tags_of
+from terradask._quotas import needs
+from terradask._quotas.needs import Quota, vcpu_quota
+from terradask.errors import AccessDenied, QuotaExceeded, UnknownInstanceType
+from terradask_modules.names import TAG_WORKSPACE
 
-#: As long is waited for AWS's answer where what went on meanwhile was faster.
-PATIENCE_SECONDS = 5.0
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask_stacks.settings import Settings
+
+#: Quotas that count the items of a list -> the service, and its list's method and name.
+_LISTS = {
+    needs.ADDRESSES: ("ec2", "describe_addresses", "Addresses"),
+    needs.LAUNCH_TEMPLATES: ("ec2", "describe_launch_templates", "LaunchTemplates"),
+    needs.SECURITY_GROUPS: ("ec2", "describe_security_groups", "SecurityGroups"),
+    needs.VPCS: ("ec2", "describe_vpcs", "Vpcs"),
+    needs.GROUPS: ("autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups"),
+}
 
 
-class LaunchCheck:
-    """Looks up what an account may launch, in a thread of its own, from its making on.
+@dataclass(frozen=True)
+class QuotaCheck:
+    """One quota, compared."""
 
-    Permissions needed: ``servicequotas:GetServiceQuota``, ``GetAWSDefaultServiceQuota``,
-    ``ec2:DescribeInstances``, ``DescribeInstanceTypes``. Without them nothing is refused.
+    #: `service`, `code`, `name`: which quota.
+    service: str
+    code: str
+    name: str
+    #: What AWS allows; None where it doesn't say.
+    limit: float | None
+    #: What the account uses, this workspace or the launched cluster aside; NAT gateways in the zone
+    #: that has most.
+    others: int
+    #: What the workspace can come to use, or what a plan or a launch takes.
+    reach: int
+    #: What `reach` is made of.
+    why: str
+    #: What an open request asks for; None without one.
+    requested: float | None = None
+
+    @property
+    def needed(self) -> int:
+        """Required amount."""
+        return self.others + self.reach
+
+    @property
+    def verdict(self) -> Literal["enough", "short", "unknown"]:
+        """Whether it suffices."""
+        if self.limit is None:
+            return "unknown"
+        return "enough" if self.needed <= self.limit else "short"
+
+    def describe(self) -> str:
+        """Return a phrase for messages."""
+        return f"{self.name} ({self.code}) is {self.limit:.0f}, {self.needed} are needed"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json`` output."""
+        return {**asdict(self), "needed": self.needed, "verdict": self.verdict}
+
+    def describe_excess(self, where: str = "") -> str:
+        """Return a phrase for `QuotaExceeded`, which says where others are."""
+        others = f", of which {self.others} are in use{where}" if self.others else ""
+        each = f", {self.why}" if self.why else ""
+        return (
+            f"{self.name}, {self.code}, is {self.limit:.0f}{others}; {self.reach} are needed{each}"
+        )
+
+    def as_excess(self) -> dict[str, Any]:
+        """Return the fields of `QuotaExceeded`."""
+        named = {"service": self.service, "code": self.code, "name": self.name}
+        numbers = {"limit": int(self.limit or 0), "in_use": self.others, "needed": self.reach}
+        return {**named, **numbers}
+
+
+def increase_commands(region: str, checks: Iterable[QuotaCheck]) -> str:
+    """Return the commands that ask AWS for enough of each quota."""
+    most: dict[str, QuotaCheck] = {}
+    for one in checks:
+        most[one.code] = max(most.get(one.code, one), one, key=lambda check: check.needed)
+    return "; ".join(
+        f"aws service-quotas request-service-quota-increase --region {region} "
+        f"--service-code {one.service} --quota-code {one.code} --desired-value {one.needed}"
+        for one in most.values()
+    )
+
+
+def check_quotas(
+    aws: Aws, settings: Settings, types: needs.GroupTypes, zones: Sequence[str] | None
+) -> list[QuotaCheck]:
+    """Compare AWS's quotas with what the settings can reach: every declared cluster at
+    ``max_workers``, and the network. Raises `UnknownInstanceType`.
+
+    Permissions needed: those of `caller_policies.see_quotas`.
     """
+    own = {TAG_WORKSPACE: settings.workspace.name}
+    every_type = {name for groups in types.values() for names in groups.values() for name in names}
+    vcpus, used = vcpus_and_use(aws, every_type, own)
+    # The default lists types that a region may lack.
+    requests = (one.hardware_requests for one in needs.clusters_of(settings).values())
+    named = {name for groups in requests for one in groups.values() for name in one.vm_types}
+    if unknown := sorted(named - vcpus.keys()):
+        raise UnknownInstanceType(
+            f"{aws.region} has no such instance type",
+            given=", ".join(unknown),
+            allowed="types that `aws ec2 describe-instance-types` lists",
+            advice="correct worker_vm_types or scheduler_vm_types",
+        )
+    most = settings.network.most_default_zones
+    zones = zones or settings.network.zone_names or listed_zones(aws.client("ec2"))[:most]
+    every = needs.needs_of(settings, types, vcpus, zones)
+    limits = limits_of(aws, [need.quota for need in every])
+    used.update(_resources_in_use(aws, own))
+    method = "list_requested_service_quota_change_history"
+    requested = {
+        one["QuotaCode"]: float(one["DesiredValue"])
+        for one in listed(aws.client("service-quotas"), method, "RequestedQuotas")
+        # AWS hasn't decided on these.
+        if one["Status"] in ("PENDING", "CASE_OPENED")
+    }
+    return [
+        QuotaCheck(*quota, limits.get(quota), used[quota], amount, why, requested.get(quota.code))
+        for quota, amount, why in every
+    ]
 
-    def __init__(
-        self,
-        aws: Aws,
-        launch: Launch,
-        *,
-        workspace: str,
-        patience_seconds: float = PATIENCE_SECONDS,
-    ) -> None:
-        self._launch = launch
-        self._patience_seconds = patience_seconds
-        self._answer: Future[Allowance] = Future()
 
-        def read() -> None:
-            try:
-                self._answer.set_result(
-                    look_up_allowance(
-                        aws, launch.at_most, workspace=workspace, cluster=launch.cluster
-                    )
-                )
-            except Exception as error:  # noqa: BLE001  whatever it is: `_allowance` warns, and nothing fails for it
-                self._answer.set_exception(error)
+def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
+    """Ask AWS to raise quotas to what is needed. AWS decides in minutes or days; some it grants by
+    itself.
+    """
+    requested = [replace(check, requested=float(check.needed)) for check in checks]
+    for one in requested:
+        aws.client("service-quotas").request_service_quota_increase(
+            ServiceCode=one.service, QuotaCode=one.code, DesiredValue=one.requested
+        )
+    return requested
 
-        # The end of the process doesn't wait for it.
-        threading.Thread(target=read, name="terradask-quotas", daemon=True).start()
 
-    def before_plan(self, warn: Callable[[str], None]) -> None:
-        """Refuse a cluster that can never start; warn if it can't now. Raises `QuotaExceeded`."""
-        allowance = self._allowance(warn)
-        if allowance is None:
-            return
-        self._refuse(allowance.alone())
-        for short in shortages(self._launch.at_start, allowance):
-            warn(
-                f"{self._launch.cluster}: starting it now would exceed AWS's quotas, for "
-                f"{describe(short, allowance)}"
-            )
-        self._warn_of_most(allowance, warn)
+def check_network_quotas(aws: Aws, creates: Iterable[str], warn: Callable[[str], None]) -> None:
+    """Refuse a plan that would exceed a quota halfway: `creates` are the addresses of the resources
+    that it creates. Raises `QuotaExceeded`.
 
-    def before_launch(self, warn: Callable[[str], None]) -> None:
-        """Refuse a cluster that can't start now. Raises `QuotaExceeded`."""
-        allowance = self._allowance(warn)
-        if allowance is not None:
-            self._refuse(allowance)
-            self._warn_of_most(allowance, warn)
-
-    def _refuse(self, allowance: Allowance) -> None:
-        short = shortages(self._launch.at_start, allowance)
-        if short:
-            raise refusal(self._launch.cluster, short, allowance)
-
-    def _warn_of_most(self, allowance: Allowance, warn: Callable[[str], None]) -> None:
-        alone = allowance.alone()
-        for short in shortages(self._launch.at_most, alone):
-            warn(
-                f"{self._launch.cluster}: max_workers is more than AWS's quotas let this account "
-                f"run, which is {short.fits} of {describe(short, alone)}; "
-                "`terradask quotas --request` requests more"
-            )
-
-    def _allowance(self, warn: Callable[[str], None]) -> Allowance | None:
+    AWS is asked only about what is created: two or three calls each. Without the permissions
+    nothing is refused.
+    """
+    kinds = Counter(address.partition(".")[0] for address in creates)
+    checks = []
+    for quota, kind in ((needs.ADDRESSES, "aws_eip"), (needs.VPCS, "aws_vpc")):
+        if not kinds[kind]:
+            continue
+        service, method, name = _LISTS[quota]
         try:
-            return self._answer.result(self._patience_seconds)
-        except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
-            warn(f"{self._launch.cluster}: {not_checked(error)}")
-            return None
+            limit = limits_of(aws, [quota]).get(quota)
+            in_use = len(list(listed(aws.client(service), method, name)))
+        except AccessDenied as error:
+            warn(f"AWS's quota of {quota.name} is not checked: this caller lacks {error.action}")
+        else:
+            checks.append(QuotaCheck(*quota, limit, in_use, kinds[kind], ""))
+    short = [check for check in checks if check.verdict == "short"]
+    if short:
+        addresses = any(check.code == needs.ADDRESSES.code for check in short)
+        fewer = "fewer network.zones, or network.nat = 'single'; " if addresses else ""
+        commands = increase_commands(aws.region, short)
+        raise QuotaExceeded(
+            f"the network needs more than AWS lets this account have in {aws.region}",
+            given="; ".join(check.describe_excess() for check in short),
+            quotas=[check.as_excess() for check in short],
+            advice=f"{fewer}release what isn't used, or request more: {commands}",
+        )
 
 
-def not_checked(error: Exception) -> str:
-    """Return why quotas weren't checked, for people."""
-    if isinstance(error, AccessDenied):
-        return f"AWS's vCPU quotas are not checked: this caller lacks {error.action}"
-    if isinstance(error, TimeoutError):
-        return "AWS's vCPU quotas are not checked: AWS doesn't answer"
-    return f"AWS's vCPU quotas are not checked: {error}"
-
-
-def look_up_allowance(
-    aws: Aws, hosts: Iterable[Hosts], *, workspace: str, cluster: str
-) -> Allowance:
-    """Ask AWS what an account may have of the vCPUs that hosts take, and what runs beside a
-    cluster.
-
-    A call for each quota, mostly one, and two for what runs: one more for each further 1,000
-    instances. What runs is counted and not read from CloudWatch, whose metrics of usage are five
-    minutes old.
+def limits_of(aws: Aws, quotas: Sequence[Quota]) -> dict[Quota, float]:
+    """Return the account's quotas, or AWS's defaults if unchanged; without those of which AWS says
+    nothing.
     """
-    hosts = list(hosts)
-    quotas = sorted(quotas_of(hosts))
-    types = {name for each in hosts for source in each.sources for name in source.instance_types}
-    service_quotas, ec2 = aws.client("service-quotas"), aws.client("ec2")
+    client = aws.client("service-quotas")
+
+    def limit(quota: Quota) -> float | None:
+        for ask in (client.get_service_quota, client.get_aws_default_service_quota):
+            with unless("NoSuchResourceException"):
+                return float(ask(ServiceCode=quota.service, QuotaCode=quota.code)["Quota"]["Value"])
+        return None
+
     with ThreadPoolExecutor(8) as pool:
-        limits = pool.map(lambda quota: quota_limit(service_quotas, quota), quotas)
-        running = running_beside(ec2, {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster})
-        vcpus = vcpus_of(ec2, types | {name for name, _ in running})
-        in_use = vcpus_in_use(running, vcpus)
-        known = {
-            quota: int(limit)
-            for quota, limit in zip(quotas, limits, strict=True)
-            if limit is not None
-        }
-    return Allowance(aws.region, vcpus, known, in_use)
+        found = zip(quotas, pool.map(limit, quotas), strict=True)
+        return {quota: value for quota, value in found if value is not None}
+
+
+def vcpus_and_use(
+    aws: Aws, types: Iterable[str], own: Mapping[str, str]
+) -> tuple[dict[str, int], Counter[Quota]]:
+    """Return types' vCPUs, as far as the region has them, and what running instances without the
+    tags `own` take of the quotas.
+    """
+    ec2 = aws.client("ec2")
+    states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    # AWS's maximum:
+    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
+    paging = {"PageSize": 1000}
+    running = Counter(
+        (instance["InstanceType"], instance.get("InstanceLifecycle", "on-demand"))
+        for instance in listed_instances(ec2, Filters=states, PaginationConfig=paging)
+        if not _has_tags(instance, own)
+    )
+    names = sorted({*types, *(name for name, _ in running)})
+    filters = [{"Name": "instance-type", "Values": names}]
+    vcpus = {
+        one["InstanceType"]: int(one["VCpuInfo"]["DefaultVCpus"])
+        for one in listed(ec2, "describe_instance_types", "InstanceTypes", Filters=filters)
+    }
+    used: Counter[Quota] = Counter()
+    for (name, market), count in running.items():
+        if (quota := vcpu_quota(name, market)) is not None:
+            used[quota] += count * vcpus.get(name, 0)
+    return vcpus, used
+
+
+def _resources_in_use(aws: Aws, own: Mapping[str, str]) -> dict[Quota, int]:
+    """Count usage outside this workspace."""
+
+    def others(service: str, method: str, name: str, **question: Any) -> list[Any]:
+        found = listed(aws.client(service), method, name, **question)
+        return [item for item in found if not _has_tags(item, own)]
+
+    used = {quota: len(others(*where)) for quota, where in _LISTS.items()}
+    gateways = [
+        gateway["SubnetId"]
+        for gateway in others("ec2", "describe_nat_gateways", "NatGateways")
+        if gateway["State"] in ("pending", "available")
+    ]
+    subnets = listed(aws.client("ec2"), "describe_subnets", "Subnets") if gateways else ()
+    zones = {subnet["SubnetId"]: subnet["AvailabilityZone"] for subnet in subnets}
+    used[needs.NAT_GATEWAYS] = max(Counter(map(zones.get, gateways)).values(), default=0)
+    gp3 = [{"Name": "volume-type", "Values": ["gp3"]}]
+    volumes = others("ec2", "describe_volumes", "Volumes", Filters=gp3)
+    used[needs.GP3_STORAGE] = math.ceil(sum(volume["Size"] for volume in volumes) / 1024)
+    return used
+
+
+def _has_tags(item: Mapping[str, Any], tags: Mapping[str, str]) -> bool:
+    return tags.items() <= tags_of(item.get("Tags")).items()

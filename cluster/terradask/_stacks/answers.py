@@ -8,12 +8,13 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Progress, silent
-from terradask._quotas.needs import GroupTypes, named_or_default
+from terradask._quotas.needs import GroupTypes
 from terradask._stacks.container import check_container, check_no_gpus, lock_container
 from terradask._stacks.gpu_drivers import check_gpu_drivers
 from terradask._stacks.images import check_gpu_disks, check_own_disks
 from terradask._stacks.resolve_cluster import (
     Place,
+    named_or_default,
     requested_hardware,
     resolve_cluster,
     still_holds,

@@ -19,6 +19,7 @@ from terradask_stacks.errors import LockError
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import LOCK_NAME, ClusterLock
 from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings.hardware import default_types
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,15 @@ def types_in(lock: ClusterLock) -> dict[str, list[str]]:
         WORKER_GROUP: lock.worker_instance_types,
         SCHEDULER_GROUP: lock.scheduler_instance_types,
         **lock.group_instance_types,
+    }
+
+
+def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
+    """Return each group's types, as far as they are named; else the default."""
+    default = default_types(arm=cluster.expects_arm)
+    return {
+        group: list(request.vm_types or default)
+        for group, request in cluster.hardware_requests.items()
     }
 
 

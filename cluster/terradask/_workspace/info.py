@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from terradask._deployments.overview import ClusterOverview
     from terradask._network.baseline import Baseline
     from terradask._plans.history import HistoryEntry
-    from terradask._quotas.report import QuotaCheck
+    from terradask._quotas.check import QuotaCheck
     from terradask._workspace.environments import Environments
     from terradask_stacks.settings import Settings
 
@@ -269,8 +269,8 @@ class WorkspaceInfo:
         NoMatchingType
             If no type is as they ask for.
         """
+        from terradask._quotas.check import check_quotas
         from terradask._quotas.needs import clusters_of
-        from terradask._quotas.report import check_quotas
         from terradask._stacks.answers import group_types
         from terradask_stacks.lock import read_lock
 
@@ -282,7 +282,7 @@ class WorkspaceInfo:
             clusters_of(self.settings),
             zones or self.settings.network.zone_names or (),
         )
-        return check_quotas(self.aws, self.settings, zones=zones, group_types=types)
+        return check_quotas(self.aws, self.settings, types, zones)
 
     def cancel(self) -> None:
         """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled`

@@ -20,8 +20,8 @@ from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
 from terradask._plans.saved import Plan, open_plan
 from terradask._plans.summary import PlanSummary
 from terradask._policy.masking import masked_text
-from terradask._quotas.check import LaunchCheck
-from terradask._quotas.network_check import check_network_quotas
+from terradask._quotas.check import check_network_quotas
+from terradask._quotas.launch import LaunchCheck
 from terradask._stacks.answers import ClusterAnswers, HardwareExplanation
 from terradask._workspace.cleanup import Cleanup
 from terradask._workspace.clusters import Clusters
@@ -109,7 +109,7 @@ class Planner:
             stack.init()
             if check is not None:
                 # Asked while the stack was written, which takes longer.
-                (check.before_launch if starts else check.before_plan)(self.context.warn)
+                check.check(self.context.warn, starts=starts)
             try:
                 return stack.plan(self._place, destroy=destroy, out=out)
             except BaseException:
@@ -209,8 +209,8 @@ class Planner:
         return True
 
     def _check_launch(self, name: str, answers: ClusterAnswers) -> LaunchCheck:
-        launch = planned_launch(name, answers.settings.cluster, answers.lock)
-        return LaunchCheck(self.context.aws, launch, workspace=self.context.name)
+        hosts = planned_launch(answers.settings.cluster, answers.lock)
+        return LaunchCheck(self.context.aws, name, hosts, workspace=self.context.name)
 
     @property
     def _place(self) -> PlanPlace:

@@ -13,7 +13,7 @@ from terradask.cli._question import check_answerable, confirm
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._quotas.report import QuotaCheck
+    from terradask._quotas.check import QuotaCheck
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
@@ -37,60 +37,50 @@ def quotas(request: bool, yes: bool, as_json: bool) -> None:
         check_answerable(yes, "quotas --request")
     workspace = load_workspace()
     checks = workspace.quotas()
+    short = [check for check in checks if check.verdict == "short"]
     if not as_json:
         result(_table(checks))
-        _explain(checks)
+        for check in short:
+            others = f"; {check.others} used by others" if check.others else ""
+            say(f"{check.code}: {check.why}{others}")
     if request:
-        checks = _request(workspace.aws, checks, yes=yes)
+        asked = {check.code: check for check in _request(workspace.aws, short, yes=yes)}
+        checks = [asked.get(check.code, check) for check in checks]
+        short = [one for one in short if (asked.get(one.code, one).requested or 0) < one.needed]
     if as_json:
         result_json([check.as_dict() for check in checks])
-    short = [
-        check.describe()
-        for check in checks
-        if check.verdict == "short" and not (request and check.request_suffices)
-    ]
     if short:
-        raise QuotaTooSmall(short)
+        raise QuotaTooSmall([check.describe() for check in short])
 
 
 def _table(checks: list[QuotaCheck]) -> str:
+    def whole(value: float | None) -> int | None:
+        return None if value is None else int(value)
+
     rows = [
-        [c.code, _whole(c.limit), c.others, c.reach, c.verdict, _whole(c.requested), c.name]
+        [c.code, whole(c.limit), c.others, c.reach, c.verdict, whole(c.requested), c.name]
         for c in checks
     ]
     return table(["code", "limit", "others", "reach", "verdict", "requested", "quota"], rows)
 
 
-def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+def _request(aws: Aws, short: list[QuotaCheck], *, yes: bool) -> list[QuotaCheck]:
+    """Request more, after a question, where no request is open."""
+    from terradask._quotas.check import request_more
 
-
-def _explain(checks: list[QuotaCheck]) -> None:
-    """Say what the quotas that are short would be needed for."""
-    for check in checks:
-        if check.verdict == "short":
-            say(
-                f"{check.code}: {check.why}"
-                + (f"; {check.others} used by others" if check.others else "")
-            )
-
-
-def _request(aws: Aws, checks: list[QuotaCheck], *, yes: bool) -> list[QuotaCheck]:
-    from terradask._quotas.report import request_more
-
-    wanted = [check for check in checks if check.verdict == "short" and check.requested is None]
-    for check in checks:
-        if check.verdict == "short" and check.requested is not None:
+    wanted = [check for check in short if check.requested is None]
+    for check in short:
+        if check.requested is not None:
             say(
                 f"{check.code}: {int(check.requested)} are requested already; AWS takes one "
                 "request at a time"
             )
     if not wanted:
         say("nothing to request")
-        return checks
+        return []
     listing = ", ".join(f"{check.code} to {check.needed}" for check in wanted)
     confirm(f"Ask AWS in {aws.region} to raise {listing}?", yes=yes)
-    asked = {check.code: check for check in request_more(aws, wanted)}
-    for check in asked.values():
+    asked = request_more(aws, wanted)
+    for check in asked:
         say(f"{check.code}: requested {check.needed}")
-    return [asked.get(check.code, check) for check in checks]
+    return asked
