@@ -51,16 +51,10 @@ class _Sizes:
 
 def template_of(group: PlannedResource) -> TemplateVersion | None:
     """Return the launch template that a planned group uses; None where the plan doesn't say."""
-    policy = _first(group.values.get("mixed_instances_policy"))
-    specification = _first(
-        _first(policy.get("launch_template")).get("launch_template_specification")
-    )
+    mixed = _first(_first(group.values.get("mixed_instances_policy")).get("launch_template"))
     single = _first(group.values.get("launch_template"))
-    name, version = (
-        (specification.get("launch_template_id"), specification.get("version"))
-        if specification
-        else (single.get("id"), single.get("version"))
-    )
+    used = _first(mixed.get("launch_template_specification")) or single
+    name, version = used.get("launch_template_id") or used.get("id"), used.get("version")
     return TemplateVersion(str(name), str(version)) if name and version else None
 
 

@@ -51,7 +51,8 @@ def launch_of(data: Mapping[str, Any]) -> HostLaunch:
     return HostLaunch(
         instance_type=data.get("InstanceType"),
         volumes=_volumes([mapping["Ebs"] for mapping in mappings if mapping.get("Ebs")]),
-        public_address=None if public is None else bool(public),
+        # Terraform has it as text, and empty where nothing is said.
+        public_address=None if public in (None, "") else str(public).lower() == "true",
     )
 
 
@@ -71,38 +72,25 @@ def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | 
     for resource in stack.resources:
         # As Terraform lists references: the address itself, beside those of its attributes.
         if resource.type == "aws_launch_template" and f'"{resource.address}"' in named:
-            return launch_of(_as_ec2_describes(resource.values))
+            return _launch_of_values(resource.values)
     return None
 
 
-def _as_ec2_describes(values: Mapping[str, Any]) -> dict[str, Any]:
+def _launch_of_values(values: Mapping[str, Any]) -> HostLaunch:
+    data = _as_ec2_names_it(values)
     volumes = [
-        ebs
-        for mapping in values.get("block_device_mappings") or []
-        for ebs in mapping.get("ebs") or []
+        ebs for mapping in data.get("BlockDeviceMappings") or [] for ebs in mapping.get("Ebs") or []
     ]
-    public = [
-        interface.get("associate_public_ip_address")
-        for interface in values.get("network_interfaces") or []
-    ]
+    return launch_of({**data, "BlockDeviceMappings": [{"Ebs": ebs} for ebs in volumes]})
+
+
+def _as_ec2_names_it(value: Any) -> Any:
+    """Return what Terraform plans, with ``VolumeSize`` for ``volume_size`` and so on."""
+    if isinstance(value, list):
+        return [_as_ec2_names_it(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
     return {
-        "InstanceType": values.get("instance_type"),
-        "BlockDeviceMappings": [
-            {
-                "Ebs": {
-                    "VolumeType": volume.get("volume_type"),
-                    "VolumeSize": volume.get("volume_size"),
-                    "Iops": volume.get("iops"),
-                    "Throughput": volume.get("throughput"),
-                }
-            }
-            for volume in volumes
-        ],
-        # Terraform has it as text, and empty where nothing is said.
-        "NetworkInterfaces": [
-            {"AssociatePublicIpAddress": str(one).lower() == "true"}
-            if one not in (None, "")
-            else {}
-            for one in public
-        ],
+        "".join(map(str.capitalize, name.split("_"))): _as_ec2_names_it(each)
+        for name, each in value.items()
     }

@@ -34,6 +34,8 @@ from terradask_modules.markets import Market
 
 FORMAT = 2
 
+_PRICE_LIST = "AWS Price List API"
+
 _SHEET = TypeAdapter(PriceSheet)
 
 #: A price list changes now and then, a spot price several times a day.
@@ -111,7 +113,7 @@ class AwsPriceList:
             for reason, days in stale.items()
         )
         also = ", EC2 for spot" if any(key.market == "spot" for key in prices) else ""
-        source = _in_words(_endpoint_of(self._pricing, "pricing"), f"AWS Price List API{also}")
+        source = _in_words(self._endpoint(None), f"{_PRICE_LIST}{also}")
         return Quotes(source, prices, problems, notes)
 
     def of_region(self, market: Market, *, refresh: bool = False) -> PriceSheet:
@@ -170,8 +172,9 @@ class AwsPriceList:
         """Return the prices of any age that are kept; a sheet without prices where there are none,
         with a reason where AWS can't be asked.
         """
-        endpoint = self._endpoint(key)
-        source = _in_words(endpoint, "EC2" if key.market == "spot" else "AWS Price List API")
+        source = _in_words(
+            self._endpoint(key.market), "EC2" if key.market == "spot" else _PRICE_LIST
+        )
         problem = unavailable(key.region, key.market)
         nothing = PriceSheet(key.market, {}, source, problem=problem)
         names = None if problem else self._names(key)
@@ -187,7 +190,7 @@ class AwsPriceList:
         """Return what prices are kept under: by endpoint, and on spot by account, as accounts name
         zones differently. None where they aren't kept.
         """
-        place = cache_name(self._endpoint(key))
+        place = cache_name(self._endpoint(key.market))
         if place is None:
             return None
         if key.market != "spot":
@@ -202,9 +205,15 @@ class AwsPriceList:
         except AwsError:
             return None
 
-    def _endpoint(self, key: PriceKey) -> str | None:
-        spot = key.market == "spot"
-        return _endpoint_of(*((self._aws, "ec2") if spot else (self._pricing, "pricing")))
+    def _endpoint(self, market: Market | None) -> str | None:
+        """Return the URL that answers; None for AWS's own, where it can't be asked."""
+        aws, service = (self._aws, "ec2") if market == "spot" else (self._pricing, "pricing")
+        try:
+            url: str = aws.client(service).meta.endpoint_url
+        except AwsError:
+            of_service = os.environ.get(f"{ENDPOINT_VARIABLE}_{service.upper()}")
+            return of_service or os.environ.get(ENDPOINT_VARIABLE)
+        return url
 
 
 def read_sheet(document: Any, key: PriceKey, source: str) -> PriceSheet | None:
@@ -267,17 +276,6 @@ def unavailable(region: str, market: Market | None) -> str | None:
         if region.startswith(prefix) and (market != "spot" or prefix == "cn-"):
             return reason
     return None
-
-
-def _endpoint_of(aws: Aws, service: str) -> str | None:
-    """Return the URL that answers for a service; None for AWS's own, where it can't be asked."""
-    try:
-        url: str = aws.client(service).meta.endpoint_url
-    except AwsError:
-        return os.environ.get(f"{ENDPOINT_VARIABLE}_{service.upper()}") or os.environ.get(
-            ENDPOINT_VARIABLE
-        )
-    return url
 
 
 def _in_words(endpoint: str | None, name: str) -> str:
