@@ -97,7 +97,7 @@ def test_an_account_outlives_its_cluster_and_nobody_else_is_blamed(
     Workspace.load().destroy_cluster("bill")
     assert deployed.objects.names() == []
     book = AccountBook(deployed.aws, deployed.bucket)
-    (kept,) = book.read_all([(run.run_id, "bill")])
+    (kept,) = book.read_all([f"{run.run_id}/bill.json"])
     assert kept.is_settled
     assert len(kept.uses) == 2
     after = row_of(run.run_id, ada, tmp_path)

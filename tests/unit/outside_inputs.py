@@ -127,7 +127,7 @@ def in_file(read: Callable[[Path], Any]) -> Callable[[str], Any]:
 
 def account_of(document: Any) -> None:
     """Read an account, and whatever it says, bring it up to date and sum it up."""
-    read = Account.read(document, ACCOUNT.run_id, "etl")
+    read = Account.read(ACCOUNT.key, document)
     found = looked(read, Look(ACCOUNT.started_at + 9, {}, ()), is_over=True)
     for by in ("run", "owner", "group", "type", "tag:project"):
         json.dumps(costs_of([found], by=by).as_dict())
@@ -213,7 +213,7 @@ _OUTPUT = {"format": 1, "missed": 3, "pieces": [[1, "b3V0Cg=="], [2, "G1sySg=="]
 _ACCOUNT = {
     **ACCOUNT.to_document(),
     "instances": [[HOST, "workers", "m6i.xlarge", "host", None, ACCOUNT.started_at, None, 0]],
-    "prices": [PRICE_OF_USE.to_document()],
+    "prices": [{**vars(PRICE_OF_USE), "usd": "0.192"}],
 }
 _ENTRY = {
     "format": 1,

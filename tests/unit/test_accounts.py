@@ -17,7 +17,7 @@ from terradask._deployments.accounts.account import (
 from terradask._deployments.accounts.book import find_prices
 from terradask._deployments.accounts.look import Look, looked
 from terradask._deployments.accounts.run_account import why_over
-from terradask._deployments.accounts.totals import Span, costs_of, usd_text
+from terradask._deployments.accounts.totals import billed_seconds, costs_of, usd_text
 from terradask._deployments.state import SILENT
 from terradask._pricing.prices import Price, PriceKey, Quotes
 from terradask.errors import InvalidInput
@@ -98,7 +98,8 @@ def test_what_ec2_says_comes_first() -> None:
     assert found.uses == {
         HOST: Use(HOST, "workers", "m7i.xlarge", "aws", "us-east-1b", START + 9, START + 650)
     }
-    assert (found.ended_at, found.looked_at, found.state) == (START + 7_200, START + 7_200, "ended")
+    assert (found.ended_at, found.looked_at) == (START + 7_200, START + 7_200)
+    assert found.is_settled
     assert found.tags == {"project": "forecast", "team": "research"}
 
 
@@ -135,9 +136,9 @@ def test_the_hosts_reason_comes_before_the_callers(
 
 def test_an_older_account_has_no_reason() -> None:
     document = replace(ACCOUNT, ended_at=START, reason="idle").to_document()
-    assert Account.read(document, RUN, "etl").reason == "idle"
+    assert Account.read(ACCOUNT.key, document).reason == "idle"
     del document["reason"]
-    assert Account.read(document, RUN, "etl").reason is None
+    assert Account.read(ACCOUNT.key, document).reason is None
 
 
 def test_what_ec2_has_forgotten_auto_scaling_still_knows() -> None:
@@ -147,12 +148,12 @@ def test_what_ec2_has_forgotten_auto_scaling_still_knows() -> None:
     assert found.uses == {
         HOST: Use(HOST, "workers", "m6i.xlarge", "host", "us-east-1a", START + 5, START + 700)
     }
-    assert (found.ended_at, found.state) == (None, "running")
+    assert (found.ended_at, found.is_settled) == (None, False)
 
 
 def test_an_instance_that_runs_has_no_end_and_keeps_its_type_when_it_is_forgotten() -> None:
     first = see(workers=[launched(HOST, 5)], instances=[described(HOST, 9)], is_over=True)
-    assert (first.uses[HOST].end, first.state, first.is_settled) == (None, "ending", False)
+    assert (first.uses[HOST].end, first.is_settled) == (None, False)
     later = see(first, 20_000, workers=[terminated(HOST, 7_300), launched(HOST, 5)], is_over=True)
     assert later.uses[HOST] == replace(first.uses[HOST], end=START + 7_300)
     assert later.is_settled
@@ -163,7 +164,9 @@ def test_an_instance_that_runs_has_no_end_and_keeps_its_type_when_it_is_forgotte
 def test_an_end_that_is_known_no_more_is_when_the_instance_was_last_seen() -> None:
     seen = see(instances=[described(HOST, 9)])
     gone = see(seen, 90_000, is_over=True)
-    assert gone.uses[HOST] == replace(seen.uses[HOST], end=START + 7_200, is_least=True)
+    assert gone.uses[HOST] == replace(seen.uses[HOST], end=START + 7_200)
+    # That was a mistake if EC2 says that it runs.
+    assert see(gone, 90_060, instances=[described(HOST, 9)]).uses == seen.uses
     # One whose launch is young may only be hidden: EC2 shows what is new late.
     assert see(seconds=60, workers=[launched(HOST, 5)]).uses[HOST].end is None
 
@@ -213,11 +216,12 @@ def test_an_account_comes_back_as_it_was_written() -> None:
     whole = see(
         workers=[launched(HOST, 5)],
         workers_spot=[launched("i-2", 5), terminated("i-2", 30)],
-        reports=[report("i-2", "m7i.xlarge")],
+        reports=[report(HOST, "m6i.xlarge"), report("i-2", "m7i.xlarge")],
         is_over=True,
-    ).with_prices((PRICE,))
+    ).with_prices({PRICE.offer: PRICE})
+    assert whole.prices == {PRICE.offer: PRICE}
     document = json.loads(json.dumps(whole.to_document()))
-    assert Account.read(document, RUN, "etl") == whole
+    assert Account.read(whole.key, document) == whole
 
 
 def use(start: int, end: int | None, **facts: Any) -> Use:
@@ -228,18 +232,18 @@ def use(start: int, end: int | None, **facts: Any) -> Use:
 @pytest.mark.parametrize(
     ("lived", "span", "seconds"),
     [
-        (use(0, 3_600), Span(), 3_600),
+        (use(0, 3_600), (), 3_600),
         # A minute at least.
-        (use(0, 1), Span(), 60),
-        (use(0, None), Span(), 7_200),
-        (use(0, 3_600), Span(START + 600, START + 1_200), 600),
-        (use(0, 3_600), Span(START + 3_600), 0),
-        (use(0, 3_600), Span(0, START), 0),
-        (use(0, None), Span(START + 7_000), 200),
+        (use(0, 1), (), 60),
+        (use(0, None), (), 7_200),
+        (use(0, 3_600), (START + 600, START + 1_200), 600),
+        (use(0, 3_600), (START + 3_600,), 0),
+        (use(0, 3_600), (0, START), 0),
+        (use(0, None), (START + 7_000,), 200),
     ],
 )
-def test_seconds_are_billed_within_the_span_alone(lived: Use, span: Span, seconds: int) -> None:
-    assert span.seconds(lived, START + 7_200) == seconds
+def test_seconds_are_billed_within_the_span_alone(lived: Use, span: Any, seconds: int) -> None:
+    assert billed_seconds(lived, START + 7_200, *span) == seconds
 
 
 def accounts() -> list[Account]:
@@ -252,7 +256,7 @@ def accounts() -> list[Account]:
             "i-2": use(0, 1_800, instance_id="i-2", instance_type="m7i.xlarge"),
             "i-3": use(0, 900, instance_id="i-3", instance_type=None, type_from=None),
         },
-        prices=(PRICE,),
+        prices={PRICE.offer: PRICE},
     )
     second = replace(
         first,
@@ -312,7 +316,7 @@ def test_what_costs_can_not_be_summed_by_is_refused_with_what_they_can(by: str) 
 def test_a_run_ends_where_its_clusters_next_one_starts() -> None:
     first, second = accounts()
     other = replace(first, cluster="ml", started_at=START + 60)
-    assert next_starts([second, other, first]) == {(RUN, "etl"): START + 3_600}
+    assert next_starts([second, other, first]) == {first.key: START + 3_600}
 
 
 def test_a_price_that_aws_has_not_is_left_out_and_one_that_is_kept_stays() -> None:
@@ -323,9 +327,11 @@ def test_a_price_that_aws_has_not_is_left_out_and_one_that_is_kept_stays() -> No
             return Quotes("AWS", {key: Price(Decimal("0.2"), "hour", "2026-12-01T00:00:00Z")})
 
     keys: list[Any] = [("m6i.xlarge", "on-demand", None), ("m7i.xlarge", "spot", "us-east-1a")]
-    (found,) = find_prices(Prices(), "us-east-1", keys)
-    assert (found.key, found.usd) == (PRICE.key, Decimal("0.2"))
-    assert replace(ACCOUNT, prices=(PRICE,)).with_prices((found,)).prices == (PRICE,)
+    found = find_prices(Prices(), "us-east-1", keys)
+    assert {offer: price.usd for offer, price in found.items()} == {PRICE.offer: Decimal("0.2")}
+    first, _ = accounts()
+    assert first.with_prices(found).prices == first.prices
+    assert replace(first, prices={}).with_prices(found).prices == found
 
 
 def test_a_spot_price_is_one_of_a_zone() -> None:

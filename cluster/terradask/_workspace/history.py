@@ -11,19 +11,17 @@ from terradask._deployments.accounts.account import Account
 from terradask._deployments.logs.times import Moment, moment_of
 from terradask._plans.history import HistoryEntry, HistoryNotes
 from terradask._workspace.context import WorkspaceContext
-from terradask._workspace.costs import Costs
+from terradask._workspace.costs import find_accounts
 from terradask_modules.names import SCHEDULER_GROUP
 
 
-def read_history(
-    context: WorkspaceContext, costs: Costs, since: Moment | None = None
-) -> list[HistoryEntry]:
+def read_history(context: WorkspaceContext, since: Moment | None = None) -> list[HistoryEntry]:
     """Return what was done, the oldest first; as `Workspace.history` says."""
     now = datetime.datetime.now(datetime.UTC)
     first = None if since is None else moment_of(since, now, "since")
     noted = HistoryNotes(context.aws, context.bucket).read(first)
     begins = "" if first is None else utc_text(first)
-    runs = (one for one in entries_of(costs.accounts(first)) if one.at >= begins)
+    runs = (one for one in entries_of(find_accounts(context, first)) if one.at >= begins)
     return sorted([*noted, *runs], key=lambda entry: entry.at)
 
 

@@ -229,7 +229,9 @@ class WorkspaceInfo:
         ``s3:GetObject`` on ``clusters/*``, ``autoscaling:DescribeAutoScalingGroups`` and
         ``DescribeScalingActivities``, ``ec2:DescribeInstances``, and those of the price list.
         """
-        return self._parts.costs.find(since, until, by=by)
+        from terradask._workspace.costs import find_costs
+
+        return find_costs(self._parts.context, since, until, by)
 
     def history(self, since: Moment | None = None) -> list[HistoryEntry]:
         """Return what was done to the workspace, the oldest first: what was applied and destroyed,
@@ -256,7 +258,7 @@ class WorkspaceInfo:
         """
         from terradask._workspace.history import read_history
 
-        return read_history(self._parts.context, self._parts.costs, since)
+        return read_history(self._parts.context, since)
 
     def quotas(self) -> list[QuotaCheck]:
         """Compare AWS's quotas with what the settings can reach: every declared cluster at

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from terradask._workspace.cleanup import Cleanup
     from terradask._workspace.clusters import Clusters
     from terradask._workspace.context import WorkspaceContext
-    from terradask._workspace.costs import Costs
     from terradask._workspace.destroyer import Destroyer
     from terradask._workspace.host_packages import HostPackages
     from terradask._workspace.planner import Planner
@@ -49,13 +48,6 @@ class WorkspaceParts:
         return Applier(
             self.context, self.stacks, self.clusters, self._cleanup, self.packages, self._gate
         )
-
-    @cached_property
-    def costs(self) -> Costs:
-        """What runs have cost."""
-        from terradask._workspace.costs import Costs
-
-        return Costs(self.context)
 
     @cached_property
     def packages(self) -> HostPackages:

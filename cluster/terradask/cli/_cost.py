@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -57,52 +57,38 @@ def cost(since: str | None, until: str | None, by: str, *, as_json: bool, as_csv
 
 
 def _table(costs: RunCosts) -> str:
-    if costs.by == "run":
-        heads = ["run", "cluster", "owner", "ended", "instances", "hours", "usd"]
-        rows = [
-            [
-                row.key,
-                row.facts["cluster"],
-                caller_name(row.facts["owner"]),
-                row.facts["ended_at"] or "goes on",
-                *_amounts(row),
-            ]
-            for row in costs.rows
-        ]
-    else:
-        heads = [costs.by, "runs", "instances", "hours", "usd"]
-        rows = [[_key(row, costs.by), row.runs, *_amounts(row)] for row in costs.rows]
-    total = [""] * (len(heads) - 4)
-    whole = [sum(row.instances for row in costs.rows), _hours(costs.instance_seconds)]
-    usd = _usd(costs.usd, is_whole=not costs.unpriced_seconds)
-    return table(heads, [*rows, ["total", *total, *whole, usd]])
+    is_by_run = costs.by == "run"
+    heads = ["run", "cluster", "owner", "ended"] if is_by_run else [costs.by, "runs"]
+    rows = []
+    for row in costs.rows:
+        first: list[object] = [caller_name(row.key) if costs.by == "owner" else row.key, row.runs]
+        if is_by_run:
+            of, ended = row.facts, row.facts["ended_at"] or "goes on"
+            first = [row.key, of["cluster"], caller_name(of["owner"]), ended]
+        rows.append([*first, *_amounts(row.instances, row)])
+    whole = _amounts(sum(row.instances for row in costs.rows), costs)
+    rows.append(["total", *[None] * (len(heads) - 1), *whole])
+    return table([*heads, "instances", "hours", "usd"], rows)
 
 
-def _amounts(row: CostRow) -> list[object]:
-    return [row.instances, _hours(row.instance_seconds), _usd(row.usd, is_whole=row.is_whole)]
-
-
-def _key(row: CostRow, by: str) -> str | None:
-    return caller_name(row.key) if by == "owner" else row.key
+def _amounts(instances: int, of: CostRow | RunCosts) -> list[object]:
+    usd = f"{of.usd:.2f}"
+    if of.unpriced_seconds:
+        usd = f"{usd} + ?" if of.usd else "?"
+    return [instances, _hours(of.instance_seconds), usd]
 
 
 def _hours(seconds: int) -> str:
     return f"{seconds / 3600:.2f}"
 
 
-def _usd(usd: Any, *, is_whole: bool) -> str:
-    if is_whole:
-        return f"{usd:.2f}"
-    return f"{usd:.2f} + ?" if usd else "?"
-
-
 def _csv(costs: RunCosts) -> str:
-    rows = [row.as_dict(costs.by) for row in costs.rows]
-    names = [costs.by]
-    names += ["cluster", "owner", "started_at", "ended_at"] if costs.by == "run" else []
-    names += ["runs", "instances", "instance_seconds", "usd", "unpriced_seconds", "is_going_on"]
+    from terradask._deployments.accounts.totals import CostRow
+
+    names = list(CostRow(None).as_dict(costs.by))
+    names[1:1] = ["cluster", "owner", "started_at", "ended_at"] if costs.by == "run" else []
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(row.as_dict(costs.by) for row in costs.rows)
     return text.getvalue().rstrip("\n")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import datetime
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.activities import activities_since
 from terradask._aws.listing import listed_instances
@@ -16,11 +19,11 @@ from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
 from terradask._common.json_text import parse_json
-from terradask._common.side_by_side import side_by_side
-from terradask._deployments.accounts.account import Account, UsePrice, account_key
+from terradask._common.side_by_side import begun, side_by_side
+from terradask._deployments.accounts.account import Account, Offer, UsePrice
 from terradask._deployments.accounts.look import Look, looked
 from terradask._pricing.prices import PriceKey, PriceList
-from terradask.errors import DocumentFormat
+from terradask.errors import AwsError, DocumentFormat
 from terradask_host.documents import UNREADABLE, HostReport
 from terradask_host.log_streams import RUN_ID
 from terradask_modules.names import (
@@ -37,8 +40,8 @@ MOST_BYTES = 8 * 2**20
 
 _PARALLEL_READS = 32
 #: Auto Scaling limits the calls of all callers of an account together.
-PARALLEL_LOOKS = 4
-_CLUSTER = re.compile(CLUSTER_PATTERN, re.ASCII)
+_PARALLEL_CALLS = 4
+_KEY = re.compile(rf"{RUN_ID.pattern}/{CLUSTER_PATTERN.strip('^$')}\.json", re.ASCII)
 _ATTEMPTS = 3
 
 
@@ -61,43 +64,29 @@ class AccountBook:
 
     def open(self, account: Account) -> None:
         """Write the account of a run that begins, unless there is one."""
-        key = account_key(account.run_id, account.cluster)
-        self._store.claim(key, as_json(account.to_document()))
+        self._store.claim(account.key, as_json(account.to_document()))
 
-    def runs(self, since: datetime.datetime | None = None) -> list[tuple[str, str]]:
-        """List the runs that have an account, the oldest first: each with its cluster.
-
-        Only those that may have gone on at a time or later, by their id; a call for each thousand.
+    def keys(self, since: datetime.datetime | None = None) -> list[str]:
+        """List the accounts' keys, the oldest run first: of those that may have gone on at a time
+        or later, by their ids. A call for each thousand.
         """
         first = "" if since is None else f"{since:%Y%m%dT%H%M%SZ}"
-        found = []
-        for key in self._store.names():
-            run_id, _, name = key.partition("/")
-            cluster = name.removesuffix(".json")
-            is_own = RUN_ID.fullmatch(run_id) and _CLUSTER.fullmatch(cluster)
-            if is_own and account_key(run_id, cluster) == key and run_id >= first:
-                found.append((run_id, cluster))
-        return sorted(found)
+        return sorted(key for key in self._store.names() if _KEY.fullmatch(key) and key >= first)
 
-    def read_all(self, runs: Sequence[tuple[str, str]]) -> list[Account]:
+    def read_all(self, keys: Sequence[str]) -> list[Account]:
         """Read accounts, several at a time; those that can't be read are warned of and left out."""
-        found = side_by_side([partial(self._read, *run) for run in runs], _PARALLEL_READS)
-        return [entry[0] for entry in found if entry is not None]
+        found = side_by_side([partial(self._read, key) for key in keys], _PARALLEL_READS)
+        return [account for account in found if account is not None]
 
-    def _read(self, run_id: str, cluster: str) -> tuple[Account, str] | None:
-        key = account_key(run_id, cluster)
+    def _read(self, key: str) -> Account | None:
         try:
             found = self._store.read(key, most_bytes=MOST_BYTES)
-            if found is None:
-                return None
-            return Account.read(parse_json(found.content), run_id, cluster), found.etag
-        except (*UNREADABLE, DocumentFormat, ArithmeticError) as error:
-            logger.warning(
-                "%s%s is left out: it isn't as terradask writes it (%s)",
-                ACCOUNTS,
-                key,
-                type(error).__name__,
+            return (
+                None if found is None else Account.read(key, parse_json(found.content), found.etag)
             )
+        except (*UNREADABLE, DocumentFormat, ArithmeticError) as error:
+            problem = "is left out: it isn't as terradask writes it"
+            logger.warning("%s%s %s (%s)", ACCOUNTS, key, problem, type(error).__name__)
             return None
 
     def bring_up_to_date(
@@ -112,36 +101,44 @@ class AccountBook:
     ) -> Account:
         """Ask AWS about a run, and return its account as it is then; keep that in the bucket, if
         `when` says so.
-
-        Several callers may do so at a time: what one has found is added to what is there.
         """
-        look_up = partial(self._look, account, read_reports)
-        read = partial(self._read, account.run_id, account.cluster)
-        asked: list[Callable[[], Any]] = [look_up, read]
-        look, stored = side_by_side(asked, len(asked))
-        for attempt in range(_ATTEMPTS):
-            stored = read() if attempt else stored
-            base = account if stored is None else stored[0]
-            found = looked(base, look, is_over=is_over, next_start=next_start, reason=reason)
-            now = self._priced(found)
-            if not when() or self._keep(now, stored):
+        with ThreadPoolExecutor(1) as pool:
+            look = begun(pool, partial(self._look, account, read_reports))
+            stored = account if account.etag else self._read(account.key) or account
+
+            def change(base: Account) -> Account:
+                now = looked(base, look(), is_over=is_over, next_start=next_start, reason=reason)
+                if self.prices is None or not (offers := now.unpriced()):
+                    return now
+                return now.with_prices(find_prices(self.prices(), self.aws.region, offers))
+
+            return self.keep(stored, change, when)
+
+    def keep(
+        self,
+        account: Account,
+        change: Callable[[Account], Account],
+        when: Callable[[], bool] = lambda: True,
+    ) -> Account:
+        """Return an account that is changed, and write it. If another caller was first, its version
+        is changed; if AWS refuses that, it is logged.
+        """
+        for _ in range(_ATTEMPTS):
+            now = change(account)
+            try:
+                if now == account or not when() or self._write(now):
+                    break
+                account = self._read(account.key) or replace(account, etag=None)
+            except (AwsError, BotoCoreError, ClientError) as error:
+                log_failure(now.cluster, now.run_id, error)
                 break
         return now
 
-    def add_prices(self, account: Account, prices: Sequence[UsePrice]) -> Account:
-        """Return an account with prices that it lacked, and keep that."""
-        wanted = set(account.unpriced())
-        now = account.with_prices(tuple(price for price in prices if price.key in wanted))
-        if now != account:
-            self._keep(now, self._read(account.run_id, account.cluster))
-        return now
-
-    def _keep(self, now: Account, stored: tuple[Account, str] | None) -> bool:
-        """Write an account in place of what was read; return whether no other caller was first."""
-        key, content = account_key(now.run_id, now.cluster), as_json(now.to_document())
-        if stored is None:
-            return self._store.claim(key, content)
-        return now == stored[0] or self._store.replace(key, content, stored[1])
+    def _write(self, account: Account) -> bool:
+        content = as_json(account.to_document())
+        if account.etag is None:
+            return self._store.claim(account.key, content)
+        return self._store.replace(account.key, content, account.etag)
 
     def _look(self, account: Account, read_reports: Callable[[], Sequence[HostReport]]) -> Look:
         # The run's first second is that of its document.
@@ -149,45 +146,37 @@ class AccountBook:
         workspace = str(workspace_of_bucket(self.bucket, self.aws.region))
         autoscaling, ec2 = self.aws.client("autoscaling"), self.aws.client("ec2")
         of_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
-        names = list(account.groups)
+        groups = [group_name(workspace, account.cluster, name) for name in account.groups]
         calls: list[Callable[[], Any]] = [
-            *(
-                partial(
-                    activities_since,
-                    autoscaling,
-                    group_name(workspace, account.cluster, name),
-                    since,
-                )
-                for name in names
-            ),
+            *(partial(activities_since, autoscaling, group, since) for group in groups),
             lambda: list(listed_instances(ec2, Filters=of_run)),
         ]
-        *shown, instances = side_by_side(calls, PARALLEL_LOOKS)
-        reports = read_reports()
+        *shown, instances = side_by_side(calls, _PARALLEL_CALLS)
         return Look(
             round(max(at for _, at in shown).timestamp()),
-            {name: activities for name, (activities, _) in zip(names, shown, strict=True)},
+            {name: each for name, (each, _) in zip(account.groups, shown, strict=True)},
             instances,
-            tuple(report for report in reports if report.run_id == account.run_id),
+            [report for report in read_reports() if report.run_id == account.run_id],
         )
 
-    def _priced(self, account: Account) -> Account:
-        keys = account.unpriced()
-        if not keys or self.prices is None:
-            return account
-        return account.with_prices(tuple(find_prices(self.prices(), self.aws.region, keys)))
 
-
-def find_prices(
-    prices: PriceList, region: str, keys: Iterable[tuple[str, Any, str | None]]
-) -> Iterable[UsePrice]:
-    """Yield the prices that AWS has."""
-    wanted: Mapping[PriceKey, tuple[str, Any, str | None]] = {
-        PriceKey("instance", region, name, market, zone): (name, market, zone)
-        for name, market, zone in keys
+def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict[Offer, UsePrice]:
+    """Return the prices that AWS has."""
+    keys = {PriceKey("instance", region, *offer): offer for offer in offers}
+    quotes = prices.look_up(keys)
+    return {
+        keys[key]: UsePrice(*keys[key], price.hourly_usd(), price.as_of, quotes.source)
+        for key, price in quotes.prices.items()
+        if key in keys
     }
-    quotes = prices.look_up(wanted)
-    for asked, (name, market, zone) in wanted.items():
-        if asked in quotes.prices:
-            price = quotes.prices[asked]
-            yield UsePrice(name, market, zone, price.hourly_usd(), price.as_of, quotes.source)
+
+
+def log_failure(cluster: str, run_id: str, error: Exception, what: str = "written") -> None:
+    """Log that an account can't be kept: runs matter more."""
+    logger.warning(
+        "cluster %s: the account of run %s, of what it costs, can't be %s: %s",
+        cluster,
+        run_id,
+        what,
+        " ".join(str(error).split()) or type(error).__name__,
+    )

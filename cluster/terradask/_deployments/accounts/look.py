@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from terradask._aws.activities import zone_of
 from terradask._aws.tags import tags_of
-from terradask._deployments.accounts.account import Account, TypeFrom, Use
+from terradask._deployments.accounts.account import Account, Use
 from terradask._deployments.events.activities import LAUNCHING, TERMINATING
 from terradask_host.documents import HostReport
 from terradask_modules.names import TAG_GROUP, TAG_PREFIX, TAG_RUN_PREFIX
-
-_TAG_RUN = f"{TAG_RUN_PREFIX}id"
 
 #: EC2 lists an instance at least so long after its end.
 #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
@@ -28,8 +26,6 @@ _LISTED_SECONDS = 3_600
 
 #: ``User initiated (2026-11-20 05:15:00 GMT)``
 _AT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)", re.ASCII)
-
-_ON = frozenset({"pending", "running"})
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class Look:
     #: The instances that carry the run's tag, as EC2 describes them.
     instances: Sequence[Mapping[str, Any]]
     #: Reports of hosts, as far as there still are any.
-    reports: Sequence[HostReport] = field(default=())
+    reports: Sequence[HostReport] = ()
 
 
 def looked(
@@ -57,103 +53,79 @@ def looked(
     """Return the account with what a look has shown; of a run that is over, up to the start of the
     cluster's next run, if there is one, and with the reason, unless one is known already.
     """
-    ended_at = account.ended_at
+    ended_at, tags = account.ended_at, dict(account.tags)
     if ended_at is None and (is_over or next_start is not None):
         ended_at = look.at if next_start is None else min(look.at, next_start)
-    why = account.reason if account.reason is not None or ended_at is None else reason
-    account = replace(account, ended_at=ended_at, reason=why)
-    described = {one["InstanceId"]: one for one in look.instances}
-    seen = dict(account.uses)
-    for use in _launched(account, look):
-        seen.setdefault(use.instance_id, use)
-    for use in _described(account, described.values()):
+    # Launches of the present second are seen the next time.
+    launched, ends = _activities(account, look, look.at if ended_at is None else ended_at)
+    seen, described = {**launched, **account.uses}, {}
+    for one in look.instances:
+        its, instance_id = tags_of(one.get("Tags")), one["InstanceId"]
+        group = its.get(TAG_GROUP, "")
+        if its.get(f"{TAG_RUN_PREFIX}id") != account.run_id or group not in account.groups:
+            continue
+        described[instance_id] = one
         # EC2's time of the launch is nearer to what is billed than the group's request.
-        before = seen.get(use.instance_id, use)
-        seen[use.instance_id] = replace(use, end=before.end, is_least=before.is_least)
-    ends = _ends(look)
-    reports = {report.instance_id: report for report in look.reports}
-    uses = {
-        key: _with_type(_with_end(use, account, look, described.get(key), ends), account, reports)
-        for key, use in seen.items()
-    }
-    tags = {
-        key: value
-        for one in described.values()
-        for key, value in tags_of(one.get("Tags")).items()
-        if not key.startswith((TAG_PREFIX, "aws:")) and key != "Name"
-    }
-    return replace(account, looked_at=look.at, uses=uses, tags={**account.tags, **tags})
+        start, zone = _seconds(one["LaunchTime"]), one.get("Placement", {}).get("AvailabilityZone")
+        use = Use(instance_id, group, one["InstanceType"], "aws", zone, start)
+        seen[instance_id] = replace(use, end=seen.get(instance_id, use).end)
+        others = (key for key in its if not key.startswith((TAG_PREFIX, "aws:")) and key != "Name")
+        tags.update({key: its[key] for key in others})
+    types = {report.instance_id: report.instance_type for report in look.reports}
+    uses = {}
+    for key, use in seen.items():
+        whole = _ended(use, account, look.at, described.get(key), ends.get(key))
+        uses[key] = _typed(whole, account, types.get(key))
+    why = reason if account.reason is None and ended_at is not None else account.reason
+    return replace(account, ended_at=ended_at, looked_at=look.at, reason=why, uses=uses, tags=tags)
 
 
-def _launched(account: Account, look: Look) -> Iterator[Use]:
-    """Yield the instances that the run's groups have launched while it went on."""
-    # Those of the present second are seen the next time.
-    last = look.at if account.ended_at is None else account.ended_at
+def _activities(account: Account, look: Look, last: int) -> tuple[dict[str, Use], dict[str, int]]:
+    """Return the instances that the run's groups have launched while it went on, and when they have
+    ended any.
+    """
+    launched: dict[str, Use] = {}
+    ends: dict[str, int] = {}
     for group, activities in look.activities.items():
         for activity in activities:
-            started = LAUNCHING.match(activity["Description"])
             at = _seconds(activity["StartTime"])
             # One that was cancelled has ended before it ran, and costs nothing.
             went_on = activity["StatusCode"] not in ("Failed", "Cancelled")
+            if ended := TERMINATING.match(activity["Description"]):
+                ends[ended[1]] = at
+            started = LAUNCHING.match(activity["Description"])
             if started and went_on and account.started_at <= at < last:
-                yield Use(started[1], group, None, None, zone_of(activity), at)
+                launched[started[1]] = Use(started[1], group, None, None, zone_of(activity), at)
+    return launched, ends
 
 
-def _described(account: Account, instances: Iterable[Mapping[str, Any]]) -> Iterator[Use]:
-    for one in instances:
-        tags = tags_of(one.get("Tags"))
-        group = tags.get(TAG_GROUP, "")
-        if tags.get(_TAG_RUN) == account.run_id and group in account.groups:
-            zone = one.get("Placement", {}).get("AvailabilityZone")
-            start = _seconds(one["LaunchTime"])
-            yield Use(one["InstanceId"], group, one["InstanceType"], "aws", zone, start)
-
-
-def _ends(look: Look) -> dict[str, int]:
-    return {
-        ended[1]: _seconds(activity["StartTime"])
-        for activities in look.activities.values()
-        for activity in activities
-        if (ended := TERMINATING.match(activity["Description"]))
-    }
-
-
-def _with_end(
-    use: Use,
-    account: Account,
-    look: Look,
-    described: Mapping[str, Any] | None,
-    ends: Mapping[str, int],
+def _ended(
+    use: Use, account: Account, now: int, described: Mapping[str, Any] | None, end: int | None
 ) -> Use:
-    if use.end is not None and not use.is_least:
+    """Return an instance with its end, as far as that is known now; `end` is its group's word."""
+    if described is not None and described["State"]["Name"] in ("pending", "running"):
+        return replace(use, end=None)
+    if use.end is not None:
         return use
     if described is not None:
-        if described["State"]["Name"] in _ON:
-            return replace(use, end=None, is_least=False)
-        told = _AT.search(described.get("StateTransitionReason") or "")
-        if told:
-            at = datetime.datetime.fromisoformat(told[1]).replace(tzinfo=datetime.UTC)
-            return replace(use, end=max(use.start, _seconds(at)), is_least=False)
-    if use.instance_id in ends:
-        return replace(use, end=max(use.start, ends[use.instance_id]), is_least=False)
-    if described is None and look.at - use.start > _LISTED_SECONDS:
+        if told := _AT.search(described.get("StateTransitionReason") or ""):
+            end = _seconds(datetime.datetime.fromisoformat(f"{told[1]}+00:00"))
+    elif end is None and now - use.start > _LISTED_SECONDS:
         # It is gone, and when, is known no more: not before it was seen.
-        last = max(use.start, account.looked_at or 0) if use.end is None else use.end
-        return replace(use, end=last, is_least=True)
-    return use
+        end = account.looked_at or 0
+    return use if end is None else replace(use, end=max(use.start, end))
 
 
-def _with_type(use: Use, account: Account, reports: Mapping[str, HostReport]) -> Use:
+def _typed(use: Use, account: Account, reported: str | None) -> Use:
+    """Return an instance with its type, as far as that is known now."""
     if use.instance_type is not None and use.type_from != "host":
         return use
     types = account.groups[use.group].types if use.group in account.groups else ()
-    name: str | None = None
-    source: TypeFrom | None = None
     if len(types) == 1:
-        name, source = types[0], "settings"
-    elif (report := reports.get(use.instance_id)) and report.instance_type in types:
-        name, source = report.instance_type, "host"
-    return use if name is None else replace(use, instance_type=name, type_from=source)
+        return replace(use, instance_type=types[0], type_from="settings")
+    if reported not in types:
+        return use
+    return replace(use, instance_type=reported, type_from="host")
 
 
 def _seconds(at: datetime.datetime) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import datetime
-import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 
 from terradask._common.side_by_side import begun
 from terradask._deployments.accounts.account import Account, AccountGroup
-from terradask._deployments.accounts.book import AccountBook
+from terradask._deployments.accounts.book import AccountBook, log_failure
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, ended_by_itself
 from terradask._deployments.store import RUN
@@ -19,8 +18,6 @@ from terradask.errors import ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.structure import Structure
 from terradask_modules.names import SCHEDULER_GROUP
-
-logger = logging.getLogger("terradask")
 
 #: Of a reason, which may be a process's last words.
 _REASON_CHARACTERS = 500
@@ -31,7 +28,7 @@ def open_account(record: ClusterRecord, run: Run) -> None:
     try:
         AccountBook(record.aws, record.bucket).open(account_of(record, run))
     except Exception as error:  # noqa: BLE001 - any
-        _warn(record.name, run.run_id, error)
+        log_failure(record.name, run.run_id, error)
 
 
 def close_account(
@@ -60,7 +57,7 @@ def close_account(
             reason = why_over(run, (read_scheduler or record.scheduler)(), by)
             book.bring_up_to_date(account, read_reports, is_over=True, reason=reason, when=when)
     except Exception as error:  # noqa: BLE001 - any
-        _warn(record.name, run.run_id, error)
+        log_failure(record.name, run.run_id, error)
 
 
 def why_over(run: Run, scheduler: SchedulerAddress | None, by: str | None = None) -> str:
@@ -75,14 +72,10 @@ def why_over(run: Run, scheduler: SchedulerAddress | None, by: str | None = None
 def close_last_account(record: ClusterRecord, done: str | None = None) -> None:
     """Do the same for the run that ``run.json`` describes, if there is one."""
     try:
-        run = record.run()
-        if run is None:
-            return
-        reports = record.reports()
+        if run := record.run():
+            close_account(record, run, record.reports, done=done)
     except Exception as error:  # noqa: BLE001 - any
-        _warn(record.name, "that was started last", error)
-        return
-    close_account(record, run, lambda: reports, done=done)
+        log_failure(record.name, "that was started last", error)
 
 
 def account_of(
@@ -142,12 +135,3 @@ def _prices(record: ClusterRecord) -> PriceList:
     from terradask._pricing.price_list import AwsPriceList
 
     return AwsPriceList(record.aws)
-
-
-def _warn(cluster: str, run_id: str, error: Exception) -> None:
-    logger.warning(
-        "cluster %s: the account of run %s, of what it costs, can't be written: %s",
-        cluster,
-        run_id,
-        " ".join(str(error).split()) or type(error).__name__,
-    )

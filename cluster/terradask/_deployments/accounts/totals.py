@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
 from terradask._common.clock import epoch_text, utc_text
 from terradask._deployments.accounts.account import Account, Use, UsePrice
@@ -25,54 +25,23 @@ BY = ("run", "cluster", "owner", "group", "type")
 
 
 @dataclass(frozen=True)
-class Span:
-    """From when to when costs are counted, in seconds since the epoch."""
-
-    since: int = 0
-    #: None: without an end.
-    until: int | None = None
-
-    def seconds(self, use: Use, looked_at: int | None) -> int:
-        """Return for how many seconds of the span an instance is billed; one that hasn't ended, up
-        to when AWS was asked.
-        """
-        last = (looked_at or use.start) if use.end is None else use.end
-        end = max(last, use.start + LEAST_SECONDS)
-        end = end if self.until is None else min(end, self.until)
-        return max(0, end - max(use.start, self.since))
-
-
-@dataclass(frozen=True)
 class CostRow:
-    """What one run, cluster, owner, group, type or tag's value has cost.
+    """What one run, cluster, owner, group, type or tag's value has cost."""
 
-    Parameters
-    ----------
-    key
-        What it is the row of; None where instances have no such tag, or no known type.
-    runs
-        How many runs that are.
-    instances
-        How many instances they had.
-    instance_seconds
-        For how long these are billed.
-    usd
-        What that cost, in US dollars, as far as prices are known.
-    unpriced_seconds
-        Of `instance_seconds`, those that have no price, and are not in `usd`.
-    is_going_on
-        Whether a run goes on, or the end of an instance isn't known yet.
-    facts
-        Of a run alone: ``cluster``, ``owner``, ``started_at``, ``ended_at``.
-    """
-
+    #: What it is the row of; None where instances have no such tag, or no known type.
     key: str | None
+    #: How many runs that are, and how many instances they had.
     runs: int = 0
     instances: int = 0
+    #: For how long these are billed.
     instance_seconds: int = 0
+    #: What that cost, in US dollars, as far as prices are known.
     usd: Decimal = Decimal(0)
+    #: Of `instance_seconds`, those that have no price, and are not in `usd`.
     unpriced_seconds: int = 0
+    #: Whether a run goes on, or the end of an instance isn't known yet.
     is_going_on: bool = False
+    #: Of a run alone: ``cluster``, ``owner``, ``started_at``, ``ended_at``.
     facts: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
@@ -82,76 +51,22 @@ class CostRow:
 
     def as_dict(self, by: str) -> dict[str, Any]:
         """Return the row for ``--json`` and ``--csv``; amounts as text."""
-        return {
-            by: self.key,
-            **self.facts,
-            "runs": self.runs,
-            "instances": self.instances,
-            "instance_seconds": self.instance_seconds,
-            "usd": usd_text(self.usd),
-            "unpriced_seconds": self.unpriced_seconds,
-            "is_going_on": self.is_going_on,
-        }
-
-
-@dataclass
-class _Sum:
-    """A row while it is summed."""
-
-    facts: Mapping[str, str | None]
-    runs: set[str] = field(default_factory=set)
-    instances: int = 0
-    instance_seconds: int = 0
-    #: US dollars by the hour times seconds: exact, so that the order makes no difference.
-    usd_seconds: Decimal = Decimal(0)
-    unpriced_seconds: int = 0
-    is_going_on: bool = False
-
-    def add(self, account: Account, seconds: int, price: UsePrice | None) -> None:
-        """Add an instance."""
-        self.runs.add(f"{account.run_id}/{account.cluster}")
-        self.instances += 1
-        self.instance_seconds += seconds
-        self.is_going_on = self.is_going_on or not account.is_settled
-        if price is None:
-            self.unpriced_seconds += seconds
-        else:
-            self.usd_seconds += price.usd * seconds
-
-    def row(self, key: str | None) -> CostRow:
-        """Return the row."""
-        return CostRow(
-            key,
-            runs=len(self.runs),
-            instances=self.instances,
-            instance_seconds=self.instance_seconds,
-            usd=(self.usd_seconds / _HOUR).quantize(SMALLEST_USD),
-            unpriced_seconds=self.unpriced_seconds,
-            is_going_on=self.is_going_on,
-            facts=self.facts,
-        )
+        sums = {name: value for name, value in vars(self).items() if name not in ("key", "facts")}
+        return {by: self.key, **self.facts, **sums, "usd": usd_text(self.usd)}
 
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What runs have cost.
+    """What runs have cost."""
 
-    Parameters
-    ----------
-    by
-        What the rows are: ``run``, ``cluster``, ``owner``, ``group``, ``type`` or ``tag:KEY``.
-    rows
-        One for each, with the largest amount first; runs in the order of time.
-    since, until
-        The span that is counted; None: from the first run on, and until now.
-    sources
-        Whose prices these are, with the dates of the oldest and of the newest.
-    """
-
+    #: What the rows are: ``run``, ``cluster``, ``owner``, ``group``, ``type`` or ``tag:KEY``.
     by: str
+    #: One for each, with the largest amount first; runs in the order of time.
     rows: tuple[CostRow, ...]
+    #: The span that is counted; None: from the first run on, and until now.
     since: datetime.datetime | None
     until: datetime.datetime | None
+    #: Whose prices these are, with the dates of the oldest and of the newest.
     sources: Mapping[str, tuple[str, str]]
 
     @property
@@ -186,6 +101,14 @@ class RunCosts:
         }
 
 
+class _Billed(NamedTuple):
+    """An instance's part of a row."""
+
+    account: Account
+    seconds: int
+    price: UsePrice | None
+
+
 def costs_of(
     accounts: Iterable[Account],
     *,
@@ -194,29 +117,39 @@ def costs_of(
     until: datetime.datetime | None = None,
 ) -> RunCosts:
     """Return what runs have cost within a span of time. Raises `InvalidInput`."""
-    keys = _keys(by)
-    span = Span(
-        0 if since is None else round(since.timestamp()),
-        None if until is None else round(until.timestamp()),
-    )
-    sums: dict[str | None, _Sum] = {}
+    check_by(by)
+    first = 0 if since is None else round(since.timestamp())
+    last = None if until is None else round(until.timestamp())
+    billed: dict[str | None, list[_Billed]] = {}
     sources: dict[str, tuple[str, str]] = {}
     for account in accounts:
-        prices = {price.key: price for price in account.prices}
         for use in account.uses.values():
-            seconds = span.seconds(use, account.looked_at)
-            if not seconds:
+            if not (seconds := billed_seconds(use, account.looked_at, first, last)):
                 continue
-            asked, key = account.price_key(use), keys(account, use)
-            price = None if asked is None else prices.get(asked)
-            sums.setdefault(key, _Sum(_facts(account) if by == "run" else {})).add(
-                account, seconds, price
-            )
+            offer = account.offer(use)
+            price = None if offer is None else account.prices.get(offer)
+            part = _Billed(account, seconds, price)
+            billed.setdefault(_key(by, account, use), []).append(part)
             if price is not None:
                 oldest, newest = sources.get(price.source, (price.as_of, price.as_of))
                 sources[price.source] = min(oldest, price.as_of), max(newest, price.as_of)
-    rows = [found.row(key) for key, found in sums.items()]
-    return RunCosts(by, tuple(_sorted(rows, by)), since, until, sources)
+    rows = sorted(
+        (_row(key, parts, by) for key, parts in billed.items()), key=lambda r: r.key or ""
+    )
+    if by != "run":
+        rows.sort(key=lambda row: (-row.usd, -row.instance_seconds))
+    return RunCosts(by, tuple(rows), since, until, sources)
+
+
+def billed_seconds(
+    use: Use, looked_at: int | None, since: int = 0, until: int | None = None
+) -> int:
+    """Return for how many seconds of a span an instance is billed; one that hasn't ended, up to
+    when AWS was asked.
+    """
+    last = (looked_at or use.start) if use.end is None else use.end
+    end = max(last, use.start + LEAST_SECONDS)
+    return max(0, (end if until is None else min(end, until)) - max(use.start, since))
 
 
 def usd_text(usd: Decimal) -> str:
@@ -227,25 +160,34 @@ def usd_text(usd: Decimal) -> str:
 def check_by(by: str) -> None:
     """Check what costs are to be summed by. Raises `InvalidInput`."""
     kind, _, tag = by.partition(":")
-    if not (by in BY or (kind == "tag" and tag)):
-        raise InvalidInput(
-            "costs can't be summed by that",
-            given=by,
-            allowed=f"{', '.join(BY)}, or tag:KEY",
-        )
+    if by not in BY and not (kind == "tag" and tag):
+        allowed = f"{', '.join(BY)}, or tag:KEY"
+        raise InvalidInput("costs can't be summed by that", given=by, allowed=allowed)
 
 
-def _keys(by: str) -> Callable[[Account, Use], str | None]:
-    check_by(by)
-    tag = by.partition(":")[2]
-    known: dict[str, Callable[[Account, Use], str | None]] = {
-        "run": lambda account, use: account.run_id,
-        "cluster": lambda account, use: account.cluster,
-        "owner": lambda account, use: account.owner,
-        "group": lambda account, use: f"{account.cluster}/{use.group}",
-        "type": lambda account, use: use.instance_type,
-    }
-    return known.get(by, lambda account, use: account.tags.get(tag))
+def _key(by: str, account: Account, use: Use) -> str | None:
+    if by == "group":
+        return f"{account.cluster}/{use.group}"
+    if by == "type":
+        return use.instance_type
+    of_run = {"run": account.run_id, "cluster": account.cluster, "owner": account.owner}
+    return of_run[by] if by in of_run else account.tags.get(by.removeprefix("tag:"))
+
+
+def _row(key: str | None, parts: Sequence[_Billed], by: str) -> CostRow:
+    accounts = {part.account.key: part.account for part in parts}
+    # US dollars by the hour times seconds: exact, so that the order makes no difference.
+    priced = [part.price.usd * part.seconds for part in parts if part.price is not None]
+    return CostRow(
+        key,
+        runs=len(accounts),
+        instances=len(parts),
+        instance_seconds=sum(part.seconds for part in parts),
+        usd=(sum(priced, Decimal(0)) / _HOUR).quantize(SMALLEST_USD),
+        unpriced_seconds=sum(part.seconds for part in parts if part.price is None),
+        is_going_on=not all(account.is_settled for account in accounts.values()),
+        facts=_facts(parts[0].account) if by == "run" else {},
+    )
 
 
 def _facts(account: Account) -> dict[str, str | None]:
@@ -255,10 +197,3 @@ def _facts(account: Account) -> dict[str, str | None]:
         "started_at": epoch_text(account.started_at),
         "ended_at": epoch_text(account.last_end) if account.is_settled else None,
     }
-
-
-def _sorted(rows: Iterable[CostRow], by: str) -> Iterator[CostRow]:
-    if by == "run":
-        yield from sorted(rows, key=lambda row: row.key or "")
-    else:
-        yield from sorted(rows, key=lambda row: (-row.usd, -row.instance_seconds, row.key or ""))
