@@ -6,7 +6,7 @@ import collections.abc
 import functools
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 _NUMBERS = {float: (int, float), int: (int,)}
 
@@ -32,8 +32,6 @@ def _fits(value: Any, hint: Any) -> bool:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(_fits(value, each) for each in arguments)
-    if origin is Literal:
-        return value in arguments
     if origin is collections.abc.Mapping:
         return isinstance(value, Mapping) and all(
             _fits(key, arguments[0]) and _fits(each, arguments[1]) for key, each in value.items()

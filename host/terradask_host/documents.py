@@ -380,11 +380,12 @@ def plain_text(text: Any) -> str:
 
 
 def plain_lines(value: Any) -> Any:
-    """Return a value with each text in it, also in tuples and mappings, as one line of text."""
+    """Return a value with each text in it, also of lists and mappings, as one line of text."""
     if isinstance(value, str):
         return plain_text(value).translate({10: " ", 9: " "})
-    if isinstance(value, tuple):
-        return tuple(map(plain_lines, value))
+    if isinstance(value, tuple | list):
+        lines = map(plain_lines, value)
+        return list(lines) if isinstance(value, list) else tuple(lines)
     if isinstance(value, Mapping):
         return {plain_lines(key): plain_lines(each) for key, each in value.items()}
     return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
-from terradask._deployments.accounts.account import Account, AccountGroup, UsePrice
+from terradask._deployments.accounts.account import Account, AccountGroup, Offer, UsePrice
 
 START = 1_795_507_200
 RUN = "20261124T080000Z-1f3a9c"
@@ -23,7 +23,8 @@ ACCOUNT = Account(
     },
     tags={"project": "forecast"},
 )
-PRICE = UsePrice("m6i.xlarge", "on-demand", None, Decimal("0.192"), "2026-11-24T08:00:00Z", "AWS")
+OFFER: Offer = ("m6i.xlarge", "on-demand", None)
+PRICE = UsePrice(*OFFER, Decimal("0.192"), "2026-11-24T08:00:00Z", "AWS")
 
 
 def at(seconds: float) -> datetime.datetime:

@@ -13,7 +13,7 @@ import tomlkit
 from hypothesis import strategies as st
 
 from terradask._dask.job import text_of
-from terradask._deployments.accounts.account import Account
+from terradask._deployments.accounts.account import read_account
 from terradask._deployments.accounts.look import Look, looked
 from terradask._deployments.accounts.totals import costs_of
 from terradask._deployments.documents import (
@@ -127,7 +127,7 @@ def in_file(read: Callable[[Path], Any]) -> Callable[[str], Any]:
 
 def account_of(document: Any) -> None:
     """Read an account, and whatever it says, bring it up to date and sum it up."""
-    read = Account.read(ACCOUNT.key, document)
+    read = read_account(ACCOUNT.key, document)
     found = looked(read, Look(ACCOUNT.started_at + 9, {}, ()), is_over=True)
     for by in ("run", "owner", "group", "type", "tag:project"):
         json.dumps(costs_of([found], by=by).as_dict())

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.accounts.account import (
-    Account,
-    AccountGroup,
-)
+from terradask._deployments.accounts.account import Account, AccountGroup, Use, read_account
 from terradask._deployments.accounts.book import AccountBook
 from terradask._deployments.accounts.run_account import (
     account_of,
@@ -28,7 +25,7 @@ from terradask_host.documents import Run
 from terradask_host.structure import Structure
 
 from ..moto_account import moto_account
-from .account_facts import ACCOUNT, BUCKET, PRICE, RUN, at
+from .account_facts import ACCOUNT, BUCKET, PRICE, RUN, START, at
 from .host_facts import run_document
 
 PRICE_ENTRY = {**vars(PRICE), "usd": "0.192"}
@@ -48,6 +45,23 @@ def test_an_account_is_opened_once_and_found_by_its_key(book: AccountBook) -> No
     keys = book.keys()
     assert (keys, book.read_all(keys)) == ([f"{RUN}/etl.json"], [ACCOUNT])
     assert book.keys(at(60)) == []
+
+
+def test_what_two_callers_have_found_at_a_time_is_both_in_the_account(book: AccountBook) -> None:
+    def found(instance_id: str) -> Callable[[Account], Account]:
+        use = Use(instance_id, "workers", "m6i.xlarge", "aws", "us-east-1a", START)
+        return lambda base: replace(base, uses={**base.uses, instance_id: use})
+
+    book.open(ACCOUNT)
+    (read,) = book.read_all(book.keys())
+    book.keep(read, found("i-1"))
+    assert book.keep(read, found("i-2")).uses.keys() == {"i-1", "i-2"}
+    # Also where the first has written it, and the other one has read none.
+    assert book.keep(ACCOUNT, found("i-3")).uses.keys() == {"i-1", "i-2", "i-3"}
+    (kept,) = book.read_all(book.keys())
+    assert kept.uses.keys() == {"i-1", "i-2", "i-3"}
+    assert book.keep(kept, found("i-4"), when=lambda: False).uses.keys() > kept.uses.keys()
+    assert book.read_all(book.keys()) == [kept]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +103,7 @@ def test_control_characters_do_not_reach_a_terminal() -> None:
         "owner": "ada\x1b[2J",
         "tags": {"project": "a\nb\x07"},
     }
-    found = Account.read(ACCOUNT.key, document)
+    found = read_account(ACCOUNT.key, document)
     assert (found.owner, found.tags) == ("ada\ufffd[2J", {"project": "a b\ufffd"})
 
 

@@ -13,6 +13,7 @@ from terradask._deployments.accounts.account import (
     Account,
     Use,
     next_starts,
+    read_account,
 )
 from terradask._deployments.accounts.book import find_prices
 from terradask._deployments.accounts.look import Look, looked
@@ -23,7 +24,7 @@ from terradask._pricing.prices import Price, PriceKey, Quotes
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, HostReport, SchedulerAddress
 
-from .account_facts import ACCOUNT, HOST, PRICE, RUN, START, at
+from .account_facts import ACCOUNT, HOST, OFFER, PRICE, RUN, START, at
 from .host_facts import run_document
 
 
@@ -136,9 +137,9 @@ def test_the_hosts_reason_comes_before_the_callers(
 
 def test_an_older_account_has_no_reason() -> None:
     document = replace(ACCOUNT, ended_at=START, reason="idle").to_document()
-    assert Account.read(ACCOUNT.key, document).reason == "idle"
+    assert read_account(ACCOUNT.key, document).reason == "idle"
     del document["reason"]
-    assert Account.read(ACCOUNT.key, document).reason is None
+    assert read_account(ACCOUNT.key, document).reason is None
 
 
 def test_what_ec2_has_forgotten_auto_scaling_still_knows() -> None:
@@ -155,7 +156,7 @@ def test_an_instance_that_runs_has_no_end_and_keeps_its_type_when_it_is_forgotte
     first = see(workers=[launched(HOST, 5)], instances=[described(HOST, 9)], is_over=True)
     assert (first.uses[HOST].end, first.is_settled) == (None, False)
     later = see(first, 20_000, workers=[terminated(HOST, 7_300), launched(HOST, 5)], is_over=True)
-    assert later.uses[HOST] == replace(first.uses[HOST], end=START + 7_300)
+    assert later.uses[HOST] == first.uses[HOST]._replace(end=START + 7_300)
     assert later.is_settled
     # A second look at what is settled changes nothing but its time.
     assert see(later, 20_000, workers=[launched(HOST, 5)], is_over=True) == later
@@ -164,7 +165,7 @@ def test_an_instance_that_runs_has_no_end_and_keeps_its_type_when_it_is_forgotte
 def test_an_end_that_is_known_no_more_is_when_the_instance_was_last_seen() -> None:
     seen = see(instances=[described(HOST, 9)])
     gone = see(seen, 90_000, is_over=True)
-    assert gone.uses[HOST] == replace(seen.uses[HOST], end=START + 7_200)
+    assert gone.uses[HOST] == seen.uses[HOST]._replace(end=START + 7_200)
     # That was a mistake if EC2 says that it runs.
     assert see(gone, 90_060, instances=[described(HOST, 9)]).uses == seen.uses
     # One whose launch is young may only be hidden: EC2 shows what is new late.
@@ -218,15 +219,15 @@ def test_an_account_comes_back_as_it_was_written() -> None:
         workers_spot=[launched("i-2", 5), terminated("i-2", 30)],
         reports=[report(HOST, "m6i.xlarge"), report("i-2", "m7i.xlarge")],
         is_over=True,
-    ).with_prices({PRICE.offer: PRICE})
-    assert whole.prices == {PRICE.offer: PRICE}
+    ).with_prices({OFFER: PRICE})
+    assert whole.prices == {OFFER: PRICE}
     document = json.loads(json.dumps(whole.to_document()))
-    assert Account.read(whole.key, document) == whole
+    assert read_account(whole.key, document) == whole
 
 
 def use(start: int, end: int | None, **facts: Any) -> Use:
     found = Use(HOST, "workers", "m6i.xlarge", "aws", "us-east-1a", START + start, None)
-    return replace(found, end=None if end is None else START + end, **facts)
+    return found._replace(end=None if end is None else START + end, **facts)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +257,7 @@ def accounts() -> list[Account]:
             "i-2": use(0, 1_800, instance_id="i-2", instance_type="m7i.xlarge"),
             "i-3": use(0, 900, instance_id="i-3", instance_type=None, type_from=None),
         },
-        prices={PRICE.offer: PRICE},
+        prices={OFFER: PRICE},
     )
     second = replace(
         first,
@@ -328,7 +329,7 @@ def test_a_price_that_aws_has_not_is_left_out_and_one_that_is_kept_stays() -> No
 
     keys: list[Any] = [("m6i.xlarge", "on-demand", None), ("m7i.xlarge", "spot", "us-east-1a")]
     found = find_prices(Prices(), "us-east-1", keys)
-    assert {offer: price.usd for offer, price in found.items()} == {PRICE.offer: Decimal("0.2")}
+    assert {offer: price.usd for offer, price in found.items()} == {OFFER: Decimal("0.2")}
     first, _ = accounts()
     assert first.with_prices(found).prices == first.prices
     assert replace(first, prices={}).with_prices(found).prices == found

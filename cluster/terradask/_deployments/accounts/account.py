@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
+from functools import cache
 from itertools import pairwise
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from terradask_host.document_fields import typed
 from terradask_host.documents import FORMAT, moment_text, plain_lines
-from terradask_host.structure import known_fields
 from terradask_modules.markets import Market
 
-_Record = TypeVar("_Record")
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 #: What has a price: an instance type, its market, and on spot a zone.
 Offer = tuple[str, Market, str | None]
@@ -31,8 +31,7 @@ class AccountGroup:
     types: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Use:
+class Use(NamedTuple):
     """One instance of a run, from its launch to its end: a row of the account, in this order."""
 
     instance_id: str
@@ -47,17 +46,6 @@ class Use:
     #: None: it hadn't ended when it was looked at.
     end: int | None = None
 
-    @classmethod
-    def read(cls, row: Any) -> Self:
-        """Read it from a row of the account."""
-        # An older terradask noted last whether its end is a guess.
-        use = _read(cls, dict(zip(cls.__dataclass_fields__, row[:-1], strict=True)))
-        if not _INSTANCE_ID.fullmatch(use.instance_id):
-            raise ValueError("an instance's id isn't one")
-        if not 0 <= use.start <= (use.start if use.end is None else use.end) < _MOST_SECONDS:
-            raise ValueError("an instance's start or end is no time, or it ended before its start")
-        return use
-
 
 @dataclass(frozen=True)
 class UsePrice:
@@ -71,20 +59,6 @@ class UsePrice:
     #: When AWS said so, and whose price it is.
     as_of: str
     source: str
-
-    @property
-    def offer(self) -> Offer:
-        """What it is the price of."""
-        return self.instance_type, self.market, self.zone
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read it from the account."""
-        price = _read(cls, {**document, "usd": Decimal(document["usd"])})
-        moment_text(price.as_of)
-        if not (price.usd.is_finite() and price.usd >= 0):
-            raise ValueError("a price is no amount")
-        return price
 
 
 @dataclass(frozen=True)
@@ -149,47 +123,39 @@ class Account:
         more = {offer: found[offer] for offer in self.unpriced() if offer in found}
         return replace(self, prices={**self.prices, **more})
 
-    @classmethod
-    def read(cls, key: str, document: Mapping[str, Any], etag: str | None = None) -> Self:
-        """Read an account, whose key says which run's it is."""
-        if document["format"] != FORMAT:
-            raise ValueError("an account isn't as format 1 says")
-        run_id, _, name = key.partition("/")
-        facts = {
-            **document,
-            "run_id": run_id,
-            "cluster": name.removesuffix(".json"),
-            "groups": {
-                name: _read(AccountGroup, {**group, "types": tuple(group["types"])})
-                for name, group in document["groups"].items()
-            },
-            "uses": {use.instance_id: use for use in map(Use.read, document["instances"])},
-            "prices": {},
-            "etag": etag,
-        }
-        account = _read(cls, facts)
-        times = (account.started_at, account.ended_at, account.looked_at)
-        if not all(at is None or 0 <= at < _MOST_SECONDS for at in times):
-            raise ValueError("a time of an account is none")
-        prices = map(UsePrice.read, document["prices"])
-        return replace(account, prices={price.offer: price for price in prices})
-
     def to_document(self) -> dict[str, Any]:
         """Return what the account's object holds."""
-        return {
-            "format": FORMAT,
-            "owner": self.owner,
-            "started_at": self.started_at,
-            "ended_at": self.ended_at,
-            "looked_at": self.looked_at,
-            "reason": self.reason,
-            "groups": {name: asdict(group) for name, group in self.groups.items()},
-            "tags": dict(self.tags),
-            "instances": [[*astuple(use), 0] for use in self.uses.values()],
-            "prices": [
-                {**vars(price), "usd": format(price.usd, "f")} for price in self.prices.values()
-            ],
-        }
+        facts = asdict(self)
+        prices = [{**each, "usd": format(each["usd"], "f")} for each in facts["prices"].values()]
+        # An older terradask reads of each instance whether its end is a guess.
+        instances = [[*use, 0] for use in self.uses.values()]
+        for name in ("run_id", "cluster", "etag", "uses"):
+            del facts[name]
+        return {"format": FORMAT, **facts, "instances": instances, "prices": prices}
+
+
+def read_account(key: str, document: Mapping[str, Any], etag: str | None = None) -> Account:
+    """Read an account, whose key says which run's it is."""
+    if document["format"] != FORMAT:
+        raise ValueError("an account isn't as format 1 says")
+    facts = plain_lines(document)
+    run_id, _, name = key.partition("/")
+    own = {"run_id": run_id, "cluster": name.removesuffix(".json"), "etag": etag}
+    uses = {row[0]: row[:7] for row in facts["instances"]}
+    prices = {(one["instance_type"], one["market"], one["zone"]): one for one in facts["prices"]}
+    account = _adapter().validate_python({**facts, **own, "uses": uses, "prices": prices})
+    times = [account.started_at, account.ended_at, account.looked_at]
+    for use in account.uses.values():
+        times += [use.start, use.end]
+        if not _INSTANCE_ID.fullmatch(use.instance_id) or (use.end or use.start) < use.start:
+            raise ValueError("an instance's id isn't one, or it has ended before its start")
+    if not all(at is None or 0 <= at < _MOST_SECONDS for at in times):
+        raise ValueError("a time of an account is none")
+    for price in account.prices.values():
+        moment_text(price.as_of)
+        if price.usd < 0:
+            raise ValueError("a price is no amount")
+    return account
 
 
 def next_starts(accounts: Iterable[Account]) -> dict[str, int]:
@@ -205,5 +171,9 @@ def next_starts(accounts: Iterable[Account]) -> dict[str, int]:
     }
 
 
-def _read(cls: type[_Record], facts: Mapping[str, Any]) -> _Record:
-    return cls(**typed(cls, plain_lines(known_fields(cls, facts))))
+@cache
+def _adapter() -> TypeAdapter[Account]:
+    # pydantic is slow to import
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Account)

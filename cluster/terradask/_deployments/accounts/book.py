@@ -20,7 +20,7 @@ from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
-from terradask._deployments.accounts.account import Account, Offer, UsePrice
+from terradask._deployments.accounts.account import Account, Offer, UsePrice, read_account
 from terradask._deployments.accounts.look import Look, looked
 from terradask._pricing.prices import PriceKey, PriceList
 from terradask.errors import AwsError, DocumentFormat
@@ -82,7 +82,7 @@ class AccountBook:
         try:
             found = self._store.read(key, most_bytes=MOST_BYTES)
             return (
-                None if found is None else Account.read(key, parse_json(found.content), found.etag)
+                None if found is None else read_account(key, parse_json(found.content), found.etag)
             )
         except (*UNREADABLE, DocumentFormat, ArithmeticError) as error:
             problem = "is left out: it isn't as terradask writes it"
@@ -173,10 +173,6 @@ def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict
 
 def log_failure(cluster: str, run_id: str, error: Exception, what: str = "written") -> None:
     """Log that an account can't be kept: runs matter more."""
-    logger.warning(
-        "cluster %s: the account of run %s, of what it costs, can't be %s: %s",
-        cluster,
-        run_id,
-        what,
-        " ".join(str(error).split()) or type(error).__name__,
-    )
+    text = "cluster %s: the account of run %s, of what it costs, can't be %s: %s"
+    why = " ".join(str(error).split()) or type(error).__name__
+    logger.warning(text, cluster, run_id, what, why)

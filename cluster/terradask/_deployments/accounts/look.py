@@ -68,7 +68,7 @@ def looked(
         # EC2's time of the launch is nearer to what is billed than the group's request.
         start, zone = _seconds(one["LaunchTime"]), one.get("Placement", {}).get("AvailabilityZone")
         use = Use(instance_id, group, one["InstanceType"], "aws", zone, start)
-        seen[instance_id] = replace(use, end=seen.get(instance_id, use).end)
+        seen[instance_id] = use._replace(end=seen.get(instance_id, use).end)
         others = (key for key in its if not key.startswith((TAG_PREFIX, "aws:")) and key != "Name")
         tags.update({key: its[key] for key in others})
     types = {report.instance_id: report.instance_type for report in look.reports}
@@ -104,7 +104,7 @@ def _ended(
 ) -> Use:
     """Return an instance with its end, as far as that is known now; `end` is its group's word."""
     if described is not None and described["State"]["Name"] in ("pending", "running"):
-        return replace(use, end=None)
+        return use._replace(end=None)
     if use.end is not None:
         return use
     if described is not None:
@@ -113,7 +113,7 @@ def _ended(
     elif end is None and now - use.start > _LISTED_SECONDS:
         # It is gone, and when, is known no more: not before it was seen.
         end = account.looked_at or 0
-    return use if end is None else replace(use, end=max(use.start, end))
+    return use if end is None else use._replace(end=max(use.start, end))
 
 
 def _typed(use: Use, account: Account, reported: str | None) -> Use:
@@ -122,10 +122,10 @@ def _typed(use: Use, account: Account, reported: str | None) -> Use:
         return use
     types = account.groups[use.group].types if use.group in account.groups else ()
     if len(types) == 1:
-        return replace(use, instance_type=types[0], type_from="settings")
+        return use._replace(instance_type=types[0], type_from="settings")
     if reported not in types:
         return use
-    return replace(use, instance_type=reported, type_from="host")
+    return use._replace(instance_type=reported, type_from="host")
 
 
 def _seconds(at: datetime.datetime) -> int:

@@ -14,7 +14,6 @@ from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, ended_by_itself
 from terradask._deployments.store import RUN
 from terradask._pricing.prices import PriceKey, PriceList
-from terradask.errors import ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.structure import Structure
 from terradask_modules.names import SCHEDULER_GROUP
@@ -86,18 +85,14 @@ def account_of(
     """Return the account of a run before anything was seen of its instances."""
     written = (read_written_at or partial(record.objects.written_at, RUN))()
     begun = datetime.datetime.fromisoformat(run.started_at) if written is None else written
+    structure: Structure | None = run.structure
     types: dict[str, tuple[str, ...]] = {}
     tags: dict[str, str] = {}
-    structure: Structure | None = run.structure
-    try:
-        descriptor = record.descriptor
-    except ClusterNotFound:
-        # Terraform has destroyed the cluster, and left the run's own documents.
-        pass
-    else:
-        structure = structure or descriptor.structure
-        types = {key: pool.instance_types for key, pool in descriptor.pools.items()}
-        tags = dict(descriptor.settings.get("tags") or {})
+    # Terraform may have destroyed the cluster, and left the run's own documents.
+    if record.exists:
+        structure = structure or record.descriptor.structure
+        types = {key: pool.instance_types for key, pool in record.descriptor.pools.items()}
+        tags = dict(record.descriptor.settings.get("tags") or {})
     groups = {} if structure is None else structure.groups
     return Account(
         run_id=run.run_id,

@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 from terradask._common.clock import epoch_text, utc_text
 from terradask._deployments.accounts.account import Account, Use, UsePrice
@@ -22,6 +22,9 @@ _CENTS_OF_A_CENT = Decimal("0.0001")
 
 #: What costs are summed by; and ``tag:KEY``.
 BY = ("run", "cluster", "owner", "group", "type")
+
+#: An instance's part of a row: its run, for how long it is billed, and its price.
+_Part = tuple[Account, int, UsePrice | None]
 
 
 @dataclass(frozen=True)
@@ -101,14 +104,6 @@ class RunCosts:
         }
 
 
-class _Billed(NamedTuple):
-    """An instance's part of a row."""
-
-    account: Account
-    seconds: int
-    price: UsePrice | None
-
-
 def costs_of(
     accounts: Iterable[Account],
     *,
@@ -120,7 +115,7 @@ def costs_of(
     check_by(by)
     first = 0 if since is None else round(since.timestamp())
     last = None if until is None else round(until.timestamp())
-    billed: dict[str | None, list[_Billed]] = {}
+    parts: dict[str | None, list[_Part]] = {}
     sources: dict[str, tuple[str, str]] = {}
     for account in accounts:
         for use in account.uses.values():
@@ -128,14 +123,12 @@ def costs_of(
                 continue
             offer = account.offer(use)
             price = None if offer is None else account.prices.get(offer)
-            part = _Billed(account, seconds, price)
-            billed.setdefault(_key(by, account, use), []).append(part)
+            parts.setdefault(_key(by, account, use), []).append((account, seconds, price))
             if price is not None:
                 oldest, newest = sources.get(price.source, (price.as_of, price.as_of))
                 sources[price.source] = min(oldest, price.as_of), max(newest, price.as_of)
-    rows = sorted(
-        (_row(key, parts, by) for key, parts in billed.items()), key=lambda r: r.key or ""
-    )
+    rows = [_row(key, each, by) for key, each in parts.items()]
+    rows.sort(key=lambda row: row.key or "")
     if by != "run":
         rows.sort(key=lambda row: (-row.usd, -row.instance_seconds))
     return RunCosts(by, tuple(rows), since, until, sources)
@@ -174,26 +167,24 @@ def _key(by: str, account: Account, use: Use) -> str | None:
     return of_run[by] if by in of_run else account.tags.get(by.removeprefix("tag:"))
 
 
-def _row(key: str | None, parts: Sequence[_Billed], by: str) -> CostRow:
-    accounts = {part.account.key: part.account for part in parts}
+def _row(key: str | None, parts: Sequence[_Part], by: str) -> CostRow:
+    accounts = {account.key: account for account, _, _ in parts}
+    first = parts[0][0]
+    of_run = {
+        "cluster": first.cluster,
+        "owner": first.owner,
+        "started_at": epoch_text(first.started_at),
+        "ended_at": epoch_text(first.last_end) if first.is_settled else None,
+    }
     # US dollars by the hour times seconds: exact, so that the order makes no difference.
-    priced = [part.price.usd * part.seconds for part in parts if part.price is not None]
+    usd = [price.usd * seconds for _, seconds, price in parts if price is not None]
     return CostRow(
         key,
         runs=len(accounts),
         instances=len(parts),
-        instance_seconds=sum(part.seconds for part in parts),
-        usd=(sum(priced, Decimal(0)) / _HOUR).quantize(SMALLEST_USD),
-        unpriced_seconds=sum(part.seconds for part in parts if part.price is None),
+        instance_seconds=sum(seconds for _, seconds, _ in parts),
+        usd=(sum(usd, Decimal(0)) / _HOUR).quantize(SMALLEST_USD),
+        unpriced_seconds=sum(seconds for _, seconds, price in parts if price is None),
         is_going_on=not all(account.is_settled for account in accounts.values()),
-        facts=_facts(parts[0].account) if by == "run" else {},
+        facts=of_run if by == "run" else {},
     )
-
-
-def _facts(account: Account) -> dict[str, str | None]:
-    return {
-        "cluster": account.cluster,
-        "owner": account.owner,
-        "started_at": epoch_text(account.started_at),
-        "ended_at": epoch_text(account.last_end) if account.is_settled else None,
-    }
