@@ -168,6 +168,8 @@ def test_an_end_that_is_known_no_more_is_when_the_instance_was_last_seen() -> No
     assert gone.uses[HOST] == seen.uses[HOST]._replace(end=START + 7_200)
     # That was a mistake if EC2 says that it runs.
     assert see(gone, 90_060, instances=[described(HOST, 9)]).uses == seen.uses
+    told = see(gone, 90_060, instances=[described(HOST, 9, 90_030)])
+    assert told.uses[HOST].end == START + 90_030
     # One whose launch is young may only be hidden: EC2 shows what is new late.
     assert see(seconds=60, workers=[launched(HOST, 5)]).uses[HOST].end is None
 

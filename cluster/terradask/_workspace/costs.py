@@ -17,8 +17,8 @@ from terradask._deployments.logs.times import Moment, moment_of
 from terradask._deployments.record import ClusterRecord
 from terradask._pricing.price_list import AwsPriceList
 from terradask._workspace.context import WorkspaceContext
-from terradask.errors import ClusterNotFound, TerradaskError
-from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport, Run
+from terradask.errors import TerradaskError
+from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport
 
 #: Auto Scaling limits the calls of all callers of an account together.
 _PARALLEL_LOOKS = 4
@@ -62,7 +62,8 @@ def _look(book: AccountBook, account: Account, next_start: int | None) -> Accoun
     try:
         run = record.run()
         if run is not None and run.run_id == account.run_id:
-            reports, is_over = record.reports, not _goes_on(record, run)
+            # Terraform may have destroyed the cluster, and left the run's own documents.
+            reports, is_over = record.reports, not (record.exists and record.goes_on(run))
             why = why_over(run, record.scheduler()) if is_over else None
         return book.bring_up_to_date(
             account, reports, is_over=is_over, next_start=next_start, reason=why
@@ -70,11 +71,3 @@ def _look(book: AccountBook, account: Account, next_start: int | None) -> Accoun
     except (TerradaskError, BotoCoreError, ClientError) as error:
         log_failure(account.cluster, account.run_id, error, "brought up to date")
         return account
-
-
-def _goes_on(record: ClusterRecord, run: Run) -> bool:
-    try:
-        return record.goes_on(run)
-    except ClusterNotFound:
-        # Terraform has destroyed the cluster, and left the run's own documents.
-        return False

@@ -81,9 +81,9 @@ class AccountBook:
     def _read(self, key: str) -> Account | None:
         try:
             found = self._store.read(key, most_bytes=MOST_BYTES)
-            return (
-                None if found is None else read_account(key, parse_json(found.content), found.etag)
-            )
+            if found is None:
+                return None
+            return read_account(key, parse_json(found.content), found.etag)
         except (*UNREADABLE, DocumentFormat, ArithmeticError) as error:
             problem = "is left out: it isn't as terradask writes it"
             logger.warning("%s%s %s (%s)", ACCOUNTS, key, problem, type(error).__name__)

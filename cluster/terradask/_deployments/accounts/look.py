@@ -103,14 +103,15 @@ def _ended(
     use: Use, account: Account, now: int, described: Mapping[str, Any] | None, end: int | None
 ) -> Use:
     """Return an instance with its end, as far as that is known now; `end` is its group's word."""
-    if described is not None and described["State"]["Name"] in ("pending", "running"):
-        return use._replace(end=None)
+    if described is not None:
+        if described["State"]["Name"] in ("pending", "running"):
+            return use._replace(end=None)
+        if told := _AT.search(described.get("StateTransitionReason") or ""):
+            at = _seconds(datetime.datetime.fromisoformat(f"{told[1]}+00:00"))
+            return use._replace(end=max(use.start, at))
     if use.end is not None:
         return use
-    if described is not None:
-        if told := _AT.search(described.get("StateTransitionReason") or ""):
-            end = _seconds(datetime.datetime.fromisoformat(f"{told[1]}+00:00"))
-    elif end is None and now - use.start > _LISTED_SECONDS:
+    if end is None and described is None and now - use.start > _LISTED_SECONDS:
         # It is gone, and when, is known no more: not before it was seen.
         end = account.looked_at or 0
     return use if end is None else use._replace(end=max(use.start, end))
