@@ -132,7 +132,7 @@ class Week:
                 for name, value in (("id", account.run_id), ("owner", account.owner))
             ]
         )
-        self.book().open(account)
+        self.book().write(account)
         return account
 
     def scale(self, run: Account, **numbers: int) -> list[str]:

@@ -150,7 +150,7 @@ def test_a_pipeline_that_plans_reads_no_accounts(
     groups = {"workers": AccountGroup("on-demand")}
     workspace = Workspace.load()
     account = Account(run_id, "old", "ada", at, groups, {}, at + 3_600, at, {use.instance_id: use})
-    AccountBook(workspace.aws, workspace.bucket).open(account)
+    AccountBook(workspace.aws, workspace.bucket).write(account)
     key = {"Bucket": workspace.bucket, "Key": f"accounts/{run_id}/old.json"}
     try:
         with sim.acting_as("ci", *policies["ci"]), pytest.raises(AccessDenied) as denied:

@@ -40,8 +40,8 @@ def book() -> Iterator[AccountBook]:
 
 
 def test_an_account_is_opened_once_and_found_by_its_key(book: AccountBook) -> None:
-    book.open(ACCOUNT)
-    book.open(replace(ACCOUNT, owner="arn:aws:iam::123456789012:user/mallory"))
+    book.write(ACCOUNT)
+    book.write(replace(ACCOUNT, owner="arn:aws:iam::123456789012:user/mallory"))
     keys = book.keys()
     assert (keys, book.read_all(keys)) == ([f"{RUN}/etl.json"], [ACCOUNT])
     assert book.keys(at(60)) == []
@@ -52,7 +52,7 @@ def test_what_two_callers_have_found_at_a_time_is_both_in_the_account(book: Acco
         use = Use(instance_id, "workers", "m6i.xlarge", "aws", "us-east-1a", START)
         return lambda base: replace(base, uses={**base.uses, instance_id: use})
 
-    book.open(ACCOUNT)
+    book.write(ACCOUNT)
     (read,) = book.read_all(book.keys())
     book.keep(read, found("i-1"))
     assert book.keep(read, found("i-2")).uses.keys() == {"i-1", "i-2"}
@@ -90,7 +90,7 @@ def test_a_damaged_account_hides_no_other(
     book: AccountBook, caplog: pytest.LogCaptureFixture, key: str, body: str
 ) -> None:
     other = replace(ACCOUNT, cluster="ml")
-    book.open(other)
+    book.write(other)
     book.aws.client("s3").put_object(Bucket=BUCKET, Key=f"accounts/{key}", Body=body.encode())
     with caplog.at_level(logging.WARNING, "terradask"):
         assert book.read_all(book.keys()) == [other]

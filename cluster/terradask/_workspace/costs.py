@@ -39,8 +39,8 @@ def find_costs(
 
 def find_accounts(context: WorkspaceContext, since: datetime.datetime | None) -> list[Account]:
     """Return the accounts of the runs that may have gone on at a time or later, up to date."""
-    aws = context.aws
-    book = AccountBook(aws, context.bucket, lambda: AwsPriceList(aws))
+    aws, prices = context.aws, AwsPriceList(context.aws)
+    book = AccountBook(aws, context.bucket, lambda: prices)
     accounts = book.read_all(book.keys(None if since is None else since - _LONGEST_RUN))
     following = next_starts(accounts)
     settled = [one for one in accounts if one.is_settled]
@@ -49,8 +49,8 @@ def find_accounts(context: WorkspaceContext, since: datetime.datetime | None) ->
     ]
     # Their prices are asked for once.
     if offers := {offer for account in settled for offer in account.unpriced()}:
-        prices = find_prices(AwsPriceList(aws), aws.region, sorted(offers, key=str))
-        settled = [book.keep(one, lambda base: base.with_prices(prices)) for one in settled]
+        found = find_prices(prices, aws.region, sorted(offers, key=str))
+        settled = [book.keep(one, lambda base: base.with_prices(found)) for one in settled]
     return [*side_by_side(looks, _PARALLEL_LOOKS), *settled]
 
 

@@ -62,10 +62,6 @@ class AccountBook:
     def _store(self) -> ObjectStore:
         return ObjectStore(self.aws, self.bucket, ACCOUNTS)
 
-    def open(self, account: Account) -> None:
-        """Write the account of a run that begins, unless there is one."""
-        self._store.claim(account.key, as_json(account.to_document()))
-
     def keys(self, since: datetime.datetime | None = None) -> list[str]:
         """List the accounts' keys, the oldest run first: of those that may have gone on at a time
         or later, by their ids. A call for each thousand.
@@ -126,7 +122,7 @@ class AccountBook:
         for _ in range(_ATTEMPTS):
             now = change(account)
             try:
-                if now == account or not when() or self._write(now):
+                if now == account or not when() or self.write(now):
                     break
                 account = self._read(account.key) or replace(account, etag=None)
             except (AwsError, BotoCoreError, ClientError) as error:
@@ -134,7 +130,10 @@ class AccountBook:
                 break
         return now
 
-    def _write(self, account: Account) -> bool:
+    def write(self, account: Account) -> bool:
+        """Write an account in place of the version that it was read from, or of none; return
+        whether no other caller was first.
+        """
         content = as_json(account.to_document())
         if account.etag is None:
             return self._store.claim(account.key, content)

@@ -25,7 +25,7 @@ _REASON_CHARACTERS = 500
 def open_account(record: ClusterRecord, run: Run) -> None:
     """Write the account of a run that begins; a failure is logged: the run matters more."""
     try:
-        AccountBook(record.aws, record.bucket).open(account_of(record, run))
+        AccountBook(record.aws, record.bucket).write(account_of(record, run))
     except Exception as error:  # noqa: BLE001 - any
         log_failure(record.name, run.run_id, error)
 
