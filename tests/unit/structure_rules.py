@@ -95,7 +95,7 @@ FRAMEWORK_DOOR = "modules/terradask_modules/aws.py"
 AWS_HALF = "terradask_simulator.aws"
 
 MAX_CLASS_DEPTH = 2
-MAX_LINES = 400
+MAX_LINES = 600
 _PERSONS = re.compile(r"\b(whoever|nobody|somebody|anybody|himself)\b", re.IGNORECASE)
 _MODELS = {"pydantic.BaseModel", "pydantic.RootModel", "pydantic_settings.BaseSettings"}
 

@@ -241,14 +241,14 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
     (
         rules.length,
         {
-            "benchmarks/x.py": "x = 1\n" * 401,
-            "tests/unit/y.py": "x = 1\n" * 402,
-            "host/terradask_host/z.py": "\n" * 403,
+            "benchmarks/x.py": "x = 1\n" * 601,
+            "tests/unit/y.py": "x = 1\n" * 602,
+            "host/terradask_host/z.py": "\n" * 603,
         },
         [
-            "host/terradask_host/z.py: 403 lines",
-            "tests/unit/y.py: 402 lines",
-            "benchmarks/x.py: 401 lines",
+            "host/terradask_host/z.py: 603 lines",
+            "tests/unit/y.py: 602 lines",
+            "benchmarks/x.py: 601 lines",
         ],
     ),
     (
@@ -340,7 +340,7 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
             ),
         },
     ),
-    (rules.length, {"host/terradask_host/x.py": "x = 1\n" * 400, "docs/x.py": "x = 1\n" * 401}),
+    (rules.length, {"host/terradask_host/x.py": "x = 1\n" * 600, "docs/x.py": "x = 1\n" * 601}),
     (rules.words, {"host/terradask_host/x.py": "# No caller may do it: nobodys, bodies.\n"}),
 ]
 
