@@ -7,6 +7,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,7 +22,9 @@ from terradask._deployments.accounts.run_account import (
     open_account,
 )
 from terradask._deployments.record import ClusterRecord
+from terradask._deployments.state import SILENT
 from terradask._deployments.store import RUN as RUN_DOCUMENT
+from terradask._workspace.costs import find_accounts
 from terradask_host.documents import Run
 from terradask_host.structure import Structure
 
@@ -127,6 +131,23 @@ def test_a_run_whose_cluster_is_gone_has_an_account_of_its_own_documents(
     close_last_account(cluster)
     (kept,) = book.read_all(book.keys())
     assert (kept.owner, kept.is_settled, kept.uses) == (ACCOUNT.owner, True, {})
+
+
+def test_a_run_is_over_if_its_documents_say_so_and_not_if_they_can_not_be_read(
+    book: AccountBook, caplog: pytest.LogCaptureFixture
+) -> None:
+    context: Any = SimpleNamespace(aws=book.aws, bucket=BUCKET)
+    book.write(ACCOUNT)
+    cluster = ClusterRecord(book.aws, BUCKET, "etl")
+    cluster.objects.write(RUN_DOCUMENT, {"format": 1})
+    with caplog.at_level(logging.WARNING, "terradask"):
+        assert find_accounts(context, None) == [ACCOUNT]
+    assert f"account of run {RUN}, of what it costs, can't be brought up to date" in caplog.text
+    assert book.read_all(book.keys()) == [ACCOUNT]
+    run_of(cluster)
+    (found,) = find_accounts(context, None)
+    assert (found.is_settled, found.reason) == (True, SILENT)
+    assert book.read_all(book.keys()) == [found]
 
 
 def test_an_account_that_can_not_be_kept_stops_nothing(
