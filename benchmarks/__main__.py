@@ -50,10 +50,11 @@ _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 _HEAD = """# Benchmarks
 
-`make bench` makes these figures: {runs} counted runs of each candidate after a warm-up, all
-candidates of a part in turn (A B C A B C …), so that changes of the machine's speed affect them
-alike. Seconds are wall-clock time. Everything runs on the embedded AWS: the provider's own waits
-are real, AWS's are not. `python -m benchmarks PART` measures one part and updates it in this page.
+`make bench` makes these figures: a warm-up, and then the runs of each candidate that the last
+column counts, all candidates of a part in turn (A B C A B C …), so that changes of the machine's
+speed affect them alike. Seconds are wall-clock time. Everything runs on the embedded AWS: the
+provider's own waits are real, AWS's are not. `python -m benchmarks PART` measures one part and
+updates it in this page.
 """
 
 
@@ -74,11 +75,10 @@ def main() -> int:
         measured[name], held = _section(name, _PARTS[name], arguments.runs)
         print(measured[name], flush=True)
         kept = kept and held
-    head = _HEAD.format(runs=arguments.runs)
     # Read at the end: another part may have been measured meanwhile.
     sections = _sections(_PAGE.read_text(encoding="utf-8")) | measured
     _PAGE.write_text(
-        "\n".join([head, *(sections[name] for name in _PARTS if name in sections)]),
+        "\n".join([_HEAD, *(sections[name] for name in _PARTS if name in sections)]),
         encoding="utf-8",
     )
     return 0 if kept else 1

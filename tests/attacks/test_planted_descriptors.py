@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from terradask import Workspace
-from terradask._dask.provision import take_snapshot
 from terradask.errors import ClusterError, ForeignDescriptor, ForeignResources
 from terradask_simulator import Simulator
 
@@ -212,7 +211,7 @@ def test_a_mark_counts_for_nothing_while_a_run_goes_on(scene: Scene, sim: Simula
         fresh = workspace.deployment("etl")
         assert not fresh.marked_closing
         assert fresh.status().state in {"starting", "running"}
-        assert not take_snapshot(fresh, lambda: None).closing
+        assert not fresh.snapshot(lambda: None).closing
         assert fresh.start(n_workers=0, check_quotas=False).run_id == run.run_id
         # It counts once the run is over.
         groups.set_desired_capacity(AutoScalingGroupName=SCHEDULER, DesiredCapacity=0)

@@ -63,13 +63,9 @@ with cluster, cluster.get_client() as client:
     )
     with pytest.raises(ClusterEnded, match="watchdog schedule"):
         Cluster.from_name("resting")
-    old = KeySet.from_document(
-        read_secret(
-            workspace.aws,
-            "terradask/default/resting",
-            version_id=deployment.run().secret_version_id,
-        )
-    )
+    version_id = deployment.run().secret_version_id
+    secret = read_secret(workspace.aws, "terradask/default/resting", version_id=version_id)
+    old = KeySet.from_document(secret[1])
     with Cluster("resting", n_workers=0, idle_timeout="15s") as cluster:
         assert cluster.origin == "started"
         with pytest.raises(OSError, match=r"Timed out|certificate|SSL"):

@@ -34,15 +34,17 @@ def test_a_start_an_attachment_and_a_stop(
     with counted_rounds(monkeypatch) as attach:
         Provisioner(Request("far"), silent).run()
     with counted_rounds(monkeypatch) as stop:
-        started.deployment.stop_run(started.attachment.run.run_id)
+        started.deployment.stop_run(started.attachment.run)
     assert deployment.run() is None
     # One more here than in a bucket that is older than 15 minutes: what isn't there is listed too.
     assert start.of("SetDesiredCapacity") <= 8
-    assert attach.longest <= 4
-    assert len(attach.calls) <= 10
+    # The caller's identity, which the bucket's name needs; then all that there is to read.
+    assert attach.longest <= 2
+    assert len(attach.calls) <= 8
+    # What is, what ends it, what is kept of it, and last what says that there is something to end.
     assert stop.of("SetDesiredCapacity") <= 2
-    assert stop.longest <= 5
-    # While AWS is asked which hosts there were, not after.
-    assert stop.of("GetProducts") <= 2
+    assert stop.longest <= 4
+    # Its connection is a new one, mostly: before it is known which hosts there were.
+    assert stop.of("GetProducts") <= 1
     # Two more where the worker's host has reported.
-    assert len(stop.calls) <= 31
+    assert len(stop.calls) <= 30

@@ -12,8 +12,8 @@ from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.s3 import as_json
 from terradask._aws.translation import typed_error
 from terradask._deployments import attach as attachment
-from terradask._deployments.attach import attach
-from terradask._deployments.documents import Descriptor
+from terradask._deployments.attach import attach, attached_by
+from terradask._deployments.documents import Descriptor, read_address
 from terradask._deployments.keys import Bundle, KeySet
 from terradask.errors import (
     AccessDenied,
@@ -23,7 +23,7 @@ from terradask.errors import (
     NoCapacity,
     SchedulerMissing,
 )
-from terradask_host.documents import Run, sha256_of
+from terradask_host.documents import Ended, Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import read_problem
 from terradask_host.structure import GroupEntry
@@ -68,7 +68,7 @@ class Secrets:
         if self.missing_reads >= 0:
             error = ClientError({"Error": {"Code": self.code}}, "GetSecretValue")
             raise typed_error(error, "us-east-1") or error
-        return {"SecretString": json.dumps(self.keys.to_document())}
+        return {"VersionId": "v1", "SecretString": json.dumps(self.keys.to_document())}
 
 
 class Objects:
@@ -159,6 +159,43 @@ def test_run_json_is_the_one_that_the_keys_bind():
     for other in (None, as_json(replace(RUN, run_id="r2").to_document())):
         with pytest.raises(ClusterStopped):
             attached(bound, Objects(SCHEDULER, run=other))
+
+
+GENUINE = as_json(RUN.to_document())
+BOUND = replace(KEYS, sha256={"run.json": sha256_of(GENUINE)}).to_document()
+ADDRESS = read_address(SCHEDULER)
+
+
+@pytest.mark.parametrize(
+    ("other", "belongs"),
+    [
+        ({}, True),
+        ({"content": as_json(replace(RUN, owner="mallory").to_document())}, False),
+        ({"secret": ("v2", BOUND)}, False),
+        ({"secret": ("v1", {"format": 1})}, False),
+        ({"secret": None}, False),
+        ({"scheduler": replace(ADDRESS, run_id="r0")}, False),
+        ({"scheduler": replace(ADDRESS, ended=Ended("2026-11-20T05:20:00Z", "idle"))}, False),
+        ({"scheduler": None}, False),
+    ],
+    ids=[
+        "all there",
+        "another document",
+        "another version",
+        "no keys",
+        "not to be read",
+        "another run's scheduler",
+        "ended",
+        "not up",
+    ],
+)
+def test_what_is_read_at_once_is_taken_only_if_it_belongs_together(other, belongs):
+    read = {"content": GENUINE, "scheduler": ADDRESS, "secret": ("v1", BOUND), **other}
+    found = attached_by(SimpleNamespace(descriptor=DESCRIPTOR), RUN, **read)
+    assert (found is not None) == belongs
+    if found is not None:
+        assert (found.run, found.scheduler) == (RUN, ADDRESS)
+        assert found.keys.to_document() == BOUND
 
 
 def test_who_may_not_read_the_keys_learns_it_at_once():

@@ -130,6 +130,21 @@ def test_keys_of_a_start_that_came_between_are_taken_too(
     assert value(aws) == '{"format": 1}'
 
 
+@pytest.mark.parametrize("starts_before", [0, 1])
+def test_keys_of_a_start_since_it_was_looked_at_are_taken_too(
+    aws: Aws, secret: ClusterSecret, starts_before: int
+) -> None:
+    for _ in range(starts_before):
+        start(secret)
+    early = ClusterSecret(
+        aws, ClusterPlace.of("terradask-default-123456789012-us-east-1", "us-east-1", "etl")
+    )
+    assert early.exists
+    start(secret)
+    assert early.empty()
+    assert value(aws) == '{"format": 1}'
+
+
 def test_a_caller_with_older_rights_puts_a_version_while_aws_takes_one(
     aws: Aws, secret: ClusterSecret, monkeypatch: pytest.MonkeyPatch
 ) -> None:

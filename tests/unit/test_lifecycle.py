@@ -45,8 +45,8 @@ class Deployed:
     def zero_run(self, run_id):
         return self._is_done("at zero", run_id)
 
-    def stop_run(self, run_id):
-        self._is_done("stopped", run_id)
+    def stop_run(self, run):
+        self._is_done("stopped", run.run_id)
 
     def _is_done(self, what, run_id):
         if run_id == self.run_id:

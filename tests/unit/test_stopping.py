@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
+from terradask._deployments import stop
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.stop import stop_cluster
+from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group, Member
 
 from ..moto_account import moto_account
 
 BUCKET = "terradask-default-123456789012-us-east-1"
+RUN = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2)
 
 
 class Groups:
@@ -40,6 +45,13 @@ class Groups:
     clear_schedules = remove_watchdog
 
 
+class NoSecret:
+    """AWS without the cluster's secret."""
+
+    def describe_secret(self, **named: str) -> None:
+        raise ClientError({"Error": {"Code": "ResourceNotFoundException"}}, "DescribeSecret")
+
+
 @pytest.mark.parametrize(
     ("raised", "zeroed"),
     [({"workers": 2}, 2), ({}, 1), ({"scheduler": 1, "workers": 2}, 1)],
@@ -48,25 +60,51 @@ class Groups:
 def test_a_group_that_was_raised_meanwhile_goes_to_zero(
     raised: dict[str, int], zeroed: int
 ) -> None:
-    groups = Groups(**raised)
+    record = record_of(Groups(**raised))
+    stop_cluster(record, wait_seconds=0.05)
+    assert len(record.groups.zeroed) == zeroed
+
+
+def record_of(groups: Groups) -> Any:
     nothing = SimpleNamespace(
-        exists=False,
         delete=lambda names: None,
         names=lambda under: [],
         written_at=lambda name: None,
     )
-    record: Any = SimpleNamespace(
+    return SimpleNamespace(
         groups=groups,
         find_groups=lambda: groups,
         limiter=SimpleNamespace(slot=contextlib.nullcontext),
-        secret=nothing,
+        aws=SimpleNamespace(client=lambda name: NoSecret()),
+        place=SimpleNamespace(secret_id="terradask/default/etl"),
         objects=nothing,
         run=lambda: None,
         scheduler=lambda: None,
         reports=lambda most: [],
     )
-    stop_cluster(record, wait_seconds=0.05)
-    assert len(groups.zeroed) == zeroed
+
+
+@pytest.mark.parametrize(
+    ("there", "noted"), [("r1", ["r1"]), (None, []), ("r2", ["r2"])], ids=["it", "none", "another"]
+)
+def test_the_end_is_noted_of_the_run_that_is_there(
+    monkeypatch: pytest.MonkeyPatch, there: str | None, noted: list[str]
+) -> None:
+    """The client's own, none as another client has stopped it, or another one that is over."""
+    found: list[str] = []
+
+    def note(record: Any, find_run: Any, when: Any = lambda: True, **_: Any) -> None:
+        run = find_run()
+        if run is not None and when():
+            found.append(run.run_id)
+
+    monkeypatch.setattr(stop, "note_end", note)
+    record = record_of(Groups())
+    record.run = lambda: None if there is None else replace(RUN, run_id=there)
+    record.goes_on = lambda run: False
+    stop_cluster(record, run=RUN)
+    assert found == noted
+    assert len(record.groups.zeroed) == 1
 
 
 def test_what_is_kept_is_not_to_go_any_more() -> None:

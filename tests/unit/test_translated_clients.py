@@ -181,5 +181,5 @@ def test_starting_and_stopping_without_the_right_names_the_action(
             ("AccessDenied", "User: x is not authorized to perform: s3:GetObject on resource"),
         )
     with pytest.raises(AccessDenied) as caught:
-        method(Deployment(aws, "bucket", "etl"))
+        method(Deployment(aws, "terradask-default-123456789012-us-east-1", "etl"))
     assert caught.value.action == "s3:GetObject"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.activities import activities_since
 from terradask._aws.free_plan import with_eligible
 from terradask._aws.group_facts import (
     as_group,
@@ -119,15 +120,19 @@ class Groups:
 
     def describe(self) -> dict[str, Group]:
         """Read all groups in one call; without those that are gone or carry others' tags."""
-        by_autoscaling_group = {v: k for k, v in self._names.items()}
         response = self._client.describe_auto_scaling_groups(
-            AutoScalingGroupNames=list(by_autoscaling_group)
+            AutoScalingGroupNames=list(self._names.values())
         )
+        return self.of(response["AutoScalingGroups"])
+
+    def of(self, listed: Iterable[Mapping[str, Any]]) -> dict[str, Group]:
+        """Return, of what AWS lists, the cluster's groups."""
+        by_autoscaling_group = {v: k for k, v in self._names.items()}
         groups = {
             by_autoscaling_group[found["AutoScalingGroupName"]]: found
-            for found in response["AutoScalingGroups"]
+            for found in listed
             # One that is being deleted is listed until its last instance has ended.
-            if not found.get("Status")
+            if found["AutoScalingGroupName"] in by_autoscaling_group and not found.get("Status")
         }
         tags = {name: tags_of(found.get("Tags")) for name, found in groups.items()}
         tagged = {name for name in groups if self._tags.items() <= tags[name].items()}
@@ -176,34 +181,13 @@ class Groups:
         problems = with_eligible([read_problem(text) for _, text in failed], self._aws)
         return [(at, problem) for (at, _), problem in zip(failed, problems, strict=True)]
 
-    def activities(self, group: str, since: datetime.datetime) -> list[dict[str, Any]]:
-        """Return what a group has done since a time, the newest first, as AWS lists it; a call for
-        each hundred.
+    def activities(self, group: str, since: datetime.datetime) -> list[Mapping[str, Any]]:
+        """Return what a group has done since a time, the newest first, as AWS lists it.
 
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
-        from botocore.exceptions import ClientError
-
-        found: list[dict[str, Any]] = []
-        try:
-            self._add_activities(found, group, since)
-        except ClientError as error:
-            # Of a group that was deleted AWS lists none.
-            if group in self.describe():
-                raise
-            logger.debug("group %s is gone: %s", group, error)
+        found, _ = activities_since(self._client, self._names[group], since)
         return found
-
-    def _add_activities(
-        self, found: list[dict[str, Any]], group: str, since: datetime.datetime
-    ) -> None:
-        pages = self._client.get_paginator("describe_scaling_activities").paginate(
-            AutoScalingGroupName=self._names[group]
-        )
-        for page in pages:
-            found += (activity for activity in page["Activities"] if activity["StartTime"] >= since)
-            if page["Activities"] and page["Activities"][-1]["StartTime"] < since:
-                break
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""

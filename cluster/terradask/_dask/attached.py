@@ -132,7 +132,7 @@ class Attached:
         await self._serve_here(self.dashboard.start, "dashboard")
         if self.jupyter is not None:
             await self._serve_here(self.jupyter.start, "notebooks")
-        await self.pool.start()
+        await self.pool.start(self.provisioned.groups)
         if request.credentials == "local":
             await self.secrets.send_first_credentials()
         is_started = self.provisioned.origin != "attached"

@@ -251,10 +251,14 @@ class Lifecycle:
 
     def _end(self, provisioned: Provisioned) -> None:
         """End the cluster, unless it was started again after this client's run."""
-        deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
+        deployment, run = provisioned.deployment, provisioned.attachment.run
         destroys = provisioned.origin == "created" and not self._stops
-        end = deployment.zero_run if destroys else deployment.stop_run
-        ended, _ = side_by_side([lambda: end(run_id), provisioned.learn_environment], 2)
+        end: Callable[[], bool | None] = (
+            partial(deployment.zero_run, run.run_id)
+            if destroys
+            else partial(deployment.stop_run, run)
+        )
+        ended, _ = side_by_side([end, provisioned.learn_environment], 2)
         if destroys and ended:
             provisioned.workspace.destroy_cluster(deployment.name)
         self._is_ended = True

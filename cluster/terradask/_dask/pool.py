@@ -25,6 +25,7 @@ from terradask._dask.host_workers import JoinedWorkers, host_of, hosts_to_close
 from terradask._dask.poll_interval import PollInterval
 from terradask._dask.pool_warnings import PoolWarnings
 from terradask._dask.scaling import ScaleRequests, read_numbers
+from terradask._dask.worker_set import Described
 from terradask._dask.workers import Workers
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.shortfall import Shortfall
@@ -316,9 +317,9 @@ class WorkerPool:
 
     # ---- polling ---------------------------------------------------------------------------------
 
-    async def start(self) -> None:
-        """Read the groups, and start polling them."""
-        await self.workers.mirror()
+    async def start(self, described: Described | None = None) -> None:
+        """Read the groups, unless that was just done, and start polling them."""
+        await self.workers.mirror(described)
         self._polling = asyncio.create_task(self.poll())
 
     async def stop(self) -> None:

@@ -37,10 +37,11 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.snapshot import Snapshot, take_snapshot
+from terradask._deployments.snapshot import Snapshot
 from terradask._deployments.status import DeploymentStatus
 from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
 from terradask_host.documents import LifetimePolicy, Run
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Provisioned:
     attachment: Attachment
     origin: Origin
     settings: Mapping[str, Any]
+    #: As they were read with what the attachment holds; None if that was waited for.
+    groups: Mapping[str, Group] | None = None
 
     def learn_environment(self) -> None:
         """Keep which environment the hosts have built, if that can be known; the cluster goes on
@@ -180,7 +183,7 @@ class Provisioner:
         if request.credentials == "local":
             # Without credentials to lend, fail before anything is made.
             lend(workspace.aws, request.credentials_duration_seconds)
-        found = take_snapshot(deployment, workspace.baseline)
+        found = deployment.snapshot(workspace.baseline)
         if found.closing:
             if request.attach or request.create is False:
                 raise closing_error(request.name)
@@ -189,7 +192,7 @@ class Provisioner:
             deployment = self._deployment = Deployment(
                 workspace.aws, workspace.bucket, request.name
             )
-            found = take_snapshot(deployment, workspace.baseline)
+            found = deployment.snapshot(workspace.baseline)
         asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
         rounds = 0
         while (decision := self._decision(deployment, found)) == "deploy":
@@ -202,7 +205,7 @@ class Provisioner:
                 is_last=rounds == _ROUNDS,
             ):
                 break
-            found = take_snapshot(deployment, workspace.baseline)
+            found = deployment.snapshot(workspace.baseline)
         if self._origin != "created":
             deployed = deployed_settings(deployment.descriptor)
             check_same_structure(
@@ -211,20 +214,21 @@ class Provisioner:
             )
         here = {name: asked[name] for name in decided_here(request.run, asked)}
         settings = {**deployment.descriptor.settings, **here}
-        run = found.run
+        run, ahead = found.run, found.attachment
         if decision != "attach":
-            run = self._start(deployment, settings, workspace)
+            run, ahead = self._start(deployment, settings, workspace), None
         else:
             if route_of(settings) == "ssm":
                 check_route(workspace, settings)
             if run is not None:
                 warn_of_ignored(request, run)
         warn_without_hashes(request.name, run, asked)
-        attachment = self._attach(deployment, settings, run)
+        attachment = self._attach(deployment, settings, run, ahead)
+        groups = None if ahead is None else found.groups
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # A cluster declared in the settings is kept: closing stops it.
             self._origin = "started"
-        return Provisioned(workspace, deployment, attachment, self._origin, settings)
+        return Provisioned(workspace, deployment, attachment, self._origin, settings, groups)
 
     def _overrides(self) -> dict[str, Any]:
         cluster = {**self._request.structure, **self._request.run}
@@ -369,10 +373,14 @@ class Provisioner:
         )
 
     def _attach(
-        self, deployment: Deployment, settings: Mapping[str, Any], run: Run | None
+        self,
+        deployment: Deployment,
+        settings: Mapping[str, Any],
+        run: Run | None,
+        ahead: Attachment | None,
     ) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
-            attachment = deployment.attach(
+            attachment = ahead or deployment.attach(
                 timeout_seconds=settings["create_timeout_seconds"],
                 on_wait=partial(self._report_hosts, deployment),
                 cancelled=self._cancelled.is_set,

@@ -81,9 +81,9 @@ class Workers:
         """Instance ids of all groups' members."""
         return {instance_id for each in self.sets.values() for instance_id in each.members}
 
-    async def mirror(self) -> None:
+    async def mirror(self, described: Described | None = None) -> None:
         """Set the plan to the groups' current state, whatever has changed it."""
-        self._mirror(await self._read_now())
+        self._mirror(await self._read_now() if described is None else self._note(described))
 
     async def watch(self) -> None:
         """As `mirror`, in the caller's slot; also note which launches are pending."""
@@ -334,6 +334,9 @@ class Workers:
     async def _read(self) -> Described:
         described: Described = await self.call(self.groups.describe)
         self._read_at = time.monotonic()
+        return self._note(described)
+
+    def _note(self, described: Described) -> Described:
         gone = sorted(self._names - described.keys())
         if gone:
             raise ClusterError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,10 +18,16 @@ from terradask._deployments.keys import KeySet
 from terradask._deployments.last_words import LastWords
 from terradask._deployments.pending_launches import check_scheduler_launches
 from terradask._deployments.record import ClusterRecord, read_reports, read_scheduler
-from terradask._deployments.state import over
+from terradask._deployments.state import of_run, over
 from terradask._deployments.status import DeploymentStatus, status_of
 from terradask._deployments.store import HOSTS, RUN, parse_object, read_secret
-from terradask.errors import ClusterError, DocumentChanged, HostFailed, SchedulerMissing
+from terradask.errors import (
+    ClusterError,
+    DocumentChanged,
+    HostFailed,
+    SchedulerMissing,
+    TerradaskError,
+)
 from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -67,6 +74,31 @@ def attach(
     if keys is None:
         raise _keys_gone(record.descriptor)
     return Attachment(record.descriptor, _checked_run(record, run, keys, content), scheduler, keys)
+
+
+def attached_by(
+    record: ClusterRecord,
+    run: Run,
+    content: bytes,
+    scheduler: SchedulerAddress | None,
+    secret: tuple[str, dict[str, Any]] | None,
+) -> Attachment | None:
+    """Return what a client needs, of what was read at once: the run and its document, the
+    scheduler's address, and the current version of the secret.
+
+    None where these don't belong together: `attach` reads them in turn, and says what is wrong.
+    """
+    scheduler = of_run(scheduler, run)
+    if scheduler is None or scheduler.ended is not None or secret is None:
+        return None
+    version_id, document = secret
+    if version_id != run.secret_version_id:
+        return None
+    with contextlib.suppress(TerradaskError):
+        keys = KeySet.from_document(document)
+        run = _checked_run(record, run, keys, content)
+        return Attachment(record.descriptor, run, scheduler, keys)
+    return None
 
 
 @dataclass
@@ -241,9 +273,8 @@ def _read_keys(record: ClusterRecord, run: Run) -> KeySet:
     aws, descriptor = record.aws, record.descriptor
     # AWS's word for a secret that is to be deleted.
     with translated_key_errors(aws, descriptor), unless("InvalidRequestException"):
-        return KeySet.from_document(
-            read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
-        )
+        _, document = read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
+        return KeySet.from_document(document)
     raise _keys_gone(descriptor)
 
 

@@ -238,11 +238,11 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
 
         return stop_cluster(self._record, wait_seconds=wait_seconds)
 
-    def stop_run(self, run_id: str) -> None:
-        """Stop the cluster as `stop` does, unless it was started again after a run of that id."""
+    def stop_run(self, run: Run) -> None:
+        """Stop the cluster as `stop` does, unless it was started again after that run."""
         from terradask._deployments.stop import stop_cluster
 
-        stop_cluster(self._record, run_id=run_id)
+        stop_cluster(self._record, run=run)
 
     def zero_run(self, run_id: str) -> bool:
         """Bring the groups to zero, unless the cluster was started again after a run of that id;

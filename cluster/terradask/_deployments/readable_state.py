@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from terradask._deployments.events.gather import cluster_events
 from terradask._deployments.events.timeline import Event
 from terradask._deployments.record import ClusterRecord
+from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._deployments.status import DeploymentStatus, read_status, status_of
 from terradask._deployments.status_watch import StatusWatch
 from terradask.errors import ClusterStopped
@@ -94,6 +95,12 @@ class ReadableState:
         """
         return self._record.why_stopped(run_id)
 
-    def goes_on(self, run: Run, scheduler: SchedulerAddress | None = None) -> bool:
-        """Return whether a run was just begun, or has hosts, and has not ended by itself."""
-        return self._record.goes_on(run, scheduler)
+    def snapshot(self, also: Callable[[], object]) -> Snapshot:
+        """Read what a client needs to decide what to do, and to connect, in one round of calls.
+
+        Parameters
+        ----------
+        also
+            Called meanwhile. Its failure doesn't matter.
+        """
+        return take_snapshot(self._record, also)

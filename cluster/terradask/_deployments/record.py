@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 from terradask._aws.autoscaling import Groups
@@ -21,6 +22,7 @@ from terradask._deployments.state import ended_by_itself, is_raised, is_young, o
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterStopped
 from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group
 
 
 class ClusterRecord:
@@ -127,14 +129,19 @@ class ClusterRecord:
         run = self.run()
         return run if run is not None and self.goes_on(run) else None
 
-    def goes_on(self, run: Run, scheduler: SchedulerAddress | None = None) -> bool:
+    def goes_on(
+        self,
+        run: Run,
+        scheduler: SchedulerAddress | None = None,
+        groups: Mapping[str, Group] | None = None,
+    ) -> bool:
         """Return whether a run was just begun, or has hosts, and has not ended by itself.
 
-        What was just read of its scheduler can be given.
+        What was just read of its scheduler, and its groups, can be given.
         """
         if is_young(run) and ended_by_itself(run, scheduler or self.scheduler()) is None:
             return True
-        return is_raised(self.groups.describe())
+        return is_raised(self.groups.describe() if groups is None else groups)
 
     def scheduler(self) -> SchedulerAddress | None:
         """Return where the scheduler is; None before it is up."""

@@ -96,12 +96,17 @@ class ClusterSecret:
         """
         self.check_own()
         client = self._aws.client("secretsmanager")
-        for _ in range(_MOST_MOVES):
-            found = client.describe_secret(SecretId=self._place.secret_id)
+        found = self._description or {}
+        for attempt in range(_MOST_MOVES):
+            if attempt:
+                found = client.describe_secret(SecretId=self._place.secret_id)
             held = found.get("VersionIdsToStages", {})
             current, without = (_with(label, held) for label in (_CURRENT, _WITHOUT_KEYS))
             if current in (None, without):
-                return True
+                if attempt:
+                    return True
+                # A start may have put keys since that was read.
+                continue
             if without is None:
                 return self._put_empty(_CURRENT, _WITHOUT_KEYS)
             try:

@@ -11,8 +11,10 @@ from typing import Any
 from terradask._common.side_by_side import begun, side_by_side
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_end import note_end
+from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.store import HOSTS, OF_A_RUN
 from terradask.errors import AccessDenied, DocumentFormat
+from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -23,14 +25,14 @@ REPORTS_AT_EXIT = 50
 def stop_cluster(
     record: ClusterRecord,
     *,
-    run_id: str | None = None,
+    run: Run | None = None,
     is_zero: bool = False,
     wait_seconds: float = 0,
     most_reports: int | None = None,
 ) -> bool:
     """Stop a cluster, waiting at most so long for its end; return whether keys were removed.
 
-    Nothing is done if another run than `run_id` goes on. The log of its events has those of the
+    Nothing is done if another run than `run` goes on. The log of its events has those of the
     latest reports of hosts, if there is a limit.
 
     The groups go to zero at once. What the log and the account need is read meanwhile, unless this
@@ -38,28 +40,34 @@ def stop_cluster(
     stopped again.
     """
     is_stopped: Future[bool] = Future()
-    with ThreadPoolExecutor(2) as pool:
-        note = partial(
-            note_end, record, record.run, most_reports, done="stopped", when=is_stopped.result
-        )
-        noted = note if wait_seconds else begun(pool, note)
+    # As it is now: the start of the run has seen it without these keys.
+    secret = ClusterSecret(record.aws, record.place)
+    with ThreadPoolExecutor(3) as pool:
+        current = begun(pool, record.run)
+        note = partial(note_end, record, most_reports=most_reports, done="stopped")
+        own = partial(note, current if run is None else lambda: run, when=is_stopped.result)
+        noted = own if wait_seconds else begun(pool, own)
         try:
-            # Its description is kept.
-            begun(pool, lambda: record.secret.exists)
-            if not is_zero and not zero_groups(record, run_id):
+            begun(pool, lambda: secret.exists)
+            run_id = None if run is None else run.run_id
+            if not is_zero and not zero_groups(record, run_id, current):
                 return True
             _await_end(record, wait_seconds)
-            is_stopped.set_result(True)
+            is_own = run is None or _is_there(run, current)
+            is_stopped.set_result(is_own)
         finally:
             if not is_stopped.done():
                 is_stopped.set_result(False)
         hosts = begun(pool, partial(record.objects.names, HOSTS))
         ends: list[Callable[[], Any]] = [
             record.groups.remove_watchdog,
-            partial(_remove_keys, record),
+            partial(_remove_keys, record, secret),
         ]
         _, removed = side_by_side(ends, len(ends))
         noted()
+        if not is_own:
+            # Another one's, and over too.
+            note(current)
         ends = [
             lambda: record.objects.delete([*OF_A_RUN, *hosts()]),
             # Last: a caller whose policy is older than this right has stopped it all the same.
@@ -69,24 +77,39 @@ def stop_cluster(
     return bool(removed)
 
 
-def zero_groups(record: ClusterRecord, run_id: str | None = None) -> bool:
+def zero_groups(
+    record: ClusterRecord,
+    run_id: str | None = None,
+    current: Callable[[], Run | None] | None = None,
+) -> bool:
     """Ask for no instance in any group, unless another run than `run_id` goes on; return whether
-    that was asked for.
+    that was asked for. `current` reads the run that is there.
     """
     if run_id is None:
         record.find_groups().zero()
         return True
-    reads: list[Callable[[], Any]] = [partial(_is_replaced, record, run_id), record.groups.describe]
+    replaced = partial(_is_replaced, record, run_id, current or record.run)
+    reads: list[Callable[[], Any]] = [replaced, record.groups.describe]
     is_replaced, described = side_by_side(reads, len(reads))
     if not is_replaced:
         record.groups.zero(described)
     return not is_replaced
 
 
-def _is_replaced(record: ClusterRecord, run_id: str) -> bool:
+def _is_there(run: Run, current: Callable[[], Run | None]) -> bool:
+    """Return whether no other client has stopped a run, or started the cluster again."""
+    try:
+        found = current()
+    except DocumentFormat:
+        # Whatever wrote that, no start did.
+        return True
+    return found is not None and found.run_id == run.run_id
+
+
+def _is_replaced(record: ClusterRecord, run_id: str, current: Callable[[], Run | None]) -> bool:
     """Return whether the cluster was started again after a run, and goes on."""
     try:
-        run = record.run()
+        run = current()
     except DocumentFormat:
         # Whatever wrote that, no start did.
         return False
@@ -105,12 +128,12 @@ def _await_end(record: ClusterRecord, wait_seconds: float) -> None:
             groups.zero(described)
 
 
-def _remove_keys(record: ClusterRecord) -> bool:
+def _remove_keys(record: ClusterRecord, secret: ClusterSecret) -> bool:
     """Overwrite the keys: hosts that boot now find none."""
-    if not record.secret.exists:
+    if not secret.exists:
         return True
     try:
-        return record.secret.empty()
+        return secret.empty()
     except AccessDenied:
         if not (record.exists and record.descriptor.settings.get("private_to_creator")):
             raise

@@ -37,7 +37,6 @@ MOST_BYTES = {
     DESCRIPTOR: 2**20,
     RUN: 2**20,
     SCHEDULER: 2**18,
-    CLOSING: 2**16,
     HOSTS: 2**18,
     EVENTS: 2**24,
 }
@@ -59,10 +58,7 @@ class ClusterObjects:
 
     def exists(self, name: str) -> bool:
         """Return whether an object exists, whatever it holds."""
-        try:
-            return self._store.read(name, most_bytes=_most_bytes(name)) is not None
-        except DocumentFormat:
-            return True
+        return name in self.names(name)
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return a JSON object, or None if it doesn't exist."""
@@ -77,7 +73,7 @@ class ClusterObjects:
 
     def read_bytes(self, name: str) -> bytes | None:
         """Return an object's content, or None if it doesn't exist."""
-        found = self._store.read(name)
+        found = self._store.read(name, most_bytes=_most_bytes(name))
         return None if found is None else found.content
 
     def read_version(self, name: str) -> tuple[dict[str, Any], str] | None:
@@ -166,13 +162,16 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
     )
 
 
-def read_secret(aws: Aws, secret_id: str, *, version_id: str) -> dict[str, Any]:
-    """Read one version of a secret.
+def read_secret(
+    aws: Aws, secret_id: str, *, version_id: str | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Read a version of a secret, by default the current one; return its id and what it holds.
 
     Permission needed: ``secretsmanager:GetSecretValue`` on the secret.
     """
-    value = aws.client("secretsmanager").get_secret_value(SecretId=secret_id, VersionId=version_id)
-    return parse_object(value["SecretString"], f"the secret {secret_id}")
+    version = {} if version_id is None else {"VersionId": version_id}
+    value = aws.client("secretsmanager").get_secret_value(SecretId=secret_id, **version)
+    return value["VersionId"], parse_object(value["SecretString"], f"the secret {secret_id}")
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from terradask._common.side_by_side import begun
@@ -49,8 +49,8 @@ def close_account(
     """
     try:
         with ThreadPoolExecutor(1) as pool:
+            prices = begun(pool, partial(_asked_ahead, record)) if with_prices else None
             account = account_of(record, run, read_written_at)
-            prices = _asked_ahead(record, account, pool) if with_prices else None
             book = AccountBook(record.aws, record.bucket, prices)
             by = None if done is None else f"{done} by {record.aws.caller_arn}"
             reason = why_over(run, (read_scheduler or record.scheduler)(), by)
@@ -107,26 +107,19 @@ def account_of(
     )
 
 
-def _asked_ahead(
-    record: ClusterRecord, account: Account, pool: Executor
-) -> Callable[[], PriceList]:
-    """Return what finds prices. One is asked for while AWS is asked which instances the run had:
-    that of the type which AWS launches first for the scheduler.
+def _asked_ahead(record: ClusterRecord) -> PriceList:
+    """Return what finds prices. One is asked for at once, before it is known which instances the
+    run had: that of the type which AWS launches first for the scheduler.
     """
-    group = account.groups.get(SCHEDULER_GROUP)
-    if group is None or group.market != "on-demand" or not group.types:
-        return partial(_prices, record)
-    key = PriceKey("instance", record.aws.region, group.types[0], group.market)
-
-    def ask() -> PriceList:
-        prices = _prices(record)
-        prices.look_up([key])
-        return prices
-
-    return begun(pool, ask)
-
-
-def _prices(record: ClusterRecord) -> PriceList:
     from terradask._pricing.price_list import AwsPriceList
 
-    return AwsPriceList(record.aws)
+    prices = AwsPriceList(record.aws)
+    try:
+        first = record.descriptor.pools[SCHEDULER_GROUP]
+    except ClusterNotFound:
+        return prices
+    if first.market == "on-demand":
+        prices.look_up(
+            [PriceKey("instance", record.aws.region, first.instance_types[0], "on-demand")]
+        )
+    return prices
