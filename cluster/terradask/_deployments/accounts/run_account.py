@@ -114,11 +114,8 @@ def _asked_ahead(record: ClusterRecord) -> PriceList:
     from terradask._pricing.price_list import AwsPriceList
 
     prices = AwsPriceList(record.aws)
-    try:
-        first = record.descriptor.pools[SCHEDULER_GROUP]
-    except ClusterNotFound:
-        return prices
-    if first.market == "on-demand":
+    first = record.descriptor.pools[SCHEDULER_GROUP] if record.exists else None
+    if first is not None and first.market == "on-demand":
         prices.look_up(
             [PriceKey("instance", record.aws.region, first.instance_types[0], "on-demand")]
         )
