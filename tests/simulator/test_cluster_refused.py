@@ -2,13 +2,18 @@
 software, workers that fail.
 """
 
+import contextlib
+import json
+
 import pytest
 
 from terradask import Cluster, Deployment, Workspace
 from terradask._aws.ssm import plugin
 from terradask._dask import connectivity
+from terradask._deployments import last_words
 from terradask.errors import (
     ClusterNotFound,
+    HostFailed,
     NoBaseline,
     NoIngress,
     SessionManagerPluginMissing,
@@ -30,6 +35,37 @@ def test_what_a_worker_says_when_it_fails(sim_environ):
         )
     assert "no_such_option" in str(caught.value)
     assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "broken").exists
+
+
+@pytest.mark.life
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        ("clusters/*", "No run.json and keys of this instance's run within 5 s"),
+        ("*", "boot.sh failed"),
+    ],
+    ids=["the cluster's objects", "the whole bucket"],
+)
+def test_what_a_schedulers_host_says_that_s3_refuses(
+    sim, sim_environ, monkeypatch, objects, reason
+):
+    monkeypatch.setattr(last_words, "_SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(last_words, "_LOOK_SECONDS", 1.0)
+    role = {"RoleName": "terradask-default-scheduler", "PolicyName": "denied"}
+    denied = {"Effect": "Deny", "Action": "s3:*", "Resource": f"arn:aws:s3:::*/{objects}"}
+    with (
+        contextlib.closing(sim.client("iam")) as iam,
+        contextlib.ExitStack() as undo,
+        sim.time_hosts(run_deadline_seconds=5.0),
+    ):
+        policy = {"Version": "2012-10-17", "Statement": [denied]}
+        iam.put_role_policy(**role, PolicyDocument=json.dumps(policy))
+        undo.callback(iam.delete_role_policy, **role)
+        with pytest.raises(HostFailed, match="could not report that to S3") as caught:
+            Cluster("unheard", n_workers=0)
+    assert str(caught.value.reason).startswith(reason)
+    assert "AccessDenied" in str(caught.value)
+    assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "unheard").exists
 
 
 def test_no_baseline_is_an_error_that_names_the_command_and_makes_nothing(sim_environ, monkeypatch):

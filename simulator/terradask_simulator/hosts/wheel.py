@@ -95,11 +95,14 @@ class WheelStore:
             "log_tail": reason.splitlines(),
         }
         key = f"clusters/{cluster}/hosts/{instance.instance_id}.json"
-        with self._client(
-            str(host["region"]), credentials, f"s3://{host['bucket']}/{key} can't be written"
-        ) as client:
-            client.put_object(Bucket=host["bucket"], Key=key, Body=json.dumps(document).encode())
-        self._ship_output(instance, cluster, host, credentials, BootOutput(root).marked(reason))
+        problem = f"s3://{host['bucket']}/{key} can't be written"
+        try:
+            with self._client(str(host["region"]), credentials, problem) as client:
+                body = json.dumps(document).encode()
+                client.put_object(Bucket=host["bucket"], Key=key, Body=body)
+        finally:
+            # It has no `set -e` by then.
+            self._ship_output(instance, cluster, host, credentials, BootOutput(root).marked(reason))
 
     def _ship_output(
         self,
