@@ -47,7 +47,6 @@ from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
-from terradask_stacks.scheduler_entry import scheduler_entry
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
 from terradask_stacks.settings.disks import Disk
 from terradask_stacks.worker_disks import disk_conditions, disk_path, locked_disk
@@ -387,3 +386,25 @@ class ClusterStack(TerraformStack):
             "settings": cluster.model_dump(mode="json"),
             "lock": self._lock.model_dump(mode="json"),
         }
+
+
+# ---- what ``cluster.json`` says of the scheduler -------------------------------------------------
+
+
+def scheduler_entry(cluster: ClusterSettings) -> dict[str, Any]:
+    """Return what the scheduler's host runs, and where it listens."""
+    return {
+        "class": cluster.scheduler_class,
+        "options": cluster.scheduler_options,
+        "port": cluster.scheduler_port,
+        "dashboard_port": cluster.dashboard_port,
+        **(
+            {"dashboard_https_port": cluster.dashboard_https_port}
+            if cluster.use_dashboard_https
+            else {}
+        ),
+        "extra_worker": cluster.extra_worker_on_scheduler,
+        **({"jupyter": True} if cluster.jupyter else {}),
+        "performance_report": cluster.performance_report,
+        "metrics": cluster.metrics,
+    }

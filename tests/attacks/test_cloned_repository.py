@@ -18,8 +18,8 @@ from terradask._network.host_packages import BootLock, download
 from terradask._plans.commit import commit_of
 from terradask._software.conda_solver import CondaSolver
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
-from terradask._terraform.init_stamp import init_key
 from terradask._terraform.provider_mirror import PROVIDER_VERSION, this_platform
+from terradask._terraform.terraform import init_key
 from terradask.errors import HostPackagesUnavailable
 from terradask_simulator import Simulator
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import platformdirs
 
-from terradask._deployments.jupyter_packages import JUPYTERLAB
+from terradask._deployments.package_sync import JUPYTERLAB
 from terradask._deployments.software import lock_software
 
 ROOT = Path(__file__).parents[2]

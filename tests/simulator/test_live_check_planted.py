@@ -23,8 +23,7 @@ from terradask._common.progress import silent
 from terradask._live_check import cluster as life
 from terradask._live_check import network
 from terradask._live_check.account import Account
-from terradask._live_check.check import LiveCheck, Parts
-from terradask._live_check.earlier import EarlierChecks
+from terradask._live_check.check import EarlierChecks, LiveCheck, Parts
 from terradask._live_check.place import SmokeWorkspace
 from terradask._live_check.runner import Runner
 from terradask._live_check.steps import Step, StepResult

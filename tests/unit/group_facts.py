@@ -87,7 +87,7 @@ def descriptor(**groups: Any) -> Descriptor:
 
 def deployment() -> Any:
     found = descriptor()
-    facts = {"aws": SimpleNamespace(), "name": "etl", "descriptor": found}
+    facts = {"aws": SimpleNamespace(region="us-east-1"), "name": "etl", "descriptor": found}
     return SimpleNamespace(
         **facts, check_workers=lambda n, group="workers": check_workers(found, n, group)
     )

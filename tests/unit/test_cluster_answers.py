@@ -17,8 +17,12 @@ from terradask._common.progress import silent
 from terradask._instance_types.zones import ZoneEvidence
 from terradask._network.baseline import Baseline
 from terradask._stacks import resolve_hardware
-from terradask._stacks.answers import ClusterResolver, answers_to_destroy, group_types
-from terradask._stacks.gpu_drivers import check_gpu_drivers
+from terradask._stacks.answers import (
+    ClusterResolver,
+    answers_to_destroy,
+    check_gpu_drivers,
+    group_types,
+)
 from terradask._stacks.resolve_cluster import Place, resolve_cluster
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.ingress import check_ports

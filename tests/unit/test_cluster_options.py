@@ -10,7 +10,7 @@ import pytest
 
 from terradask import Cluster, set_backend_options
 from terradask._common.progress import silent
-from terradask._dask import other_names
+from terradask._dask import facade
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.decision import check_same_structure
 from terradask._dask.provision import Provisioner
@@ -281,7 +281,7 @@ def test_an_argument_of_another_library_is_told_what_it_is_here(name, here):
 
 def test_no_name_of_another_library_hides_an_argument_or_names_a_missing_one():
     known = FIELDS.keys() | {"adapt", "minimum", "maximum"}
-    for name, here in other_names._HERE.items():
+    for name, here in facade._HERE.items():
         assert name not in FIELDS
         named = set(re.findall(r"\b(?:worker|scheduler|n|max|zone|spot|package)_\w+", here))
         assert named <= known

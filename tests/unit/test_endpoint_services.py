@@ -6,8 +6,12 @@ from typing import Any
 
 import pytest
 
-from terradask._stacks.endpoint_services import check_names, check_zones, find_endpoint_services
-from terradask._stacks.resolve_network import resolve_network
+from terradask._stacks.resolve_network import (
+    check_names,
+    check_zones,
+    find_endpoint_services,
+    resolve_network,
+)
 from terradask.errors import AccessDenied, InvalidInput
 from terradask_stacks.errors import LockError
 from terradask_stacks.lock import EndpointService, NetworkLock

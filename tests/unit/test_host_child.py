@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from terradask_host.agent.agent import unpack_own_packages
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.dask_process import LAUNCHER, DaskProcess, LocalPython
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
-from terradask_host.agent.given_python import unpack_own_packages
 from terradask_host.errors import DocumentChanged
 from terradask_host.preload.local_names import VARIABLE
 from terradask_host.rules.policy import Exit

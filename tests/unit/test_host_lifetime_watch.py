@@ -15,8 +15,13 @@ from distributed.comm import connect
 from distributed.worker import Worker
 
 from terradask_host.preload.jupyter_server import CLIENT_NAME
-from terradask_host.preload.lifetime_watch import LifetimeWatch, Observer
-from terradask_host.preload.uploads import UPLOAD_BYTES_A_SECOND, Uploads, received_bytes
+from terradask_host.preload.lifetime_watch import (
+    UPLOAD_BYTES_A_SECOND,
+    LifetimeWatch,
+    Observer,
+    Uploads,
+    received_bytes,
+)
 from terradask_host.preload.watchers import allow_several, watching
 
 from ..waiting import HANG_SECONDS, eventually_async

@@ -17,7 +17,7 @@ from terradask import Workspace
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._deployments.start import bootable_baseline
-from terradask._doctor.host_packages import check_host_packages
+from terradask._doctor.doctor import check_host_packages
 from terradask._network.host_packages import BootLock, beside, download
 from terradask._workspace import applier
 from terradask._workspace.applier import Applier

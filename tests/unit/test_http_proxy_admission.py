@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
-from terradask_host.http_proxy.path_token import with_token, without_token
 from terradask_host.http_proxy.request import BadRequest, parse_request
+from terradask_host.http_proxy.server import with_token, without_token
 
 HERE = Admission(secure=False, hosts=LOOPBACK)
 SHARED = Admission(secure=True, hosts=None)

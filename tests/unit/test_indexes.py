@@ -24,9 +24,8 @@ from terradask._software.indexes import PUBLIC, Indexes, read_indexes
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
 from terradask.errors import IndexSettingsInvalid, SoftwareNotResolved
-from terradask_host.agent.environment import Environment
+from terradask_host.agent.environment import Environment, index_environ, without_credentials
 from terradask_host.agent.event_queue import EventQueue
-from terradask_host.agent.indexes import index_environ, without_credentials
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from terradask._dask.jupyter import JupyterForward
-from terradask._deployments.jupyter_packages import check_jupyterlab, with_jupyterlab
+from terradask._deployments.package_sync import check_jupyterlab, with_jupyterlab
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.sync import PackageSync
 from terradask.errors import InvalidInput

@@ -14,14 +14,13 @@ import pytest
 import tomlkit
 from botocore.exceptions import ClientError
 
+from terradask._live_check.check import LiveReport, time_limit, without_identity
 from terradask._live_check.cluster import seconds_by_state
 from terradask._live_check.place import NAME, SmokeWorkspace
-from terradask._live_check.report import LiveReport, without_identity
 from terradask._live_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
 from terradask._live_check.runner import Runner
 from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Notes, Step
-from terradask._live_check.time_limit import time_limit
 from terradask._workspace.host_packages import packages_folder
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_host.documents import HostReport

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._dask.dask_logs import asked_hosts, dask_logs
+from terradask._dask.facts import asked_hosts, dask_logs
 from terradask._deployments.logs.levels import Leveller, own_level
 from terradask._deployments.logs.lines import ClusterLogs, LogLine
 from terradask._deployments.logs.question import Question, choose_streams

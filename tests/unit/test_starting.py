@@ -19,8 +19,7 @@ from terradask._aws.session import Aws
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
-from terradask._deployments.start import RunPlan, Starter, StartOptions, claim
-from terradask._deployments.startable import check_bound
+from terradask._deployments.start import RunPlan, Starter, StartOptions, check_bound, claim
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
 from terradask.errors import (
     ClusterError,

@@ -18,8 +18,7 @@ from distributed.security import Security
 
 from terradask._aws.session import Aws
 from terradask._dask import dial
-from terradask._dask.dial import Dialer
-from terradask._dask.tls_refusal import tls_error, why_refused
+from terradask._dask.dial import Dialer, tls_error, why_refused
 from terradask._deployments import certificates
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.certificates import make_keys

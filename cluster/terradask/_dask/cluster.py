@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-from collections.abc import Callable, Coroutine, Generator, Mapping
+import contextlib
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any, Self
 
+from distributed import Client
 from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
@@ -19,8 +22,6 @@ from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, policy_of
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
-from terradask._dask.blocks import ClosedByBlock
-from terradask._dask.clients import is_shutdown_of_client, leave_at_exit
 from terradask._dask.cluster_jobs import ClusterJobs
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.display import scaling_table
@@ -36,13 +37,28 @@ from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.progress import ClusterProgress
 from terradask._dask.provision import Provisioned, Provisioner
-from terradask._dask.remote import RemoteScheduler, RemoteWorker
 from terradask._dask.request import request_of
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter, check_number
 from terradask._deployments.lifetime import Duration
 from terradask_modules.names import WORKER_GROUP
+
+
+class ClosedByBlock:
+    """Enters blocks of code. `Cluster` makes the parts."""
+
+    _lifecycle: Lifecycle
+
+    def __enter__(self) -> Self:
+        self._lifecycle.enter_block()
+        SpecCluster.__enter__(self)
+        return self
+
+    async def __aenter__(self) -> Self:
+        self._lifecycle.enter_block()
+        await self  # type: ignore[misc]  # Cluster can be awaited
+        return self
 
 
 @documented_by(ClusterArguments)
@@ -375,3 +391,62 @@ class Cluster(ClosedByBlock, ClusterFacts, ClusterJobs, SpecCluster):  # type: i
 # Called before SpecCluster's own hook, which would run Terraform within ten seconds.
 atexit.register(end_open_clusters)
 leave_at_fork(Cluster)
+
+
+# ---- dask's clients of a cluster object: what they ask of it, and their end ----------------------
+
+
+#: Longest wait for a client to close while the process ends, in seconds.
+_SECONDS = 2
+
+
+def is_shutdown_of_client() -> bool:
+    """Return whether the caller of the calling function is `distributed.Client.shutdown`.
+
+    It calls a cluster's ``close``, as others do, but means the scheduler and the workers.
+    """
+    return sys._getframe(2).f_code is Client._shutdown.__code__
+
+
+def leave_at_exit(cluster: Any, stop_parts: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Begin to stop what a cluster object does, while the process ends, and to close its clients,
+    which would look for the cluster when it has ended; return what waits for them.
+    """
+    cluster.loop.add_callback(stop_parts)
+    closing = [
+        asyncio.run_coroutine_threadsafe(client._close(fast=True), client.loop.asyncio_loop)
+        for client in list(Client._instances)
+        if client.cluster is cluster and not client.asynchronous
+    ]
+
+    def wait() -> None:
+        for each in closing:
+            with contextlib.suppress(Exception):
+                each.result(_SECONDS)
+
+    return wait
+
+
+# ---- stand-ins for SpecCluster's scheduler and workers -------------------------------------------
+
+
+class RemoteScheduler:
+    """The scheduler of an attached cluster, with the interface that SpecCluster needs."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.status = Status.running
+
+    def __await__(self) -> Generator[Any, Any, RemoteScheduler]:
+        async def itself() -> RemoteScheduler:
+            return self
+
+        return itself().__await__()
+
+    async def close(self) -> None:
+        """Note that this client talks to it no more: its host is ended with its group."""
+        self.status = Status.closed
+
+
+class RemoteWorker:
+    """A worker on an instance, for SpecCluster's ``worker_spec``; the group launches it."""

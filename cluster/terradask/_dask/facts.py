@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable
+import html
+import re
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client
 from distributed.core import Status
 
+from terradask._common.clock import utc_text
 from terradask._dask.attached import Attached
 from terradask._dask.dashboard import DashboardForward
-from terradask._dask.dask_logs import LOG_LINES, asked_hosts, dask_logs
 from terradask._dask.display import closed_page, cluster_page, cluster_text, view_row
 from terradask._dask.facade import documented_by
 from terradask._dask.health import Health
@@ -21,15 +23,17 @@ from terradask._dask.live import LiveCluster
 from terradask._dask.pool import WorkerGroupState
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin
-from terradask._dask.tables import EventTable, HardwareTable
 from terradask._dask.threads import Threads
+from terradask._deployments.events.timeline import Event
 from terradask._deployments.logs.readable import ReadableLogs
 from terradask._deployments.run_reports.readable import ReadableReports
 from terradask._deployments.run_reports.report import RunReport
 from terradask.errors import ClusterClosed, ClusterError, InvalidInput, ReportNotFound
 from terradask_host.scaling_policy import ScalingPolicy
+from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
+    from terradask._deployments.logs.lines import LogLine
     from terradask._deployments.logs.times import Moment
 
 
@@ -285,3 +289,82 @@ class ClusterFacts:
             dashboard_link=self.dashboard_link,
             status_row=cluster_status or view_row(drawing["text/html"]),
         )
+
+
+# ---- logs in the form in which Dask's own clusters return them -----------------------------------
+
+
+#: So many lines of all hosts are returned, the newest: Dask keeps 10,000 of each.
+LOG_LINES = 100_000
+
+
+#: Names of Dask workers: several on a host have a number, the one beside the scheduler a prefix.
+_WORKER = re.compile(r"(?:scheduler-)?(i-[0-9a-f]+)(?:-\d+)?", re.ASCII)
+
+
+def asked_hosts(*, scheduler: bool, workers: bool | Iterable[str]) -> list[str]:
+    """Return the words for the hosts that are asked for."""
+    from terradask._deployments.logs.question import WORKERS
+
+    named = [workers] if isinstance(workers, str) else workers
+    chosen = [WORKERS] if named is True else [_WORKER.sub(r"\1", one) for one in named or ()]
+    return [SCHEDULER_GROUP, *chosen] if scheduler else chosen
+
+
+def dask_logs(lines: Iterable[LogLine], cluster_log: Iterable[str] | None) -> Any:
+    """Return each host's text by the name that Dask gives its worker."""
+    from distributed.utils import Log, Logs
+
+    texts: dict[str, list[str]] = {} if cluster_log is None else {"Cluster": [*cluster_log]}
+    for line in lines:
+        name = "Scheduler" if line.group == SCHEDULER_GROUP else line.host
+        texts.setdefault(name, []).append(line.plain_text)
+    return Logs({name: Log("\n".join(text)) for name, text in texts.items()})
+
+
+# ---- lists and mappings that notebooks show as tables. All text is escaped -----------------------
+
+
+class EventTable(list[Event]):
+    """Events of a cluster, oldest first."""
+
+    def _repr_html_(self) -> str:
+        """Return them as a table, with times in UTC."""
+        return _table(
+            ("time (UTC)", "subject", "group", "state", "step", "reason"),
+            (
+                (utc_text(e.at), e.subject, e.group, e.state, e.step or "", e.reason or "")
+                for e in self
+            ),
+        )
+
+
+class HardwareTable(dict[str, dict[str, Any]]):
+    """Instance types of each group, and why they were chosen."""
+
+    def _repr_html_(self) -> str:
+        """Return them as a table."""
+        return _table(
+            ("group", "instance types, in order", "asked for", "reason"),
+            (
+                (
+                    group,
+                    ", ".join(found.get("types", ())),
+                    ", ".join(
+                        f"{name}={value!r}" for name, value in found.get("asked", {}).items()
+                    ),
+                    found.get("reason", ""),
+                )
+                for group, found in self.items()
+            ),
+        )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{_cells('th', heads)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(tag: str, values: Sequence[object]) -> str:
+    texts = ("" if value is None else html.escape(str(value)) for value in values)
+    return "".join(f'<{tag} style="text-align: left;">{text}</{tag}>' for text in texts)

@@ -22,18 +22,71 @@ from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize
 from terradask._dask.host_workers import JoinedWorkers, host_of, hosts_to_close
-from terradask._dask.poll_interval import PollInterval
-from terradask._dask.pool_warnings import PoolWarnings
 from terradask._dask.scaling import ScaleRequests, read_numbers
-from terradask._dask.worker_set import Described
-from terradask._dask.workers import Workers
+from terradask._dask.workers import Described, Workers
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.shortfall import Shortfall
+from terradask._deployments.documents import Descriptor
+from terradask._deployments.problems import group_problems
+from terradask._deployments.shortfall import Shortfall, describe
 from terradask.errors import TerradaskError
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._deployments.launch import ScaleCheck
+
+
+@dataclass(eq=False, repr=False)
+class PoolWarnings:
+    """The warnings of one cluster."""
+
+    name: str
+    descriptor: Descriptor
+    _shortfalls: OncePerCause = field(default_factory=OncePerCause, init=False)
+    _problems: OncePerCause = field(default_factory=OncePerCause, init=False)
+
+    def of_shortfall(self, shortfall: Shortfall | None, *, pending: bool) -> None:
+        """Warn of capacity that AWS doesn't have; with nothing pending, each cause is new again."""
+        if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
+            logger.warning("cluster %s: %s", self.name, describe(shortfall, self.descriptor.pools))
+        elif not pending:
+            self._shortfalls.clear()
+
+    def of_groups(self, groups: Mapping[str, Group]) -> None:
+        """Warn of what was changed beside terradask."""
+        found = list(group_problems(self.descriptor, groups, raised=True))
+        for problem in found:
+            if self._problems.is_new(problem):
+                logger.warning("cluster %s: %s", self.name, problem)
+        if not found:
+            self._problems.clear()
+
+
+class PollInterval:
+    """The time between polls of AWS: short after a change, longer and longer without one."""
+
+    def __init__(self, shortest_seconds: float = 0.25, longest_seconds: float = 15.0) -> None:
+        self._shortest = shortest_seconds
+        self._longest = longest_seconds
+        self._next = shortest_seconds
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """Poll again soon, and restart from the shortest interval."""
+        self._wake.set()
+
+    async def wait(self, *, longest_seconds: float | None = None) -> None:
+        """Wait for the next poll: at least the shortest time, however often it is woken."""
+        longest = self._longest if longest_seconds is None else longest_seconds
+        try:
+            await asyncio.wait_for(self._wake.wait(), min(self._next, longest))
+        except TimeoutError:
+            self._next = min(self._next * 2, longest)
+        else:
+            self._wake.clear()
+            self._next = self._shortest
+            await asyncio.sleep(self._shortest)
+
 
 logger = logging.getLogger("terradask")
 

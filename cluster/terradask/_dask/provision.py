@@ -7,18 +7,20 @@ under asyncio.
 
 from __future__ import annotations
 
+import importlib.metadata
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
+from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress, Warned, phase
 from terradask._common.sigterm import terminated_in_order
-from terradask._dask.concurrent_deploy import POLL_SECONDS, wait_for_deployment, wait_for_start
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
 from terradask._dask.decision import (
     Decision,
@@ -30,7 +32,6 @@ from terradask._dask.decision import (
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
-from terradask._dask.versions import check_versions
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor
@@ -39,13 +40,72 @@ from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.snapshot import Snapshot
 from terradask._deployments.status import DeploymentStatus
-from terradask.errors import ClusterStopped, FolderBusy, PlanChanged, StalePlan, StateLocked
+from terradask._deployments.store import STATE_LOCK
+from terradask._software.hosts import python_version
+from terradask.errors import (
+    ClusterStopped,
+    FolderBusy,
+    PlanChanged,
+    StalePlan,
+    StateLocked,
+    VersionMismatch,
+)
 from terradask_host.documents import LifetimePolicy, Run
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
+
+
+#: Between two looks.
+POLL_SECONDS = 1.0
+_BETWEEN_SECONDS = 15.0
+
+#: The client that has deployed a cluster starts it at once; after this time this client does.
+_START_SECONDS = 15.0
+
+
+def wait_for_deployment(
+    deployment: Deployment,
+    *,
+    seconds: float,
+    poll_seconds: float,
+    check_cancelled: Callable[[], None],
+    between_seconds: float = _BETWEEN_SECONDS,
+) -> bool:
+    """Wait until another client has deployed the cluster; return whether one has.
+
+    Parameters
+    ----------
+    between_seconds
+        Between a plan and its apply the state isn't locked; after this time no client works on it.
+    """
+    last_locked = time.monotonic()
+
+    def over() -> bool:
+        nonlocal last_locked
+        if STATE_LOCK in deployment.objects.names(STATE_LOCK):
+            last_locked = time.monotonic()
+        return deployment.exists or time.monotonic() - last_locked > between_seconds
+
+    ended = wait_until(
+        over, limit_seconds=seconds, pause_seconds=poll_seconds, on_wait=check_cancelled
+    )
+    return ended and deployment.exists
+
+
+def wait_for_start(
+    deployment: Deployment, *, poll_seconds: float, check_cancelled: Callable[[], None]
+) -> None:
+    """Let the client that deployed the cluster start it, so that it ends with that client."""
+    wait_until(
+        lambda: deployment.current_run() is not None,
+        limit_seconds=_START_SECONDS,
+        pause_seconds=poll_seconds,
+        on_wait=check_cancelled,
+    )
+
 
 logger = logging.getLogger("terradask")
 
@@ -397,3 +457,30 @@ class Provisioner:
         self._on_status(deployment, status)
         for report in status.hosts:
             self._progress(Message(f"scheduler: {report.describe()}"))
+
+
+# ---- the versions that client and cluster must have in common ------------------------------------
+
+
+#: Packages that need the same version: Dask's protocol has none, and results are pickled.
+SAME_VERSION = ("dask", "distributed")
+
+
+def check_versions(cluster: str, attachment: Attachment) -> None:
+    """Check that client and cluster have the same versions. Raises `VersionMismatch`."""
+    here = {"python": python_version(), **{p: importlib.metadata.version(p) for p in SAME_VERSION}}
+    there = {"python": attachment.scheduler.python, **attachment.scheduler.packages}
+    there = {
+        name: ".".join(v.split(".")[:2]) if name == "python" else v for name, v in there.items()
+    }
+    if any(there.get(name) != version for name, version in here.items()):
+        raise VersionMismatch(
+            f"Client and cluster {cluster!r} run different versions.",
+            cluster=cluster,
+            client=here,
+            hosts={name: there.get(name, "none") for name in here},
+            advice=(
+                "use the cluster's versions here, or stop and start it from here: terradask "
+                f"stop {cluster}"
+            ),
+        )

@@ -18,14 +18,51 @@ from terradask._aws.autoscaling import Groups
 from terradask._aws.groups import ProtectAndLower, Removal, TerminateEach, one_by_one, removal
 from terradask._aws.rate_limit import POLL_INTERVAL_SECONDS, RateLimiter
 from terradask._dask.host_workers import hosts_at, hosts_to_close, is_extra
-from terradask._dask.scaling import PENDING_PREFIX, cheapest_victims
-from terradask._dask.worker_set import Described, WorkerSet
+from terradask._dask.scaling import PENDING_PREFIX, Roster, cheapest_victims
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.markets import dearest_first, grown, without_missing
 from terradask_host.structure import worker_names
-from terradask_modules.names import SCHEDULER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+
+#: What one call to AWS returned, by the cluster's own names of its Auto Scaling groups.
+Described = Mapping[str, Group]
+
+
+class WorkerSet:
+    """The workers of one group, of all markets, as known to this client."""
+
+    def __init__(self, name: str, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self.roster = Roster(label="" if name == WORKER_GROUP else name)
+        self.members: tuple[str, ...] = ()
+
+    def chain(self, described: Described) -> list[Group]:
+        """Return the Auto Scaling groups, in the order in which they are tried."""
+        return [described[name] for name in self._names]
+
+    def desired(self, described: Described) -> int:
+        """Return the desired number of hosts."""
+        return sum(group.desired for group in self.chain(described))
+
+    def update_members(self, described: Described) -> None:
+        """Update the members, but not the plan."""
+        self.members = tuple(
+            instance_id for group in self.chain(described) for instance_id in group.active_ids
+        )
+
+    def mirror(self, described: Described) -> None:
+        """Set the plan to the groups' members and desired numbers."""
+        self.roster.mirror(self.members, self.desired(described))
+
+    def mirror_members(self, described: Described) -> None:
+        """As `mirror`, where AWS may not have followed what it was sent."""
+        self.roster.mirror(
+            self.members,
+            sum(max(group.desired, len(group.active_ids)) for group in self.chain(described)),
+        )
+
 
 #: How old a reading may be by which an instance is ended: a retired host leaves by itself later,
 #: and AWS lowers the number again if it is told to end one that is on its way out.

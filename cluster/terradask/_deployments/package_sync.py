@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._common.naming import some
-from terradask._deployments.jupyter_packages import check_jupyterlab, with_jupyterlab
 from terradask._deployments.named_environments import NamedEnvironments
 from terradask._deployments.software import base, index_fields, lock_software, python_for_hosts
 from terradask._deployments.software_file import lock_file_packages
@@ -39,7 +39,7 @@ from terradask._software.resolver import Resolver
 from terradask._software.scan import DEPLOYS, OWN
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
-from terradask.errors import SoftwareNotInstalled
+from terradask.errors import InvalidInput, SoftwareNotInstalled
 
 #: Packages whose versions in an image have to be those of here.
 IN_IMAGE = ("dask", "distributed")
@@ -227,3 +227,56 @@ def _check_installed(names: Iterable[str], installed: set[str]) -> None:
             allowed="packages that are installed where the cluster is made",
             advice=f"{how_to_install(absent)}, or leave them out",
         )
+
+
+# ---- what a notebook server needs among the hosts' packages --------------------------------------
+
+
+#: It brings the server, and a kernel for Python.
+JUPYTERLAB = "jupyterlab"
+
+
+def with_jupyterlab(software: Software, sync: PackageSync) -> tuple[Software, PackageSync]:
+    """Return what hosts get, with JupyterLab, if names or nothing but Dask were asked for. All of
+    this environment, a file and a named environment have it, or not.
+    """
+    if sync.packages is True or (not sync and isinstance(software, str | Path)):
+        return software, sync
+    if sync:
+        return software, replace(sync, packages=_added(sync.packages))
+    return _added(software), sync
+
+
+def check_jupyterlab(lock: SoftwareLock, software: Software, sync: PackageSync) -> None:
+    """Check that hosts get JupyterLab. Raises `InvalidInput`."""
+    if JUPYTERLAB in lock.versions:
+        return
+    raise _missing(
+        "this environment" if sync or not isinstance(software, str | Path) else str(software)
+    )
+
+
+def _added(names: object) -> list[str]:
+    assert isinstance(names, list | tuple)
+    has = {canonicalize_name(Requirement(name).name) for name in names}
+    if JUPYTERLAB in has:
+        return list(names)
+    try:
+        importlib.metadata.distribution(JUPYTERLAB)
+    except importlib.metadata.PackageNotFoundError:
+        raise _missing("this environment") from None
+    return [*names, JUPYTERLAB]
+
+
+def _missing(where: str) -> InvalidInput:
+    return InvalidInput(
+        "The cluster is to run a notebook server, and its hosts get no JupyterLab.",
+        given=f"jupyter=True; {where} has no {JUPYTERLAB} for hosts",
+        allowed=f"packages with {JUPYTERLAB}",
+        advice=(
+            f"pip install {JUPYTERLAB} here"
+            if where == "this environment"
+            else f"add {JUPYTERLAB} there"
+        )
+        + ", or leave jupyter out",
+    )

@@ -19,7 +19,7 @@ from terradask._common.clock import utc_text
 from terradask._deployments.accounts.run_account import open_account
 from terradask._deployments.built_environments import BuiltEnvironments, environment_id
 from terradask._deployments.dask_config import portable_config
-from terradask._deployments.documents import read_run
+from terradask._deployments.documents import read_descriptor, read_run
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
@@ -36,14 +36,15 @@ from terradask._deployments.problems import problems_at_start
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_end import note_end
 from terradask._deployments.software_lock import SoftwareLock
-from terradask._deployments.startable import check_startable
 from terradask._deployments.store import (
     CLOSING,
+    DESCRIPTOR,
     ENVIRONMENT,
     HOSTS,
     RUN,
     SCHEDULER,
     SOFTWARE,
+    parse_object,
 )
 from terradask._deployments.worker_counts import numbers_at_start, policies_at_start
 from terradask._network.host_packages import check_host_packages
@@ -53,14 +54,16 @@ from terradask._software.software_file import Software, software_of
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
 from terradask.errors import (
+    ClusterError,
     ClusterStopped,
+    DocumentChanged,
     InvalidInput,
     QuotaExceeded,
     TooManyStarts,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_modules.names import SCHEDULER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
@@ -369,3 +372,52 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         waits.append(pool.submit(record.secret.write, document, version_id=run.secret_version_id))
         for wait in waits:
             wait.result()
+
+
+# ---- whether a deployed cluster can be started ---------------------------------------------------
+
+
+def check_startable(record: ClusterRecord) -> dict[str, Group]:
+    """Return the cluster's groups; check that they and the secret are its own, and that it is not
+    destroyed in part.
+
+    Raises `ForeignResources`, `ClusterError`, and as `check_bound` does.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        own = pool.submit(record.secret.check_own)
+        groups = record.groups.describe()
+        gone = set(record.descriptor.groups) - set(groups)
+        record.groups.check_own()
+    if gone:
+        marked = record.marked_closing
+        why = "its destruction was not finished" if marked else "some of its groups are gone"
+        raise ClusterError(
+            f"Cluster {record.name!r} is destroyed in part: {why}.",
+            cluster=record.name,
+            given=f"without {', '.join(sorted(gone))}",
+            advice=(
+                f"terradask destroy {record.name} finishes it; terradask apply {record.name} "
+                "restores the cluster"
+            ),
+        )
+    own.result()
+    check_bound(record)
+    return groups
+
+
+def check_bound(record: ClusterRecord) -> None:
+    """Check that ``cluster.json`` is what was applied, if the cluster's secret binds it: hosts run
+    what it says, and others may write it.
+
+    Raises `DocumentChanged`.
+    """
+    bound = record.secret.tags.get(TAG_DESCRIPTOR)
+    if bound is None:
+        return
+    content = record.objects.read_bytes(DESCRIPTOR) or b""
+    if sha256_of(content) != bound or (
+        # What was read before, which the start goes by.
+        read_descriptor(parse_object(content, DESCRIPTOR)) != record.descriptor
+    ):
+        advice = f"delete it and run: terradask apply {record.name}"
+        raise DocumentChanged(DESCRIPTOR, cluster=record.name, advice=advice)

@@ -13,16 +13,16 @@ from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_
 from terradask._aws.translation import reason_of
 from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.finding import Finding
-from terradask._doctor.host_packages import check_host_packages
 from terradask._doctor.provider import check_provider
 from terradask._doctor.volume_key import check_volume_key
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
-from terradask.errors import TerradaskError
+from terradask.errors import AccessDenied, NoBaseline, TerradaskError
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._workspace.workspace import Workspace
+
 
 MINIMUM_PYTHON = (3, 11)
 
@@ -203,3 +203,30 @@ def _describe(role: ServiceRole) -> str:
     if role.exists is None:
         return f"{role.name} can't be seen by this caller"
     return f"{role.name} {'is there' if role.exists else 'is missing'}"
+
+
+# ---- whether hosts find their own program's packages when they boot ------------------------------
+
+
+_CHECK = "host-packages"
+
+
+def check_host_packages(workspace: Workspace, *, fix: bool) -> Finding:
+    """Look for the packages in the workspace's bucket, and with `fix` put there what is missing.
+
+    Permissions needed: ``s3:GetObject`` on the host program, ``s3:ListBucket``; without them
+    nothing is found wrong. With `fix` also ``s3:PutObject`` on ``host/*``.
+    """
+    try:
+        missing = workspace.missing_host_packages()
+    except NoBaseline:
+        return Finding(_CHECK, True, "come with the network, which isn't deployed")
+    except AccessDenied:
+        return Finding(_CHECK, True, "can't be seen by this caller")
+    if missing and fix:
+        put = workspace.put_host_packages()
+        return Finding(_CHECK, True, f"{len(put)} put into s3://{workspace.bucket}")
+    if not missing:
+        return Finding(_CHECK, True, "nothing that hosts install at boot is missing")
+    found = "; ".join(f"{one}: no {', '.join(missing[one])}" for one in sorted(missing))
+    return Finding(_CHECK, False, found, "terradask doctor --fix, or terradask apply network")

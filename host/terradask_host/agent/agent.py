@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 import signal
 import time
 import traceback
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -15,9 +19,8 @@ from terradask_host.agent.boot_log import BootLog
 from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
 from terradask_host.agent.container.pull import pulled_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
-from terradask_host.agent.environment import Environment
+from terradask_host.agent.environment import Environment, own_wheels
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
-from terradask_host.agent.given_python import unpack_own_packages
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import write_keys
@@ -289,3 +292,22 @@ class Agent:
         )
         bound.check(SOFTWARE, lock)
         return lock
+
+
+# ---- the cluster's own packages on a host whose Python is given, and so isn't changed ------------
+
+
+def unpack_own_packages(
+    lock_text: str, folder: Path, read: Callable[[str], bytes | None]
+) -> Path | None:
+    """Unpack the wheels of the cluster's own that a lock names, and return the folder; None if it
+    names none.
+
+    Raises `ConfigInvalid`, `EnvironmentFailed`, `DocumentChanged`.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    for content in own_wheels(lock_text, read):
+        folder.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+            wheel.extractall(folder)
+    return folder if folder.exists() else None

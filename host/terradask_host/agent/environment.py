@@ -5,32 +5,97 @@ it has packages of conda, with py-rattler.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from urllib.parse import unquote
 
-from terradask_host.agent.conda_prefix import CondaPrefix
-from terradask_host.agent.environment_links import make_links
+from terradask_host import conda_install
+from terradask_host.agent.environment_links import make_links, write_links
 from terradask_host.agent.event_queue import EventQueue
-from terradask_host.agent.indexes import (
-    INDEX_OPTIONS,
-    by_indexes,
-    index_environ,
-    without_credentials,
-)
 from terradask_host.agent.uv import REQUIRE_HASHES, find_uv, run_step, uv_environ
+from terradask_host.channel_credentials import secret_of
 from terradask_host.conda_lines import (
+    CondaArchive,
     conda_archives,
     conda_installer,
     is_conda_line,
 )
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
+
+_PUBLIC = "public"
+#: Options of a line: an index's URL, in which credentials can't stand, or uv's own default index.
+INDEX_OPTIONS = re.compile(rf" --(default-)?index=(https?://[^\s@\"'\\]+|{_PUBLIC})")
+_DEFAULTS = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
+_OTHERS = ("UV_INDEX", "UV_EXTRA_INDEX_URL")
+
+
+def by_indexes(lines: Iterable[str]) -> dict[str, list[str]]:
+    """Return the lines without their indexes, by these: each group is one installation, since uv
+    knows no index of a package alone.
+    """
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        options = "".join(match[0] for match in INDEX_OPTIONS.finditer(line))
+        found.setdefault(options, []).append(INDEX_OPTIONS.sub("", line))
+    return found
+
+
+def index_environ(
+    options: str, environ: Mapping[str, str], credentials: Mapping[str, str]
+) -> dict[str, str]:
+    """Return uv's variables for packages with these options; without any, the image decides.
+
+    Indexes are asked in their order; the first that has a name decides about it. A default index is
+    that of the image, if it has one. Credentials stand in variables of the installer's process
+    alone: others' can't be read, and command lines are seen by everybody.
+    """
+    if not options:
+        return dict(environ)
+    named = [
+        (default, _with_user(url, credentials)) for default, url in INDEX_OPTIONS.findall(options)
+    ]
+    asked = [url for default, url in named if not default]
+    defaults = [url for default, url in named if default]
+    kept = {name: value for name, value in environ.items() if name not in _DEFAULTS + _OTHERS}
+    if not defaults:
+        # Only those: the last is the one that uv would otherwise take the public index for.
+        *asked, last = asked
+        return kept | _of_uv(asked) | {"UV_DEFAULT_INDEX": last}
+    own = {name: environ[name] for name in _DEFAULTS if environ.get(name)}
+    if own:
+        asked += " ".join(environ.get(name, "") for name in _OTHERS).split()
+    if not own and defaults[0] != _PUBLIC:
+        own = {"UV_DEFAULT_INDEX": defaults[0]}
+    return kept | _of_uv(asked) | own
+
+
+def without_credentials(text: str, credentials: Mapping[str, str]) -> str:
+    """Return the installer's text without what only it may know."""
+    for each in credentials.values():
+        secret = secret_of(each)
+        for form in filter(None, (secret, unquote(secret))):
+            text = text.replace(form, "***")
+    return text
+
+
+def _of_uv(asked: list[str]) -> dict[str, str]:
+    return {"UV_INDEX": " ".join(asked)} if asked else {}
+
+
+def _with_user(url: str, credentials: Mapping[str, str]) -> str:
+    user = credentials.get(url)
+    return url if not user else url.replace("://", f"://{user}@", 1)
+
 
 _HASH = "--hash="
 _LOCK_LINE = re.compile(
@@ -340,3 +405,64 @@ def _own_wheel(read: Callable[[str], bytes | None], key: str, sha256: str) -> by
             advice="Find out who wrote it, delete it, then stop and start the cluster.",
         )
     return content
+
+
+# ---- an environment of conda's packages ----------------------------------------------------------
+
+
+#: Runs a command line with variables, and tries it again if it fails.
+Run = Callable[[Sequence[str], Mapping[str, str]], None]
+
+
+@dataclass(frozen=True)
+class CondaPrefix:
+    """An environment of conda's packages that is to be made.
+
+    Parameters
+    ----------
+    folder
+        Where: conda's packages are told this path when they are installed.
+    archives
+        What is in it.
+    log
+        Gets what is done, a line at a time.
+    credentials
+        Of channels, by URL.
+    """
+
+    folder: Path
+    archives: Sequence[CondaArchive]
+    log: Callable[[str], None]
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def install(self, wheel: bytes, run: Run) -> None:
+        """Install the archives by the installer's wheel. Raises as `run` does."""
+        # Beside the environment: it then takes its files as links, not as copies.
+        work = self.folder.with_name(f"{self.folder.name}.conda")
+        shutil.rmtree(work, ignore_errors=True)
+        installer = work / "py-rattler"
+        installer.mkdir(parents=True)
+        archive = work / "py-rattler.whl"
+        archive.write_bytes(wheel)
+        with zipfile.ZipFile(archive) as files:
+            files.extractall(installer)
+        request = work / "request.json"
+        wanted = {"prefix": str(self.folder), "folder": str(work)}
+        archives = [asdict(each) for each in self.archives]
+        request.write_text(json.dumps({**wanted, "archives": archives}))
+        program = [sys.executable, "-P", "-m", conda_install.__name__]
+        # A simulated host's program lies in a folder that its own variable names.
+        own = Path(conda_install.__file__).parents[1]
+        variables = {"HOME": str(work), "TMPDIR": str(work), "PYTHONPATH": str(own)}
+        try:
+            run(
+                [*program, str(installer), str(request)],
+                {**variables, conda_install.CREDENTIALS: json.dumps(self.credentials)},
+            )
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def list_links(self) -> None:
+        """List its links for other hosts; what leads out of it is removed."""
+        for name in write_links(self.folder):
+            self.log(f"removed {os.fspath(self.folder / name)}, a link out of the environment")

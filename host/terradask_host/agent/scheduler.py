@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from terradask_host import states
 from terradask_host.agent.announcement import Announcement
-from terradask_host.agent.beside import processes_beside
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.agent.event_queue import ChildSaid, Stop, StopRequested
@@ -22,7 +21,11 @@ from terradask_host.agent.host import Host, check_imported, next_event
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.kept_jobs import KeptJobs
-from terradask_host.agent.launch_documents import scheduler_document
+from terradask_host.agent.launch_documents import (
+    extra_worker_document,
+    jupyter_document,
+    scheduler_document,
+)
 from terradask_host.agent.metrics import MetricsLog
 from terradask_host.agent.notices import ENDED, Notice, tell_given_up
 from terradask_host.agent.performance_reports import KeptReports
@@ -322,3 +325,48 @@ class SchedulerHost:
                 objects.write_document("closing.json", closing_document(now_text(), reason))
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.log.info(f"closing.json can't be written: {type(error).__name__}: {error}")
+
+
+# ---- what runs beside a scheduler, on its host ---------------------------------------------------
+
+
+def processes_beside(host: Host, scheduler: DaskChild) -> list[SideProcess]:
+    """Start what the cluster's structure has beside this scheduler, which listens."""
+    wanted = host.cluster.scheduler
+    address = f"tls://{host.identity.private_address}:{wanted.port}"
+    beside = []
+    if wanted.extra_worker:
+        beside.append(_worker(host, address))
+    if wanted.jupyter:
+        beside.append(_notebook_server(host, address, scheduler))
+    return beside
+
+
+def _worker(host: Host, address: str) -> SideProcess:
+    document = extra_worker_document(host.config, host.identity, host.cluster, address, host.keys)
+    return SideProcess(
+        host, "worker", "worker beside the scheduler", lambda: host.with_proof(document)
+    )
+
+
+def _notebook_server(host: Host, address: str, scheduler: DaskChild) -> SideProcess:
+    """Start the notebook server, and tell the scheduler's process how many kernels are open."""
+    # Hosts that have their Python already are processes of the embedded AWS.
+    document = jupyter_document(
+        host.config.paths, address, allow_root=host.config.python is not None
+    )
+
+    def say_open(kernels: int) -> None:
+        scheduler.send({"do": "kernels", "open": kernels})
+
+    def take(said: ChildSaid) -> None:
+        if said.event == "kernels":
+            say_open(said.facts["open"])
+
+    def note(end: Exit) -> None:
+        say_open(0)
+        host.reporter.note(host.identity.group, "ended", f"the notebook server: {end.describe()}")
+
+    return SideProcess(
+        host, "jupyter", "notebook server", lambda: document, on_said=take, on_ended=note
+    )

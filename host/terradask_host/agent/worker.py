@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from terradask_host import states
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, leave_on_stop
 from terradask_host.agent.event_queue import Stop, StopRequested
 from terradask_host.agent.host import Host, Received, check_imported, next_event
+from terradask_host.agent.keys import KeyFiles
 from terradask_host.agent.launch_documents import worker_document
-from terradask_host.agent.probe import answers
 from terradask_host.documents import SchedulerAddress
 from terradask_host.errors import VersionsDiffer
 from terradask_host.rules import policy
@@ -254,3 +257,33 @@ class WorkerHost:
             if request.stop.interrupted:
                 groups.leave(instance_id)
         self._host.reporter.enter(states.LEFT, reason)
+
+
+# ---- whether this cluster's scheduler answers at an address --------------------------------------
+
+
+def answers(address: str, keys: KeyFiles, *, timeout_seconds: float) -> bool:
+    """Return whether a server with a certificate of the cluster's authority shakes hands at
+    ``tls://host:port``.
+
+    A bare TCP connection would also be taken by another cluster's scheduler that got the address
+    since.
+    """
+    parts = urlsplit(address)
+    if not parts.hostname or not parts.port:
+        return False
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # As in Dask: a dedicated authority and addresses instead of host names.
+    context.check_hostname = False
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    try:
+        context.load_verify_locations(keys.ca)
+        context.load_cert_chain(keys.cert, keys.key)
+        with (
+            socket.create_connection((parts.hostname, parts.port), timeout_seconds) as plain,
+            context.wrap_socket(plain),
+        ):
+            return True
+    except OSError:
+        return False

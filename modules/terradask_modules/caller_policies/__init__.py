@@ -39,7 +39,6 @@ from terradask_modules.caller_policies._clusters import (
     sweep_strays,
     use_key,
 )
-from terradask_modules.caller_policies._documents import documents
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import (
     read_network,
@@ -78,6 +77,9 @@ __all__ = [
     "characters",
     "parse_trust",
 ]
+from collections.abc import Sequence
+
+from terradask_modules.iam import policy_document
 
 Caller = Literal["setup", "ongoing", "ci", "user"]
 CALLERS: tuple[Caller, ...] = get_args(Caller)
@@ -149,3 +151,23 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         see_service_roles(scope),
         *see_vcpu_quotas(scope),
     ]
+
+
+# ---- from statements to managed policies ---------------------------------------------------------
+
+
+def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:
+    """Return policy documents by the name of their policy, numbered where one isn't enough. The
+    order of statements is kept.
+    """
+    packed: list[list[Statement]] = [[]]
+    for statement in statements:
+        if (
+            packed[-1]
+            and characters(policy_document([*packed[-1], statement])) > MAX_POLICY_CHARACTERS
+        ):
+            packed.append([])
+        packed[-1].append(statement)
+    if len(packed) == 1:
+        return {name: policy_document(packed[0])}
+    return {f"{name}-{number}": policy_document(part) for number, part in enumerate(packed, 1)}

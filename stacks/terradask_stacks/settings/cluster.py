@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from terradask_modules.markets import SpotPolicy
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.numbers import NWorkers, most_of
-from terradask_stacks.settings.base import Tags
-from terradask_stacks.settings.capacity import CapacitySettings
+from terradask_stacks.settings.base import Section, Tags
 from terradask_stacks.settings.connection import ConnectionSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.life import LifeSettings
-from terradask_stacks.settings.observation import ObservationSettings
 from terradask_stacks.settings.software import SoftwareSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 from terradask_stacks.validators.dask import (
@@ -27,6 +26,43 @@ from terradask_stacks.validators.dask import (
 )
 from terradask_stacks.validators.refusal import refuse
 from terradask_stacks.validators.resources import check_principals
+
+
+class ObservationSettings(Section):
+    """A cluster's settings for what it keeps of what it did."""
+
+    performance_report: Literal["off", "without_source", "with_source"] = Field(
+        default="without_source",
+        description="Whether the scheduler's host keeps Dask's performance report at a run's end "
+        "and on request, for `terradask report`: off, without_source (names and places of "
+        "functions, no lines of code), or with_source.",
+    )
+    metrics: Literal["off", "cloudwatch"] = Field(
+        default="off",
+        description="cloudwatch: the scheduler's host writes the cluster's gauges once a minute, "
+        "of which CloudWatch makes metrics, billed by the hour. off: only Prometheus has them, if "
+        "it asks the scheduler.",
+    )
+
+
+class CapacitySettings(Section):
+    """Where workers come from. The scheduler is always on-demand."""
+
+    spot_policy: SpotPolicy = Field(
+        default="on-demand",
+        description="Market of the workers: on-demand; spot, which is cheaper and which AWS may "
+        "interrupt; or spot_with_fallback: "
+        "on-demand if there is no spot capacity. The scheduler is always on-demand.",
+    )
+    spot_fallback_seconds: float = Field(
+        default=60,
+        gt=0,
+        description="With spot_with_fallback: how long the spot group may launch nothing before "
+        "the missing instances are requested "
+        "on-demand, in seconds. If AWS reports that it has no spot capacity, they are requested "
+        "at once.",
+    )
+
 
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
 WorkerOptions = Annotated[dict[str, Any], AfterValidator(check_worker_options)]

@@ -8,15 +8,16 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
 from terradask_stacks.hardware.architecture import Architecture
+from terradask_stacks.settings.base import DiskSize, Section
+from terradask_stacks.settings.disks import FREE_MIBPS, Throughput
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.ingress import Ingress
-from terradask_stacks.settings.network_disks import NetworkDiskSettings
-from terradask_stacks.settings.notices import NoticeSettings
 from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import (
     check_bucket_path,
     check_container_repository,
+    check_email,
     check_image,
     check_image_owner,
     check_key_arn,
@@ -24,8 +25,100 @@ from terradask_stacks.validators.resources import (
     check_policy_arn,
     check_role_name_prefix,
     check_role_path,
+    check_topic_arn,
     check_vpc_id,
 )
+
+Email = Annotated[str, AfterValidator(check_email)]
+
+
+class NoticeSettings(Section):
+    """A network's settings for the topic of Amazon SNS that schedulers' hosts tell."""
+
+    notify_topic_arn: Annotated[str, AfterValidator(check_topic_arn)] | None = Field(
+        default=None,
+        description="SNS topic of yours that gets a message when a cluster ends by itself: idle, "
+        "without a client, at the end of its lifetime. Schedulers' hosts get the right to publish "
+        "to it. Unset: none.",
+    )
+    notify_emails: Annotated[list[Email], AfterValidator(unique)] = Field(
+        default=[],
+        description="Addresses that get these messages by mail, of an encrypted topic that is "
+        "made for it; each has to confirm AWS's first mail. Instead of notify_topic_arn. "
+        "Addresses are in the plan and the state. Empty: there is no such topic.",
+    )
+
+    @model_validator(mode="after")
+    def _one_topic(self) -> NoticeSettings:
+        if self.notify_topic_arn is not None and self.notify_emails:
+            raise refuse(
+                "network.notify_topic_arn and network.notify_emails are both set",
+                allowed="one of them",
+                advice="subscribe the addresses to the topic that you have: aws sns subscribe",
+            )
+        return self
+
+    @property
+    def notifies(self) -> bool:
+        """Whether schedulers' hosts tell a topic."""
+        return self.notify_topic_arn is not None or bool(self.notify_emails)
+
+    def topic_arn(self, made: str) -> str | None:
+        """Return the topic that hosts tell: the given one, or `made`, the one that the network
+        makes; None without either.
+        """
+        return made if self.notify_emails else self.notify_topic_arn
+
+
+class NetworkDiskSettings(Section):
+    """A network's settings for the disks of its clusters' hosts."""
+
+    worker_disk_size_gib: DiskSize = Field(
+        default=100, description="Size of a worker's encrypted gp3 volume, in GiB."
+    )
+    worker_disk_sizes_gib: Annotated[list[DiskSize], AfterValidator(unique)] = Field(
+        default=[250, 500, 1000],
+        max_length=8,
+        description="Larger sizes that clusters may ask for with worker_disk_size, in GiB: for "
+        "each there is a launch template, which costs nothing; a worker's volume has the smallest "
+        "that is large enough. Not used where clusters have launch templates of their own.",
+    )
+    worker_disk_throughputs_mibps: Annotated[list[Throughput], AfterValidator(unique)] = Field(
+        default=[500],
+        max_length=3,
+        description="Higher throughputs that clusters may ask for with worker_disk_throughput, in "
+        "MiB/s: each size of a worker's disk has a launch template with each of these too; a "
+        "worker's volume has the smallest that is enough, which AWS charges for.",
+    )
+    scheduler_disk_size_gib: DiskSize = Field(
+        default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB."
+    )
+    scheduler_disk_sizes_gib: Annotated[list[DiskSize], AfterValidator(unique)] = Field(
+        default=[250],
+        max_length=8,
+        description="Larger sizes that clusters may ask for with scheduler_disk_size, in GiB, as "
+        "worker_disk_sizes_gib are for workers.",
+    )
+
+    @property
+    def larger_worker_disks_gib(self) -> list[int]:
+        """The sizes that have a launch template beside the one of all workers."""
+        return sorted(
+            size for size in self.worker_disk_sizes_gib if size > self.worker_disk_size_gib
+        )
+
+    @property
+    def larger_scheduler_disks_gib(self) -> list[int]:
+        """The same for schedulers."""
+        return sorted(
+            size for size in self.scheduler_disk_sizes_gib if size > self.scheduler_disk_size_gib
+        )
+
+    @property
+    def faster_worker_disks_mibps(self) -> list[int]:
+        """The throughputs that have launch templates beside those with what is free."""
+        return sorted(each for each in self.worker_disk_throughputs_mibps if each > FREE_MIBPS)
+
 
 _OF_HOSTS = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
 EndpointService = _OF_HOSTS | Literal["ssm", "ssmmessages", "sns", "ecr.api", "ecr.dkr"]
