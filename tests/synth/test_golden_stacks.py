@@ -2,7 +2,9 @@
 
 What follows the host wheel's content is masked: its SHA-256, and user data, which name it. Those
 are kept as a digest of their text with the wheel's masked; the default network's text is kept
-whole, so that a difference can be read.
+whole, so that a difference can be read. Of a cluster's stack the settings that ``cluster.json``
+repeats are left out, so that a new setting, which no resource takes, changes no stack; those of the
+default cluster are kept in a file of their own.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ import hashlib
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from terradask_stacks.settings import ClusterSettings
 
 from ..golden import check_golden
 from .conftest import SynthText
@@ -21,6 +26,8 @@ from .golden_settings import CLUSTERS, NETWORKS
 
 GOLDEN = Path(__file__).with_name("golden")
 USER_DATA = GOLDEN / "user_data.txt"
+SETTINGS = GOLDEN / "settings.json"
+ECHO = "<the cluster's settings>"
 WHEEL = "<SHA-256 of the host wheel>"
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{400,}={0,2}")
@@ -55,9 +62,42 @@ def test_a_networks_stack_is_the_golden_one(synth_text: SynthText, name: str) ->
     check_golden(GOLDEN / f"network-{name}.tf.json", masked(text, wheel_sha256(text)))
 
 
+def parted(text: str) -> tuple[str, dict[str, Any]]:
+    """Return a cluster's stack without the settings in its ``cluster.json``, and these."""
+    (content,) = (
+        each["content"]
+        for each in json.loads(text)["resource"]["aws_s3_object"].values()
+        if each["key"].endswith("/cluster.json")
+    )
+    document = json.loads(content)
+    echo: dict[str, Any] = document["settings"]
+    shorter = json.dumps({**document, "settings": ECHO}, indent=1)
+    return text.replace(json.dumps(content), json.dumps(shorter)), echo
+
+
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_clusters_stack_is_the_golden_one(synth_text: SynthText, name: str) -> None:
-    check_golden(GOLDEN / f"cluster-{name}.tf.json", synth_text("etl", **CLUSTERS[name]))
+    shown, echo = parted(synth_text("etl", **CLUSTERS[name]))
+    check_golden(GOLDEN / f"cluster-{name}.tf.json", shown)
+    assert ECHO in shown
+    given = ClusterSettings.model_validate(CLUSTERS[name].get("cluster", {})).model_dump_json()
+    # As Terraform is to read no template in it.
+    assert echo == json.loads(given.replace("${", "$${").replace("%{", "%%{"))
+
+
+def test_the_settings_in_the_descriptor_are_the_golden_ones(synth_text: SynthText) -> None:
+    _, echo = parted(synth_text("etl"))
+    check_golden(SETTINGS, json.dumps(echo, indent=2, sort_keys=True) + "\n")
+
+
+def test_a_stack_without_its_settings_has_everything_else(synth_text: SynthText) -> None:
+    text = synth_text("etl")
+    shown, _ = parted(text)
+    assert "package_sync" in text
+    assert "package_sync" not in shown
+    changed = text.replace(r"\"max_size\": 200", r"\"max_size\": 199")
+    assert changed != text
+    assert parted(changed)[0] != shown
 
 
 def test_user_data_is_the_golden_one(synth_text: SynthText) -> None:
@@ -93,5 +133,6 @@ def test_every_golden_file_has_its_settings() -> None:
         *(f"network-{name}.tf.json" for name in NETWORKS),
         *(f"cluster-{name}.tf.json" for name in CLUSTERS),
         USER_DATA.name,
+        SETTINGS.name,
     }
     assert {path.name for path in GOLDEN.iterdir()} == expected
