@@ -87,10 +87,15 @@ class Aws:
         self._clients: dict[str, Any] = {}
         self._identity: dict[str, str] | None = None
         self._lock = threading.RLock()
+        #: Held while the caller is asked for: clients are made meanwhile.
+        self._identity_lock = threading.Lock()
         _CONNECTED.add(self)
 
     def client(self, name: str) -> Any:
         """Return a service's client, made once. Raises `NoCredentials`, `RegionUnknown`."""
+        # One that is there waits for no other, which takes a tenth of a second to be made.
+        if (made := self._clients.get(name)) is not None:
+            return made
         # boto3 sessions are not safe while a client is being made; clients are.
         with self._lock:
             if name not in self._clients:
@@ -188,7 +193,7 @@ class Aws:
         return self._session
 
     def _caller(self) -> dict[str, str]:
-        with self._lock:
+        with self._identity_lock:
             if self._identity is None:
                 try:
                     self._identity = self.client("sts").get_caller_identity()
@@ -212,7 +217,7 @@ class Aws:
 
 def _forget_connections(aws: Aws) -> None:
     """Connect anew: requests of two processes on one connection mix."""
-    aws._lock = threading.RLock()
+    aws._lock, aws._identity_lock = threading.RLock(), threading.Lock()
     aws._clients, aws._session = {}, None
 
 

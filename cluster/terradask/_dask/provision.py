@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.credentials import lend
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress, Warned, phase
+from terradask._common.side_by_side import side_by_side
 from terradask._common.sigterm import terminated_in_order
 from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
 from terradask._dask.decision import (
@@ -112,6 +113,9 @@ logger = logging.getLogger("terradask")
 
 #: Takes the status of a cluster that starts.
 OnStatus = Callable[[Deployment, DeploymentStatus], None]
+
+#: What a look at a cluster takes.
+_CLIENTS = ("s3", "secretsmanager", "autoscaling")
 
 #: Number of tries to deploy a cluster while other clients deploy it and roll it back.
 _ROUNDS = 3
@@ -238,7 +242,10 @@ class Provisioner:
             self._request = replace(request, structure=structure)
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
-        deployment = Deployment(workspace.aws, workspace.bucket, request.name)
+        # While AWS is asked for the account, which the bucket's name needs, clients are made.
+        begun: list[Callable[[], Any]] = [lambda: workspace.bucket]
+        begun += (partial(workspace.aws.client, name) for name in _CLIENTS)
+        deployment = Deployment(workspace.aws, side_by_side(begun, 2)[0], request.name)
         self._workspace, self._deployment = workspace, deployment
         if request.credentials == "local":
             # Without credentials to lend, fail before anything is made.

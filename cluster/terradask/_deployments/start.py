@@ -228,13 +228,13 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
     warn_of_secrets(record.name, environ)
     numbers = numbers_at_start(descriptor, options.n_workers, options.group_workers or {})
     check = None
-    if options.check_quotas:
-        hosts, workspace = deployed_launch(descriptor, numbers), descriptor.workspace
-        check = LaunchCheck(record.aws, descriptor.cluster, hosts, workspace=workspace)
     named = NamedEnvironments(record.aws, record.bucket)
     container = descriptor.lock.get("container")
     with ThreadPoolExecutor(1) as pool:
         baseline = pool.submit(bootable_baseline, record)
+        if options.check_quotas:
+            hosts, workspace = deployed_launch(descriptor, numbers), descriptor.workspace
+            check = LaunchCheck(record.aws, descriptor.cluster, hosts, workspace=workspace)
         if container:
             _check_no_packages(options, container)
             lock = versions_in_image()
