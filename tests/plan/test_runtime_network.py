@@ -83,7 +83,7 @@ def test_unchanged_stacks_are_found_without_planning_them(
     folder = machine("changed")
     (folder / "terradask.toml").write_text(f"{SETTINGS}[clusters.new]\n")
     changed = Workspace.load(folder, network={"log_retention_days": 7})
-    assert changed._parts.stacks.states.applied.unchanged(changed.synth()) == ()
+    assert changed._stacks.states.applied.unchanged(changed.synth()) == ()
 
 
 def test_bad_input_is_refused_before_anything_runs(

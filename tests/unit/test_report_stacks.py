@@ -15,10 +15,9 @@ import pytest
 
 from terradask._plans.commit import commit_of
 from terradask._plans.impact import RunningCluster
-from terradask._plans.policy_gate import Judgement
 from terradask._plans.report import PlanReport, ReportContext
-from terradask._workspace.clusters import running_among
-from terradask._workspace.planner import Planner, in_order, plan_stacks
+from terradask._workspace.clusters import Clusters, running_among
+from terradask._workspace.planner import Planner, in_order
 from terradask.cli._apply import _meant
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
 from terradask_stacks.settings import Settings
@@ -26,123 +25,128 @@ from terradask_stacks.settings import Settings
 from .report_data import CONTEXT, of_changes, report
 
 
-class FakePlanner:
-    """Plans stacks as it is told."""
+class PlannedAsTold(Planner):
+    """Plans stacks, without Terraform, as it is told."""
 
     def __init__(
         self, *clusters: str, baseline: bool = True, fails: dict[str, Exception] | None = None
     ) -> None:
-        self.declared = ["network", *clusters]
+        context: Any = SimpleNamespace(
+            aws=None,
+            settings=SimpleNamespace(clusters=clusters),
+            network=SimpleNamespace(baseline=self._read_baseline),
+        )
+        super().__init__(context)
         self.planned: list[tuple[str, bool]] = []
         self.planned_before_commit: int | None = None
         self._baseline, self._fails = baseline, fails or {}
 
-    def network_is_usable(self) -> bool:
-        return self._baseline
+    def _read_baseline(self) -> None:
+        if not self._baseline:
+            raise NoBaseline("no network")
 
-    def stack(self, name: str, *, destroy: bool, refresh: bool) -> Any:
+    def plan_network(self, *, destroy: bool = False, **options: Any) -> Any:
+        return self.plan_cluster("network", destroy=destroy)
+
+    def plan_cluster(self, name: str, *, destroy: bool = False, **options: Any) -> Any:
         if name in self._fails:
             raise self._fails[name]
         self.planned.append((name, destroy))
         return SimpleNamespace(stack=name)
 
-    def unchanged(self, names: Sequence[str]) -> tuple[str, ...]:
-        return tuple(name for name in names if name == "b")
+    def _unchanged(self, stacks: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in stacks if name == "b")
 
-    def commit(self) -> str:
+    def _report_context(self) -> ReportContext:
         self.planned_before_commit = len(self.planned)
-        return "0123abcd"
-
-    def report(self, plan: Any, *, commit: str | None) -> PlanReport:
-        assert commit == "0123abcd"
-        return of_changes(stack=plan.stack)
-
-    def report_context(self, *, commit: str | None) -> ReportContext:
         return CONTEXT
+
+    def _report(self, plan: Any, context: ReportContext) -> PlanReport:
+        assert context is CONTEXT
+        return of_changes(stack=plan.stack)
 
 
 def test_the_network_and_every_declared_cluster_by_default():
-    planner: Any = FakePlanner("b", "a")
-    plans = plan_stacks(planner)
+    planner = PlannedAsTold("b", "a")
+    plans = planner.plan()
     assert (
         [plan.stack for plan in plans.plans]
         == [r.stack for r in plans.report.plans]
         == ["network", "b", "a"]
     )
     assert plans.report.stack is None
-    assert plan_stacks(planner, ["a"]).report.stack == "a"
+    assert planner.plan(["a"]).report.stack == "a"
     assert in_order(["a", "network", "b", "a"]) == ["network", "a", "b"]
 
 
 def test_the_commit_is_asked_for_before_a_plan_writes_anything():
-    planner: Any = FakePlanner("a", "b")
-    plan_stacks(planner)
+    planner = PlannedAsTold("a", "b")
+    planner.plan()
     assert planner.planned_before_commit == 0
     assert len(planner.planned) == 3
 
 
 def test_without_a_network_clusters_wait():
-    planner: Any = FakePlanner("a", "b", baseline=False)
-    plans = plan_stacks(planner)
+    planner = PlannedAsTold("a", "b", baseline=False)
+    plans = planner.plan()
     assert [plan.stack for plan in plans.plans] == ["network"]
     assert plans.report.waiting == ("a", "b")
     # Who asks for a cluster alone is told what is wrong.
-    failing: Any = FakePlanner(baseline=False, fails={"a": NoBaseline("no network")})
+    failing = PlannedAsTold(baseline=False, fails={"a": NoBaseline("no network")})
     with pytest.raises(NoBaseline):
-        plan_stacks(failing, ["a"])
+        failing.plan(["a"])
 
 
 def test_unchanged_stacks_are_not_planned():
-    planner: Any = FakePlanner("a", "b")
-    plans = plan_stacks(planner, changed_only=True)
+    planner = PlannedAsTold("a", "b")
+    plans = planner.plan(changed_only=True)
     assert planner.planned == [("network", False), ("a", False)]
     assert plans.report.unchanged == ("b",)
-    planner = FakePlanner("a", "b")
-    plan_stacks(planner, ["b"], changed_only=True, destroy=True)
+    planner = PlannedAsTold("a", "b")
+    planner.plan(["b"], changed_only=True, destroy=True)
     assert planner.planned == [("b", True)]
 
 
 def test_one_stack_that_fails_stops_no_other():
     error = TerraformError("failed with password=hunter2", verb="plan")
-    planner: Any = FakePlanner("a", "b", fails={"a": error})
-    plans = plan_stacks(planner)
+    planner = PlannedAsTold("a", "b", fails={"a": error})
+    plans = planner.plan()
     assert [plan.stack for plan in plans.plans] == ["network", "b"]
     assert plans.errors == (error,)
     assert plans.report.verdict == "failed"
     assert plans.report.failed["a"].startswith("failed with password=(sensitive)")
-    alone: Any = FakePlanner(fails={"a": SettingsError("bad")})
+    alone = PlannedAsTold(fails={"a": SettingsError("bad")})
     with pytest.raises(SettingsError):
-        plan_stacks(alone, ["a"])
-    cancelled: Any = FakePlanner("a", fails={"a": TerraformCancelled("cancelled")})
+        alone.plan(["a"])
+    cancelled = PlannedAsTold("a", fails={"a": TerraformCancelled("cancelled")})
     with pytest.raises(TerraformCancelled):
-        plan_stacks(cancelled)
+        cancelled.plan()
 
 
-def test_what_runs_is_asked_for_where_it_can_be_hit():
+def test_what_runs_is_asked_for_where_it_can_be_hit(monkeypatch: pytest.MonkeyPatch):
     context: Any = SimpleNamespace(
         name="default",
         aws=SimpleNamespace(account_id="123456789012", region="us-east-1"),
+        loaded=SimpleNamespace(path=None, lock_path=None),
         settings=Settings(),
     )
     asked: list[str] = []
 
-    def running(stack: str) -> tuple[RunningCluster, ...]:
+    def running(_: Clusters, stack: str) -> tuple[RunningCluster, ...]:
         asked.append(stack)
         return (RunningCluster("b", "running", {"workers": 3}),)
 
+    monkeypatch.setattr(Clusters, "running", running)
+
     def reported(name: str, stack: str) -> PlanReport:
-        clusters, gate = (
-            SimpleNamespace(running=running),
-            SimpleNamespace(judge=lambda plan: Judgement()),
-        )
-        plan = SimpleNamespace(
+        plan: Any = SimpleNamespace(
             stack=stack,
-            destroy=False,
+            destroy=True,
+            opened=False,
             summary=report(name, stack=stack).summary,
             basis=SimpleNamespace(expires_at="later"),
         )
-        parts: Any = (SimpleNamespace(), clusters, SimpleNamespace(), gate)
-        return Planner(context, *parts).report(plan, commit=None)
+        return Planner(context).report(plan)
 
     assert [cluster.name for cluster in reported("change", "network").running] == ["b"]
     assert reported("change", "b").expires_at == "later"

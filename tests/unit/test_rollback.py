@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from terradask import Workspace
 from terradask._terraform.state.model import StateVersion
+from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.states import StackStates
 from terradask.errors import StateRolledBack
 
@@ -53,7 +53,7 @@ def states(tmp_path: Path) -> NotedState:
     state = tmp_path / ".terradask/state/network.tfstate"
     state.parent.mkdir(parents=True)
     state.write_bytes(b'{"serial": 11, "lineage": "a-lineage"}')
-    return NotedState(Workspace.load(tmp_path)._parts.context)
+    return NotedState(WorkspaceContext.load(SettingsSource(tmp_path, {})))
 
 
 def test_an_older_state_is_refused_with_both_serials_and_the_ways_on(states: NotedState) -> None:

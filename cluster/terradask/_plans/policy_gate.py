@@ -5,10 +5,11 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._plans.report import PlanReport
 from terradask._policy.document import RoleRules
 from terradask._policy.evaluate import blocking, evaluate
 from terradask._policy.scope import WorkspaceRules
@@ -21,6 +22,8 @@ from terradask_stacks.lock import NetworkLock, read_lock
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+    from terradask._plans.impact import RunningCluster
+    from terradask._plans.report import ReportContext
     from terradask._plans.saved import Plan
     from terradask._policy.findings import PolicyFinding
     from terradask._pricing.estimate import CostEstimate
@@ -31,18 +34,6 @@ _NOT_MAKING = frozenset({"no-op", "read", "delete"})
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The assessment of a plan; `hardware`: group -> type, number of others, reason; `container`:
-    the image that hosts run.
-    """
-
-    findings: tuple[PolicyFinding, ...] = ()
-    cost: CostEstimate | None = None
-    hardware: Mapping[str, str] = field(default_factory=dict)
-    container: str | None = None
-
-
-@dataclass(frozen=True)
 class PolicyGate:
     """Checks the plans of one workspace, by its settings."""
 
@@ -50,14 +41,37 @@ class PolicyGate:
     aws: Aws
     lock_path: Path
 
-    def judge(self, plan: Plan) -> Judgement:
-        """Return a plan's policy findings, its cost, and why hosts have their types."""
+    def report(
+        self,
+        plan: Plan,
+        context: ReportContext,
+        *,
+        running: tuple[RunningCluster, ...] = (),
+        environment: str | None = None,
+    ) -> PlanReport:
+        """Return the report on a plan; unless it only destroys, with policy findings, cost, and why
+        hosts have their types.
+        """
+        report = PlanReport(
+            summary=plan.summary,
+            findings=(),
+            cost=None,
+            context=context,
+            expires_at=plan.basis.expires_at,
+            running=running,
+            environment=environment,
+        )
         if _only_destroys(plan):
-            return Judgement()
-        cost = self.cost_of(plan.document)
-        stack = PlannedStack.of(plan.document)
+            return report
+        cost, stack = self.cost_of(plan.document), PlannedStack.of(plan.document)
         findings = self.findings_on(plan.stack, plan.document, cost)
-        return Judgement(findings, cost, stack.reasons, stack.container)
+        return replace(
+            report,
+            findings=findings,
+            cost=cost,
+            hardware=stack.reasons,
+            container=stack.container,
+        )
 
     def cost_of(self, document: Mapping[str, Any]) -> CostEstimate:
         """Return what a plan's stack costs. If a price is unavailable, the estimate notes it;

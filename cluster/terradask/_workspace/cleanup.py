@@ -14,9 +14,9 @@ from terradask.errors import BaselineInUse
 class Cleanup:
     """Finds it, for the network and for each cluster."""
 
-    def __init__(self, context: WorkspaceContext, clusters: Clusters) -> None:
+    def __init__(self, context: WorkspaceContext) -> None:
         self._context = context
-        self._clusters = clusters
+        self._clusters = Clusters(context)
 
     def cluster(self, name: str) -> ClusterRecovery:
         """Return what is left of a cluster."""

@@ -3,80 +3,190 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from terradask._deployments.launch import planned_launch
-from terradask._deployments.named_environments import NamedEnvironments
-from terradask._plans.basis import PlanPlace, terradask_version
-from terradask._plans.commit import commit_of
-from terradask._plans.folder import Plans
-from terradask._plans.impact import may_hit
-from terradask._plans.policy_gate import PolicyGate
-from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
-from terradask._plans.saved import Plan, open_plan
-from terradask._plans.summary import PlanSummary
-from terradask._policy.masking import masked_text
-from terradask._quotas.check import check_network_quotas
-from terradask._quotas.launch import LaunchCheck
-from terradask._stacks.answers import ClusterAnswers, HardwareExplanation
-from terradask._workspace.cleanup import Cleanup
-from terradask._workspace.clusters import Clusters
-from terradask._workspace.context import WorkspaceContext, configuration_of
+from terradask._workspace.context import configuration_of
 from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
-from terradask_stacks.validators.dask import is_software_file
 
-_Path = str | os.PathLike[str]
+if TYPE_CHECKING:
+    from terradask._plans.basis import PlanPlace
+    from terradask._plans.folder import Plans
+    from terradask._plans.policy_gate import PolicyGate
+    from terradask._plans.report import PlanReport, ReportContext
+    from terradask._plans.saved import Plan
+    from terradask._plans.summary import PlanSummary
+    from terradask._stacks.answers import HardwareExplanation
+    from terradask._workspace.cleanup import Cleanup
+    from terradask._workspace.clusters import Clusters
+    from terradask._workspace.context import WorkspaceContext
+
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True)
 class Planner:
-    """Plans single stacks, and says what there is to say of a plan."""
+    """Plans a workspace's stacks, and says what there is to say before anything changes."""
 
-    context: WorkspaceContext
-    stacks: StackRunner
-    clusters: Clusters
-    cleanup: Cleanup
-    gate: PolicyGate
+    def __init__(self, context: WorkspaceContext) -> None:
+        self.aws = context.aws
+        self._context = context
+        # At once: `cancel` of another thread has to reach the same one.
+        self._stacks = StackRunner(context)
 
-    @property
-    def declared(self) -> list[str]:
-        """The network and every declared cluster."""
-        return [NETWORK_STACK, *self.context.settings.clusters]
+    def synth(
+        self, stacks: Iterable[str] | None = None, out: str | os.PathLike[str] | None = None
+    ) -> dict[str, Path]:
+        """Write stacks as Terraform configuration.
 
-    def every(self, stacks: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
-        """Write several stacks' configurations at once: stack -> its folder."""
-        return configuration_of(self.context).every(stacks, out=out)
+        Parameters
+        ----------
+        stacks
+            ``network`` and names of clusters. Unset: the network and every declared cluster.
+        out
+            The folder to write to, each stack under ``stacks/<name>``. Unset: ``cdktf.out`` of the
+            workspace.
 
-    def stack(self, name: str, *, destroy: bool, refresh: bool) -> Plan:
-        """Plan a stack, network or cluster."""
-        if name == NETWORK_STACK:
-            return self.network(destroy=destroy, refresh=refresh)
-        return self.cluster(name, destroy=destroy, refresh=refresh)
+        Returns
+        -------
+        dict
+            Stack -> its folder.
+        """
+        names = self._declared() if stacks is None else list(stacks)
+        folder = Path(out).absolute() if out is not None else None
+        return configuration_of(self._context).every(names, out=folder)
 
-    def network(
-        self, *, destroy: bool = False, refresh: bool = False, out: _Path | None = None
+    def plan(
+        self,
+        stacks: Iterable[str] | None = None,
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        changed_only: bool = False,
+    ) -> Plans:
+        """Plan several stacks. Nothing in AWS changes.
+
+        Where the network is planned and isn't there yet, clusters wait for it: the report names
+        them.
+
+        Parameters
+        ----------
+        stacks
+            ``network`` and names of clusters. Unset: the network and every declared cluster.
+        destroy
+            Plan to destroy them.
+        refresh
+            Look for new answers instead of using the locked or deployed ones.
+        changed_only
+            Leave out the stacks whose configuration, inputs and state are as their last apply by
+            terradask left them. What was changed outside Terraform is then not seen: `drift` sees
+            it.
+
+        Returns
+        -------
+        Plans
+
+        Raises
+        ------
+        TerradaskError
+            If the only stack can't be planned; with several, `Plans.errors` has what went wrong.
+        """
+        from terradask._plans.folder import Plans
+        from terradask._plans.report import WorkspaceReport
+        from terradask._policy.masking import masked_text
+
+        # First: planning writes files, and would make the checkout dirty.
+        context = self._report_context()
+        names = in_order(self._declared() if stacks is None else stacks)
+        alone = names[0] if stacks is not None and len(names) == 1 else None
+        waiting = () if destroy else self._waiting(names)
+        names = [name for name in names if name not in waiting]
+        unchanged = self._unchanged(names) if changed_only and not destroy else ()
+        plans: list[Plan] = []
+        reports: list[PlanReport] = []
+        failed: dict[str, TerradaskError] = {}
+        for name in names:
+            if name in unchanged:
+                continue
+            try:
+                if name == NETWORK_STACK:
+                    plan = self.plan_network(destroy=destroy, refresh=refresh)
+                else:
+                    plan = self.plan_cluster(name, destroy=destroy, refresh=refresh)
+                reports.append(self._report(plan, context))
+                plans.append(plan)
+            except TerraformCancelled:
+                raise
+            except TerradaskError as error:
+                # Of one stack there is nothing to report beside the error.
+                if alone is not None:
+                    raise
+                failed[name] = error
+        report = WorkspaceReport(
+            context=context,
+            plans=tuple(reports),
+            unchanged=unchanged,
+            waiting=waiting,
+            failed={name: masked_text(str(error)) for name, error in failed.items()},
+            stack=alone,
+        )
+        return Plans(tuple(plans), report, tuple(failed.values()))
+
+    def plan_network(
+        self,
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        out: str | os.PathLike[str] | None = None,
     ) -> Plan:
-        """Plan the network; as `Workspace.plan_network` says."""
+        """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
+
+        What exists and Terraform's state doesn't know, after an interruption or because the state
+        was lost, is imported by the plan.
+
+        Parameters
+        ----------
+        destroy
+            Plan to destroy it.
+        refresh
+            Look for a newer image and new zones instead of using the locked answers.
+        out
+            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at
+            most.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        BaselineInUse
+            With `destroy`, if clusters stand on it.
+        SettingsError
+            If what the settings name as given can't be used, listing all that is wrong, or would
+            take away what clusters stand on.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes
+            on from it.
+        """
+        from terradask._quotas.check import check_network_quotas
+
         if destroy:
-            self.cleanup.refuse_while_in_use()
-        with self.stacks.locked(NETWORK_STACK) as stack:
-            self.stacks.states.check_not_rolled_back(NETWORK_STACK)
-            configuration_of(self.context).network(
+            self._cleanup.refuse_while_in_use()
+        with self._stacks.locked(NETWORK_STACK) as stack:
+            self._stacks.states.check_not_rolled_back(NETWORK_STACK)
+            configuration_of(self._context).network(
                 refresh=refresh, check=not destroy, destroy=destroy
             )
             stack.init()
-            imports = {} if destroy else self.cleanup.network(stack).imports()
+            imports = {} if destroy else self._cleanup.network(stack).imports()
             plan = stack.plan(self._place, destroy=destroy, imports=imports)
             try:
-                check_network_quotas(self.context.aws, plan.creates, self.context.warn)
+                check_network_quotas(self.aws, plan.creates, self._context.warn)
             except BaseException:
                 plan.remove()
                 raise
@@ -84,7 +194,76 @@ class Planner:
                 plan.save(out)
             return plan
 
-    def cluster(
+    def plan_cluster(
+        self,
+        name: str,
+        *,
+        destroy: bool = False,
+        refresh: bool = False,
+        out: str | os.PathLike[str] | None = None,
+        **cluster_overrides: Any,
+    ) -> Plan:
+        """Plan one cluster. Nothing in AWS changes.
+
+        Parameters
+        ----------
+        name
+            The cluster's name.
+        destroy
+            Plan to destroy it.
+        refresh
+            Choose zone and instance types again instead of using the locked or deployed ones.
+        out
+            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at
+            most.
+        cluster_overrides
+            Settings of section ``[cluster]``, above all others.
+
+        Returns
+        -------
+        Plan
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        SettingsError
+            If settings can't be used, hosts would reach no AWS service, or the subnet is too small
+            for ``max_workers``.
+        UnknownZone, UnknownInstanceType
+            If AWS doesn't offer what the settings name.
+        NoMatchingType
+            If no instance type is as they ask for; with the nearest asks that find something.
+        QuotaExceeded
+            If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else
+            runs.
+        StateRolledBack
+            If the state is older than the one that the last apply left; `accept_older_state` goes
+            on from it.
+        """
+        return self._plan_cluster(
+            name, cluster_overrides, destroy=destroy, refresh=refresh, out=out
+        )
+
+    def plan_launch(self, name: str) -> Plan:
+        """Plan one cluster that is to be started as soon as it is applied. Nothing in AWS changes.
+
+        Parameters
+        ----------
+        name
+            The cluster's name.
+
+        Raises
+        ------
+        QuotaExceeded
+            If AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs
+            now.
+        TerradaskError
+            As `plan_cluster` does.
+        """
+        return self._plan_cluster(name, starts=True)
+
+    def _plan_cluster(
         self,
         name: str,
         overrides: Mapping[str, Any] = _NONE,
@@ -92,185 +271,249 @@ class Planner:
         destroy: bool = False,
         refresh: bool = False,
         starts: bool = False,
-        out: _Path | None = None,
+        out: str | os.PathLike[str] | None = None,
     ) -> Plan:
-        """Plan a cluster, as `Workspace.plan_cluster`, or, if it `starts`, `plan_launch`."""
+        from terradask._deployments.launch import planned_launch
+        from terradask._quotas.launch import LaunchCheck
+
         validate_cluster_name(name)
-        configuration = configuration_of(self.context, overrides)
+        configuration = configuration_of(self._context, overrides)
         check: LaunchCheck | None = None
-        with self.stacks.locked(name) as stack:
-            self.stacks.states.check_not_rolled_back(name)
+        with self._stacks.locked(name) as stack:
+            self._stacks.states.check_not_rolled_back(name)
             if destroy:
                 configuration.cluster_to_destroy(name)
             else:
                 answers = configuration.answers(name, refresh=refresh)
-                check = self._check_launch(name, answers)
+                hosts = planned_launch(answers.settings.cluster, answers.lock)
+                check = LaunchCheck(self.aws, name, hosts, workspace=self._context.name)
                 configuration.cluster(name, answers)
             stack.init()
             if check is not None:
                 # Asked while the stack was written, which takes longer.
-                check.check(self.context.warn, starts=starts)
+                check.check(self._context.warn, starts=starts)
             try:
                 return stack.plan(self._place, destroy=destroy, out=out)
             except BaseException:
-                self.cleanup.cluster(name).forget_empty_state()
+                self._cleanup.cluster(name).forget_empty_state()
                 raise
 
-    def explain(self, name: str, overrides: Mapping[str, Any]) -> HardwareExplanation:
-        """Return which instance types a cluster gets, and why."""
-        return configuration_of(self.context, overrides).explain(validate_cluster_name(name))
+    def accept_older_state(self, stack: str) -> None:
+        """Go on from a state that is older than the one that the last apply left: plan, look at
+        what that changes, and apply or destroy.
 
-    def open(self, path: Path) -> Plan:
-        """Open a saved plan, unless anything isn't as it was when it was made."""
+        Parameters
+        ----------
+        stack
+            ``network``, or the name of a cluster.
+        """
+        # The next plan knows no newer one.
+        self._stacks.states.applied.remove(stack)
+
+    def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
+        """Return which instance types a cluster gets, in which order, and why. Nothing changes.
+
+        Parameters
+        ----------
+        name
+            The cluster's name; it needn't be deployed, nor declared.
+        cluster_overrides
+            Settings of section ``[cluster]``, above all others: ``worker_cpu=8``.
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        NoMatchingType
+            If no type is as asked for; with the nearest asks that find something.
+        UnknownInstanceType
+            If a named type doesn't exist, or isn't offered where it has to be.
+        """
+        configuration = configuration_of(self._context, cluster_overrides)
+        return configuration.explain(validate_cluster_name(name))
+
+    def open_plan(self, path: str | os.PathLike[str]) -> Plan:
+        """Open a plan that `Plan.save` saved, here or on another machine with the same workspace.
+
+        Parameters
+        ----------
+        path
+            The file, or its folder.
+
+        Raises
+        ------
+        InvalidInput
+            If there is no plan of terradask's.
+        PlanChanged
+            If the plan is no longer what was reviewed, or what it starts from is no longer as it
+            was: its file, the workspace, account or region, the versions of terradask, Terraform or
+            the provider, the configuration that the settings give now, or the state; or if it has
+            expired.
+        """
+        from terradask._plans.saved import open_plan
+
         plan = open_plan(
-            path,
-            stacks=self.context.stacks,
-            show_in=lambda folder, file: self.stacks.stack(folder.name).show(file),
+            Path(path),
+            stacks=self._context.stacks,
+            show_in=lambda folder, file: self._stacks.stack(folder.name).show(file),
         )
-        version = self.stacks.stack(plan.stack).terraform.binary.version_text
+        version = self._stacks.stack(plan.stack).terraform.binary.version_text
         plan.basis.check_origin(self._place, terraform_version=version)
         plan.basis.check_expiry()
         # The folder may be old, or missing: what counts is what the settings say now.
-        with self.stacks.locked(plan.stack):
-            configuration_of(self.context).stack(plan.stack, destroy=plan.destroy)
+        with self._stacks.locked(plan.stack):
+            configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
         plan.check()
-        plan.basis.check_state(self.stacks.states.version(plan.stack))
+        plan.basis.check_state(self._stacks.states.version(plan.stack))
         return plan
 
-    def report(self, plan: Plan, *, commit: str | None) -> PlanReport:
-        """Return what a reviewer has to know of a plan."""
-        judged = self.gate.judge(plan)
-        return PlanReport(
-            summary=plan.summary,
-            findings=judged.findings,
-            cost=judged.cost,
-            context=self.report_context(commit=commit),
-            expires_at=plan.basis.expires_at,
-            running=self.clusters.running(plan.stack) if may_hit(plan.summary) else (),
-            hardware=judged.hardware,
-            container=judged.container,
-            environment=self._environment(plan),
-        )
+    def open_plans(self, folder: str | os.PathLike[str]) -> list[Plan]:
+        """Open all plans of a folder that `Plans.save` wrote, each as `open_plan` does, in the
+        order in which they are to be applied.
 
-    def _environment(self, plan: Plan) -> str | None:
-        """Return the workspace's environment that a planned cluster's hosts run; None if none."""
-        if plan.destroy or plan.stack == NETWORK_STACK:
-            return None
-        named = self.context.settings.cluster_named(plan.stack).software
-        if not isinstance(named, str) or is_software_file(named):
-            return None
-        return NamedEnvironments(self.context.aws, self.context.bucket).describe(named)
+        Parameters
+        ----------
+        folder
+            The folder.
 
-    def report_context(self, *, commit: str | None) -> ReportContext:
-        """Return where plans come from."""
-        place = self._place
-        return ReportContext(
-            workspace=place.workspace,
-            account=place.account,
-            region=place.region,
-            terradask_version=terradask_version(),
-            commit=commit,
-        )
+        Raises
+        ------
+        InvalidInput
+            If there are no plans of terradask's, or not all of them.
+        PlanChanged
+            As `open_plan` does, for any of them.
+        """
+        from terradask._plans.folder import PlanFolder
 
-    def commit(self) -> str | None:
-        """Return the git commit of the settings, where they are a file of a checkout."""
-        path = self.context.loaded.path
-        return None if path is None else commit_of(path.parent)
+        return [self.open_plan(path) for path in PlanFolder(Path(folder)).plans()]
 
-    def drift(self, stacks: Iterable[str] | None) -> dict[str, PlanSummary]:
-        """Return what was changed outside Terraform; as `Workspace.drift` says."""
-        self.context.network.baseline()
+    def report(self, plan: Plan) -> PlanReport:
+        """Return what a reviewer has to know of a plan: its summary, policy, cost, what runs on
+        what it changes, where it comes from.
+        """
+        return self._report(plan, self._report_context())
+
+    def drift(self, stacks: Iterable[str] | None = None) -> dict[str, PlanSummary]:
+        """Look for what was changed outside Terraform since it last looked. Nothing changes,
+        neither in AWS nor in a state.
+
+        Settings that haven't been applied yet are no drift; what the runtime moves (numbers of
+        instances, the run's tags) is none either.
+
+        Parameters
+        ----------
+        stacks
+            ``network`` and names of clusters. Unset: the network and every deployed cluster.
+
+        Returns
+        -------
+        dict
+            Stack -> its summary, of which ``drift`` is what counts.
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        ClusterNotFound
+            If a cluster isn't deployed.
+        """
+        self._context.network.baseline()
+        clusters = self._clusters
         names = (
-            [NETWORK_STACK, *(one.name for one in self.clusters.deployed())]
+            [NETWORK_STACK, *(one.name for one in clusters.deployed())]
             if stacks is None
             else list(stacks)
         )
         found = {}
         for name in names:
             if name != NETWORK_STACK:
-                _ = self.clusters.one(name).descriptor
-            with self.stacks.locked(name) as stack:
-                configuration_of(self.context).stack(name)
+                _ = clusters.one(name).descriptor
+            with self._stacks.locked(name) as stack:
+                configuration_of(self._context).stack(name)
                 stack.init()
                 found[name] = stack.drift()
         return found
 
-    def unchanged(self, stacks: Sequence[str]) -> tuple[str, ...]:
-        """Return the stacks that are as last applied, as far as configurations and states show."""
-        applied = self.stacks.states.applied
-        return applied.unchanged(self.every(stacks))
+    def _declared(self) -> list[str]:
+        """Return the network and every declared cluster."""
+        return [NETWORK_STACK, *self._context.settings.clusters]
 
-    def network_is_usable(self) -> bool:
-        """Return whether the network is deployed, in a form that clusters can use."""
+    def _waiting(self, names: list[str]) -> tuple[str, ...]:
+        """Return the clusters that wait for the network that is planned beside them."""
+        clusters = tuple(name for name in names if name != NETWORK_STACK)
+        if not clusters or NETWORK_STACK not in names:
+            return ()
         try:
-            self.context.network.baseline()
+            self._context.network.baseline()
         except (NoBaseline, BaselineFormat):
-            return False
-        return True
+            return clusters
+        return ()
 
-    def _check_launch(self, name: str, answers: ClusterAnswers) -> LaunchCheck:
-        hosts = planned_launch(answers.settings.cluster, answers.lock)
-        return LaunchCheck(self.context.aws, name, hosts, workspace=self.context.name)
+    def _unchanged(self, stacks: list[str]) -> tuple[str, ...]:
+        """Return the stacks that are as last applied, as far as configurations and states show."""
+        return self._stacks.states.applied.unchanged(self.synth(stacks))
+
+    def _report(self, plan: Plan, context: ReportContext) -> PlanReport:
+        from terradask._plans.impact import may_hit
+
+        running = self._clusters.running(plan.stack) if may_hit(plan.summary) else ()
+        return self._gate.report(
+            plan, context, running=running, environment=self._environment(plan)
+        )
+
+    def _environment(self, plan: Plan) -> str | None:
+        """Return the workspace's environment that a planned cluster's hosts run; None if none."""
+        if plan.destroy or plan.stack == NETWORK_STACK:
+            return None
+        from terradask._deployments.named_environments import NamedEnvironments
+        from terradask_stacks.validators.dask import is_software_file
+
+        named = self._context.settings.cluster_named(plan.stack).software
+        if not isinstance(named, str) or is_software_file(named):
+            return None
+        return NamedEnvironments(self.aws, self._context.bucket).describe(named)
+
+    def _report_context(self) -> ReportContext:
+        """Return where plans come from: the git commit of settings that are a checkout's, too."""
+        from terradask._plans.basis import terradask_version
+        from terradask._plans.commit import commit_of
+        from terradask._plans.report import ReportContext
+
+        path, place = self._context.loaded.path, self._place
+        return ReportContext(
+            workspace=place.workspace,
+            account=place.account,
+            region=place.region,
+            terradask_version=terradask_version(),
+            commit=None if path is None else commit_of(path.parent),
+        )
 
     @property
     def _place(self) -> PlanPlace:
-        context = self.context
-        return PlanPlace(context.name, context.aws.account_id, context.aws.region)
+        from terradask._plans.basis import PlanPlace
 
+        return PlanPlace(self._context.name, self.aws.account_id, self.aws.region)
 
-def plan_stacks(
-    planner: Planner,
-    stacks: Iterable[str] | None = None,
-    *,
-    destroy: bool = False,
-    refresh: bool = False,
-    changed_only: bool = False,
-) -> Plans:
-    """Plan several stacks; the parameters are those of `Workspace.plan`."""
-    # First: planning writes files, and would make the checkout dirty.
-    commit = planner.commit()
-    names = in_order(planner.declared if stacks is None else stacks)
-    alone = names[0] if stacks is not None and len(names) == 1 else None
-    waiting = _waiting(planner, names) if not destroy else ()
-    names = [name for name in names if name not in waiting]
-    unchanged = planner.unchanged(names) if changed_only and not destroy else ()
-    plans: list[Plan] = []
-    reports: list[PlanReport] = []
-    failed: dict[str, TerradaskError] = {}
-    for name in names:
-        if name in unchanged:
-            continue
-        try:
-            plan = planner.stack(name, destroy=destroy, refresh=refresh)
-            reports.append(planner.report(plan, commit=commit))
-            plans.append(plan)
-        except TerraformCancelled:
-            raise
-        except TerradaskError as error:
-            # Of one stack there is nothing to report beside the error.
-            if alone is not None:
-                raise
-            failed[name] = error
-    report = WorkspaceReport(
-        context=reports[0].context if reports else planner.report_context(commit=commit),
-        plans=tuple(reports),
-        unchanged=unchanged,
-        waiting=waiting,
-        failed={name: masked_text(str(error)) for name, error in failed.items()},
-        stack=alone,
-    )
-    return Plans(tuple(plans), report, tuple(failed.values()))
+    @property
+    def _clusters(self) -> Clusters:
+        from terradask._workspace.clusters import Clusters
+
+        return Clusters(self._context)
+
+    @property
+    def _cleanup(self) -> Cleanup:
+        from terradask._workspace.cleanup import Cleanup
+
+        return Cleanup(self._context)
+
+    @property
+    def _gate(self) -> PolicyGate:
+        from terradask._plans.policy_gate import PolicyGate
+
+        return PolicyGate(self._context.settings, self.aws, self._context.loaded.lock_path)
 
 
 def in_order(stacks: Iterable[str]) -> list[str]:
     """Return stacks in the order in which they are applied, each once: the network first."""
     names = list(dict.fromkeys(stacks))
     return sorted(names, key=lambda name: name != NETWORK_STACK)
-
-
-def _waiting(planner: Planner, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the clusters that wait for the network that is planned beside them."""
-    clusters = tuple(name for name in names if name != NETWORK_STACK)
-    if not clusters or NETWORK_STACK not in names or planner.network_is_usable():
-        return ()
-    return clusters

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
-from terradask._workspace.info import WorkspaceInfo
-from terradask._workspace.plans import WorkspacePlans
+from terradask._common.progress import Progress, warnings_logged
+from terradask._workspace.context import SettingsSource, WorkspaceContext
+from terradask._workspace.planner import Planner
+from terradask.errors import UnsupportedPlatform
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from terradask._cleanup.findings import Sweep, Swept
+    from terradask._deployments.accounts.totals import RunCosts
     from terradask._deployments.deployment import Deployment
+    from terradask._deployments.logs.times import Moment
+    from terradask._deployments.overview import ClusterOverview
     from terradask._network.baseline import Baseline
+    from terradask._plans.history import HistoryEntry
     from terradask._plans.saved import Plan
+    from terradask._quotas.check import QuotaCheck
     from terradask._terraform.state.unlock import BrokenLock
+    from terradask._workspace.applier import Applier
+    from terradask._workspace.destroyer import Destroyer
+    from terradask._workspace.environments import Environments
+    from terradask._workspace.host_packages import HostPackages
+    from terradask_stacks.settings import Settings
 
 
-class Workspace(WorkspacePlans, WorkspaceInfo):
+class Workspace(Planner):
     """One network baseline and the clusters on it, in one account and region.
 
     Make one with `load`. Nothing is asked of AWS and nothing runs before a method needs it.
@@ -29,6 +43,277 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
     An operation that is interrupted, at any point, leaves a state from which the same operation
     goes on, and which `destroy_cluster` and `destroy_network` remove.
     """
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        progress: Progress | None = None,
+        **overrides: Mapping[str, Any],
+    ) -> Self:
+        """Load a workspace from its settings.
+
+        Parameters
+        ----------
+        path
+            A ``terradask.toml`` or its folder. Unset: looked for from the working directory
+            upwards; having none is fine.
+        progress
+            Called with every progress event. Unset: progress is not reported, and
+            warnings are logged.
+        overrides
+            Settings by section, above those of the file, Dask's configuration and the environment:
+            ``cluster={"n_workers": 8}``.
+
+        Raises
+        ------
+        SettingsError
+            Listing everything that is wrong with the settings.
+        UnsupportedPlatform
+            On Windows.
+        """
+        if os.name == "nt":
+            raise UnsupportedPlatform(
+                "terradask doesn't run on Windows",
+                allowed="Linux or macOS",
+                advice="use the Windows Subsystem for Linux",
+            )
+        source = SettingsSource(None if path is None else Path(path), overrides)
+        return cls(WorkspaceContext.load(source, progress=progress or warnings_logged))
+
+    def with_progress(self, progress: Progress) -> Self:
+        """Return the same workspace, with another receiver of its progress events."""
+        return type(self)(replace(self._context, progress=progress))
+
+    def __repr__(self) -> str:
+        return (
+            f"Workspace({self.settings.workspace.name!r}, region={self.region!r}, "
+            f"root={str(self.root)!r})"
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
+        return self._context.settings
+
+    @property
+    def settings_path(self) -> Path | None:
+        """The ``terradask.toml`` that was read, if there was one."""
+        return self._context.loaded.path
+
+    @property
+    def root(self) -> Path:
+        """The folder of ``terradask.toml``, or the user's data folder for terradask."""
+        return self._context.loaded.root
+
+    @property
+    def region(self) -> str:
+        """The AWS region."""
+        return self.settings.workspace.region
+
+    @property
+    def account_id(self) -> str:
+        """The AWS account's number."""
+        return self.aws.account_id
+
+    @property
+    def bucket(self) -> str:
+        """The workspace's bucket: descriptors, states and the host program."""
+        return self._context.bucket
+
+    def baseline(self) -> Baseline:
+        """Return the deployed network, read once.
+
+        Raises
+        ------
+        NoBaseline
+            If it isn't deployed.
+        BaselineFormat
+            If it was deployed by a version of terradask that this one doesn't fit.
+        """
+        return self._context.network.baseline()
+
+    @property
+    def environments(self) -> Environments:
+        """The named environments, which `terradask env` makes."""
+        from terradask._workspace.environments import Environments
+
+        return Environments(self._context.loaded, self.aws, self.bucket)
+
+    def missing_host_packages(self) -> dict[str, list[str]]:
+        """Look for the packages of hosts' own program in the workspace's bucket, from which hosts
+        install them. Nothing changes.
+
+        `apply` puts them there. After a deployment by ``cdktf deploy``, or by Terraform alone,
+        `put_host_packages` does.
+
+        Returns
+        -------
+        dict
+            Architecture -> the packages that hosts would not find, each as ``name==version``. Empty
+            on an embedded AWS, whose hosts install nothing.
+
+        Raises
+        ------
+        NoBaseline
+            If the network isn't deployed.
+        """
+        packages = self._packages
+        return packages.deployed().lacking() if packages.are_needed else {}
+
+    def deployments(self) -> list[Deployment]:
+        """Return the clusters that are deployed, sorted by name; `Deployment.status` says how each
+        one is.
+
+        A cluster whose deployment was interrupted is left out; `unfinished` names those.
+        """
+        return self._clusters.deployed()
+
+    def unfinished(self) -> list[str]:
+        """Return the names of clusters whose deployment or destruction was interrupted; destroying
+        or applying again finishes it.
+        """
+        return self._clusters.unfinished()
+
+    def overview(
+        self, name: str | None = None, *, all_workspaces: bool = False
+    ) -> list[ClusterOverview]:
+        """Return every cluster at a glance, from any machine: state, age, owner, hosts by state,
+        price by the hour, last activity.
+
+        Parameters
+        ----------
+        name
+            The only cluster to look at. Unset: every one.
+        all_workspaces
+            Look for the clusters of other workspaces in this account and region, too, as far as
+            tags show.
+
+        Returns
+        -------
+        list of ClusterOverview
+            Sorted by workspace and name. Among them are those that are deployed in part, and
+            orphans: those that no deployment owns but that have instances or groups.
+
+        Raises
+        ------
+        ClusterNotFound
+            If no cluster `name` is deployed.
+        """
+        return self._clusters.overview(name, all_workspaces=all_workspaces)
+
+    def deployment(self, name: str) -> Deployment:
+        """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
+        return self._clusters.one(name)
+
+    def costs(
+        self, since: Moment | None = None, until: Moment | None = None, *, by: str = "run"
+    ) -> RunCosts:
+        """Return what runs of clusters have cost, also of those that are destroyed, and what those
+        that go on cost until now.
+
+        Asks AWS about the runs that go on or whose end isn't known yet, and writes their accounts
+        in the workspace's bucket.
+
+        Parameters
+        ----------
+        since, until
+            Count only what lies between: a time, in UTC if it names no zone; how long ago that is;
+            or either as text, such as ``7d``. Unset: from the first run on, until now.
+        by
+            What to sum by: ``run``, ``cluster``, ``owner``, ``group``, ``type``, or ``tag:KEY``.
+
+        Returns
+        -------
+        RunCosts
+            With ``rows``, ``usd`` and ``instance_seconds``; amounts are `decimal.Decimal`.
+            Instances without a price are counted in ``unpriced_seconds``, and are in no amount.
+
+        Raises
+        ------
+        InvalidInput
+            If `since` or `until` is no time, or costs can't be summed by `by`.
+
+        Notes
+        -----
+        Permissions needed: ``s3:ListBucket``, ``s3:GetObject`` and ``PutObject`` on ``accounts/*``,
+        ``s3:GetObject`` on ``clusters/*``, ``autoscaling:DescribeAutoScalingGroups`` and
+        ``DescribeScalingActivities``, ``ec2:DescribeInstances``, and those of the price list.
+        """
+        from terradask._workspace.costs import find_costs
+
+        return find_costs(self._context, since, until, by)
+
+    def history(self, since: Moment | None = None) -> list[HistoryEntry]:
+        """Return what was done to the workspace, the oldest first: what was applied and destroyed,
+        by whom and from which plan, and when runs started and ended.
+
+        Parameters
+        ----------
+        since
+            From when on, as of `costs`. Unset: all.
+
+        Returns
+        -------
+        list of HistoryEntry
+            Each with ``at``, ``what``, ``stack``, ``by``, ``plan_sha256``, ``changes``, ``run_id``.
+
+        Raises
+        ------
+        InvalidInput
+            If `since` is no time.
+
+        Notes
+        -----
+        Permissions needed: those of `costs`, and ``s3:GetObject`` on ``history/*``.
+        """
+        from terradask._workspace.history import read_history
+
+        return read_history(self._context, since)
+
+    def quotas(self) -> list[QuotaCheck]:
+        """Compare AWS's quotas with what the settings can reach: every declared cluster at
+        ``max_workers``, and the network.
+
+        Raises
+        ------
+        UnknownInstanceType
+            If the settings name a type that the region doesn't have.
+        NoMatchingType
+            If no type is as they ask for.
+        """
+        from terradask._quotas.check import check_quotas
+        from terradask._quotas.needs import clusters_of
+        from terradask._stacks.answers import group_types
+        from terradask_stacks.lock import read_lock
+
+        locked = read_lock(self._context.loaded.lock_path).network
+        zones = None if locked is None else sorted(locked.zones)
+        types = group_types(
+            self._context.loaded,
+            self.aws,
+            clusters_of(self.settings),
+            zones or self.settings.network.zone_names or (),
+        )
+        return check_quotas(self.aws, self.settings, types, zones)
+
+    def cancel(self) -> None:
+        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled`
+        there, unless it finishes first.
+        """
+        self._stacks.cancel()
+
+    def check_state(self) -> None:
+        """See that the network's state lies where the settings say, for tools that would begin with
+        an empty one.
+
+        Raises
+        ------
+        StateNotMoved
+            If it lies elsewhere, naming the command that moves it.
+        """
+        self._stacks.states.network.refuse_unmoved()
 
     def apply(self, plan: Plan) -> Deployment | Baseline | None:
         """Apply exactly a saved plan.
@@ -66,7 +351,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
             If something could not be made. What was made is in the state: plan and apply again, or
             destroy.
         """
-        self._parts.applier.apply(plan)
+        self._applier.apply(plan)
         if plan.destroy:
             return None
         return self.baseline() if plan.stack == NETWORK_STACK else self.deployment(plan.stack)
@@ -85,7 +370,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         plan
             The plan: applied, or without a change.
         """
-        self._parts.applier.note(plan)
+        self._applier.note(plan)
 
     def put_host_packages(self) -> tuple[str, ...]:
         """Put the packages of hosts' own program into the workspace's bucket, as far as any are
@@ -105,7 +390,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         NoBaseline
             If the network isn't deployed.
         """
-        packages = self._parts.packages
+        packages = self._packages
         if not packages.are_needed:
             return ()
         program = packages.deployed()
@@ -127,7 +412,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
-        self._parts.destroyer.destroy_cluster(name)
+        self._destroyer.destroy_cluster(name)
 
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
@@ -145,7 +430,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
-        self._parts.destroyer.destroy_network()
+        self._destroyer.destroy_network()
 
     def strays(self, *, grace_seconds: float | None = None) -> Sweep:
         """Look for everything that carries the workspace's tag and that no live deployment owns.
@@ -170,7 +455,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         grace = (
             self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds
         )
-        return self._parts.destroyer.sweeper().find(grace)
+        return self._destroyer.sweeper().find(grace)
 
     def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
         """Remove what no live deployment owns.
@@ -194,7 +479,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         """
         if found is None:
             found = self.strays(grace_seconds=grace_seconds)
-        return self._parts.destroyer.sweeper().remove(found)
+        return self._destroyer.sweeper().remove(found)
 
     def foreign_in_state(self, cluster: str) -> tuple[Mapping[str, str], ...]:
         """Return the entries of a cluster's state that aren't the cluster's.
@@ -212,7 +497,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         tuple of Mapping
             Each with ``address``, ``type``, ``id`` and ``why``.
         """
-        return self._parts.stacks.states.check(validate_cluster_name(cluster)).foreign()
+        return self._stacks.states.check(validate_cluster_name(cluster)).foreign()
 
     def repair_state(self, cluster: str) -> tuple[Mapping[str, str], ...]:
         """Take the entries that aren't the cluster's out of its state. What they name stays.
@@ -234,7 +519,7 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         StateConflict
             If the state is written at the same time.
         """
-        stacks = self._parts.stacks
+        stacks = self._stacks
         with stacks.holding_state(validate_cluster_name(cluster), "terradask repair-state"):
             return stacks.states.check(cluster).remove_foreign()
 
@@ -266,4 +551,24 @@ class Workspace(WorkspacePlans, WorkspaceInfo):
         InvalidInput
             If `force` is another lock's id.
         """
-        return self._parts.stacks.states.unlock(stack, force=force)
+        return self._stacks.states.unlock(stack, force=force)
+
+    @property
+    def _packages(self) -> HostPackages:
+        from terradask._workspace.host_packages import HostPackages
+
+        return HostPackages(self._context)
+
+    @property
+    def _applier(self) -> Applier:
+        from terradask._workspace.applier import Applier
+
+        return Applier(
+            self._context, self._stacks, self._clusters, self._cleanup, self._packages, self._gate
+        )
+
+    @property
+    def _destroyer(self) -> Destroyer:
+        from terradask._workspace.destroyer import Destroyer
+
+        return Destroyer(self._context, self._stacks, self._clusters, self._cleanup)
