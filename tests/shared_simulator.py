@@ -13,6 +13,7 @@ from terradask import Workspace
 from terradask._aws.listing import listed_groups
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_simulator import Simulator
 
 from .quick_provider import QuickProvider
@@ -22,9 +23,11 @@ from .quick_provider import QuickProvider
 def policies() -> dict[str, list[dict[str, Any]]]:
     """The generated policies of every kind of caller, of the workspace that `sim` has."""
     place = PolicyScope(
-        partition="aws", region="us-east-1", account="123456789012", workspace="default"
+        where=Where(
+            partition="aws", region="us-east-1", account="123456789012", workspace="default"
+        )
     )
-    scope = CallerScope(place=place, session_manager=True)
+    scope = CallerScope(hosts=place, session_manager=True)
     return {caller: list(caller_policies(scope, caller).values()) for caller in CALLERS}
 
 

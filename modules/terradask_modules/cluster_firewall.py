@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct
 from terradask_modules.ingress import Ingress, Ports
-from terradask_modules.names import SCHEDULER_PORTS, host_name
+from terradask_modules.names import SCHEDULER_PORTS
 from terradask_modules.security_groups import SecurityGroups
+from terradask_modules.where import Where
 
 
 class ClusterFirewall(SecurityGroups):
@@ -29,8 +30,8 @@ class ClusterFirewall(SecurityGroups):
     ----------
     scope
         The stack.
-    workspace, cluster
-        Names.
+    where
+        The cluster.
     vpc_id
         The VPC.
     ingress
@@ -45,8 +46,7 @@ class ClusterFirewall(SecurityGroups):
         self,
         scope: Construct,
         *,
-        workspace: str,
-        cluster: str,
+        where: Where,
         vpc_id: str,
         ingress: Sequence[Ingress] = (),
         scheduler_ports: Ports = SCHEDULER_PORTS,
@@ -57,8 +57,8 @@ class ClusterFirewall(SecurityGroups):
         self.ids = {
             role: self._group(
                 role,
-                host_name(workspace, role, cluster),
-                f"Dask {role}s of cluster {cluster} in workspace {workspace}",
+                where.host_name(role),
+                f"Dask {role}s of cluster {where.cluster} in workspace {where.workspace}",
             )
             for role in ("scheduler", "worker")
         }

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct, SnsTopic, SnsTopicSubscription, at
 from terradask_modules.iam import policy_text, statement
-from terradask_modules.names import end_topic_name
-from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 
 _NAME = "ends"
 #: AWS's own key for SNS: its policy lets whatever may publish in the account use it.
@@ -48,9 +47,11 @@ class EndTopic(Construct):
     scope
         The stack.
     where
-        The workspace's place, and the customer's key.
+        The workspace.
     emails
         The addresses.
+    kms_key_arn
+        KMS key of the topic. None: AWS's own.
     tags
         Tags of the topic.
     """
@@ -59,16 +60,17 @@ class EndTopic(Construct):
         self,
         scope: Construct,
         *,
-        where: PolicyScope,
+        where: Where,
         emails: Sequence[str],
+        kms_key_arn: str | None = None,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, _NAME)
         topic = SnsTopic(
             self,
             "topic",
-            name=end_topic_name(where.workspace),
-            kms_master_key_id=where.kms_key_arn or _AWS_KEY,
+            name=where.end_topic,
+            kms_master_key_id=kms_key_arn or _AWS_KEY,
             policy=topic_policy(where.end_topic_arn),
             tags=dict(tags),
         )

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from terradask_modules.iam import allow, policy_text, statement
 from terradask_modules.names import flow_log_group_name
-from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 
 
-def flow_logs_trust_policy(scope: PolicyScope) -> str:
+def flow_logs_trust_policy(where: Where) -> str:
     """Return the document by which VPC Flow Logs alone, and for this account alone, may take a
     role.
     """
     condition = {
-        "StringEquals": {"aws:SourceAccount": scope.account},
-        "ArnLike": {"aws:SourceArn": scope.arn("ec2", "vpc-flow-log/*")},
+        "StringEquals": {"aws:SourceAccount": where.account},
+        "ArnLike": {"aws:SourceArn": where.arn("ec2", "vpc-flow-log/*")},
     }
     service = {"Service": "vpc-flow-logs.amazonaws.com"}
     return policy_text(
@@ -21,9 +21,9 @@ def flow_logs_trust_policy(scope: PolicyScope) -> str:
     )
 
 
-def flow_logs_policy(scope: PolicyScope) -> str:
+def flow_logs_policy(where: Where) -> str:
     """Return what VPC Flow Logs may do: write to its log group."""
-    group = scope.arn("logs", f"log-group:{flow_log_group_name(scope.workspace)}")
+    group = where.arn("logs", f"log-group:{flow_log_group_name(where.workspace)}")
     return policy_text(
         [
             allow(

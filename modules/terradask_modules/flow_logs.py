@@ -8,7 +8,7 @@ from terradask_modules.aws import CloudwatchLogGroup, Construct, FlowLog, IamRol
 from terradask_modules.flow_log_rights import flow_logs_policy, flow_logs_trust_policy
 from terradask_modules.identity import RoleRules
 from terradask_modules.names import flow_log_group_name, resource_name, role_name
-from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 
 _NAME = "flow-logs"
 
@@ -30,11 +30,13 @@ class FlowLogs(Construct):
     vpc_id
         The VPC.
     where
-        The workspace's place.
+        The workspace.
     rules
         What the company prescribes for roles.
     retention_days
         Days that CloudWatch keeps the logs.
+    kms_key_arn
+        KMS key of the logs. None: CloudWatch's own.
     tags
         Tags of every resource.
     """
@@ -44,9 +46,10 @@ class FlowLogs(Construct):
         scope: Construct,
         *,
         vpc_id: str,
-        where: PolicyScope,
+        where: Where,
         rules: RoleRules,
         retention_days: int,
+        kms_key_arn: str | None = None,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, _NAME)
@@ -56,7 +59,7 @@ class FlowLogs(Construct):
             "group",
             name=flow_log_group_name(where.workspace),
             retention_in_days=retention_days,
-            kms_key_id=where.kms_key_arn,
+            kms_key_id=kms_key_arn,
             tags=tags,
         )
         at(_NAME, group)

@@ -28,7 +28,7 @@ from terradask_modules.iam import (
     characters,
     policy_document,
 )
-from terradask_modules.names import ROLES, boundary_name, clusters_role_path, role_name
+from terradask_modules.names import ROLES, boundary_name, clusters_role_path
 from terradask_modules.policies import (
     PolicyScope,
     host_statements,
@@ -92,13 +92,13 @@ class Identity(Construct):
     ----------
     scope
         The stack.
-    where
-        Where the roles' rights end. With a cluster in it the roles are that cluster's own.
+    hosts
+        Where the roles' rights end. With a cluster in that the roles are that cluster's own.
     rules
         What is prescribed for roles.
     access
         Role -> what its hosts may use beside the workspace, as a Terraform expression for a list of
-        statements. None: what `where` says.
+        statements. None: what `hosts` says.
     tags
         Tags of every resource.
 
@@ -112,33 +112,33 @@ class Identity(Construct):
         self,
         scope: Construct,
         *,
-        where: PolicyScope,
+        hosts: PolicyScope,
         rules: RoleRules,
         access: Mapping[str, Any] | None = None,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "identity")
-        self._where = where
+        self._hosts = hosts
         self._rules = rules
         self._tags = dict(tags)
         self.roles: dict[str, Role] = {}
         for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy)):
             self.roles[role] = self._role(
                 role,
-                _within(MAX_ROLE_POLICY_CHARACTERS, policy(where), where, f"the {role}s' policy")
+                _within(MAX_ROLE_POLICY_CHARACTERS, policy(hosts), hosts, f"the {role}s' policy")
                 if access is None
                 else self._with_access(role, access[role]),
             )
 
     def _with_access(self, role: str, access: Any) -> str:
         text: str = Fn.jsonencode(
-            policy_document(Fn.concat([host_statements(self._where, role), access]))
+            policy_document(Fn.concat([host_statements(self._hosts, role), access]))
         )
         return text
 
     def _role(self, role: str, policy: str) -> Role:
-        where, path = self._where, self._rules.path
-        name = role_name(where.workspace, role, self._rules.name_prefix, where.cluster)
+        where, path = self._hosts.where, self._rules.path
+        name = where.role_name(role, self._rules.name_prefix)
         whose = (
             f"terradask workspace {where.workspace}"
             if where.cluster is None
@@ -197,8 +197,8 @@ class Boundary(Construct):
     ----------
     scope
         The stack.
-    where
-        The workspace.
+    hosts
+        The workspace, and what its hosts may do.
     rules
         What the company prescribes for roles.
     tags
@@ -211,22 +211,23 @@ class Boundary(Construct):
     """
 
     def __init__(
-        self, scope: Construct, *, where: PolicyScope, rules: RoleRules, tags: Mapping[str, str]
+        self, scope: Construct, *, hosts: PolicyScope, rules: RoleRules, tags: Mapping[str, str]
     ) -> None:
         super().__init__(scope, "boundary")
+        workspace = hosts.where.workspace
         document = _within(
             MAX_POLICY_CHARACTERS,
-            scheduler_policy(where),
-            where,
+            scheduler_policy(hosts),
+            hosts,
             "the policy that bounds the roles of isolated clusters",
             "a network.permissions_boundary",
         )
         policy = IamPolicy(
             self,
             "policy",
-            name=boundary_name(where.workspace, rules.name_prefix),
-            path=clusters_role_path(where.workspace, rules.path),
-            description=f"Bounds the roles of clusters in terradask workspace {where.workspace}",
+            name=boundary_name(workspace, rules.name_prefix),
+            path=clusters_role_path(workspace, rules.path),
+            description=f"Bounds the roles of clusters in terradask workspace {workspace}",
             policy=document,
             tags=dict(tags),
         )
@@ -237,7 +238,7 @@ class Boundary(Construct):
 def _within(
     limit: int,
     document: str,
-    where: PolicyScope,
+    hosts: PolicyScope,
     what: str,
     instead: str = "network.instance_profiles",
 ) -> str:
@@ -246,8 +247,8 @@ def _within(
         raise InvalidInput(
             f"{what} is longer than AWS takes",
             given=(
-                f"{length} characters, with {len(where.data_buckets)} data buckets and "
-                f"{len(where.container_repositories)} container repositories"
+                f"{length} characters, with {len(hosts.data_buckets)} data buckets and "
+                f"{len(hosts.container_repositories)} container repositories"
             ),
             allowed=f"{limit} characters",
             advice=(

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import Construct, LaunchTemplate, at
-from terradask_modules.names import ROOT_DEVICE, host_name
+from terradask_modules.names import ROOT_DEVICE
+from terradask_modules.where import Where
 
 #: What gp3 has without charge, and what throughput takes: 0.25 MiB/s for each of its IOPS. Even our
 #: smallest volume, of 8 GiB, may have the 4,000 IOPS of 1,000 MiB/s: 500 for each GiB.
@@ -94,12 +95,10 @@ class Templates(Construct):
     ----------
     scope
         The stack.
-    workspace
-        Name of the workspace.
+    where
+        The workspace; or the cluster whose own the templates are.
     hosts
         What to make templates for.
-    cluster
-        The cluster whose own the templates are. None: all clusters' of the workspace.
     user_data_base64
         The cloud-config document, the same for all of them.
     tags
@@ -110,18 +109,15 @@ class Templates(Construct):
         self,
         scope: Construct,
         *,
-        workspace: str,
-        cluster: str | None = None,
+        where: Where,
         hosts: list[HostTemplate],
         user_data_base64: str,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "templates")
-        self._workspace = workspace
-        self._cluster = cluster
-        self._whose = (
-            f"{'' if cluster is None else f'cluster {cluster} in '}terradask workspace {workspace}"
-        )
+        self._where = where
+        owner = "" if where.cluster is None else f"cluster {where.cluster} in "
+        self._whose = f"{owner}terradask workspace {where.workspace}"
         self._tags = dict(tags)
         self._user_data = user_data_base64
         #: role, or what has a template of its own beside it -> architecture -> the template
@@ -130,7 +126,7 @@ class Templates(Construct):
             self.by_name.setdefault(host.key, {})[host.architecture] = self._template(host)
 
     def _template(self, host: HostTemplate) -> Any:
-        name = host_name(self._workspace, host.name, self._cluster)
+        name = self._where.host_name(host.name)
         tags = {**self._tags, "Name": name}
         template = LaunchTemplate(
             self,

@@ -91,11 +91,6 @@ def resource_name(workspace: str, *parts: str) -> str:
     return "-".join(("terradask", workspace, *parts))
 
 
-def end_topic_name(workspace: str) -> str:
-    """Return the name of the topic that hosts tell of an end, where the network makes it."""
-    return resource_name(workspace, "ends")
-
-
 def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
     """Return the name of what makes a role's hosts what they are: templates, security groups; a
     workspace's, or one cluster's own.

@@ -5,7 +5,7 @@ throughput between them.
 from __future__ import annotations
 
 from terradask_modules.aws import Construct, PlacementGroup, at
-from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, placement_group_name
+from terradask_modules.where import Where
 
 
 class ClusterPlacement(Construct):
@@ -22,21 +22,20 @@ class ClusterPlacement(Construct):
     ----------
     scope
         The stack.
-    workspace, cluster
-        Names.
+    where
+        The cluster.
     """
 
-    def __init__(self, scope: Construct, *, workspace: str, cluster: str) -> None:
+    def __init__(self, scope: Construct, *, where: Where) -> None:
         super().__init__(scope, "placement")
         # Only the tags by which terradask finds it, which never change: no caller needs a right to
         # change them.
-        tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
         group = PlacementGroup(
             self,
             "group",
-            name=placement_group_name(workspace, cluster),
+            name=where.placement_group,
             strategy="cluster",
-            tags=tags,
+            tags=where.tags,
         )
         at("hosts", group)
         #: Its name, as a reference: instances in it are made after it, and gone before it.

@@ -26,17 +26,11 @@ from terradask_modules.names import (
     REPORTS,
     TAG_CLUSTER,
     TAG_GROUP,
-    TAG_WORKSPACE,
-    bucket_name,
-    end_topic_name,
-    group_name,
-    log_group_name,
     resource_name,
-    secret_id,
-    secrets_prefix,
 )
 from terradask_modules.notice_rights import notice_statements
 from terradask_modules.partitions import dns_suffix
+from terradask_modules.where import Where
 
 _DATA_ACTIONS = (
     "s3:AbortMultipartUpload",
@@ -63,104 +57,54 @@ class PolicyScope:
 
     Parameters
     ----------
-    partition
-        ``aws``, ``aws-cn`` or ``aws-us-gov``.
-    region, account, workspace
-        The place.
+    where
+        The workspace; or the one cluster that the hosts belong to.
     data_buckets
         ``bucket`` or ``bucket/prefix`` that hosts may read and write.
     container_repositories
         Repositories of Amazon ECR whose images hosts may pull.
     kms_key_arn
         The customer's key for the bucket and the secrets. None: AWS's own.
-    cluster
-        The one cluster that the hosts belong to. None: any of the workspace.
     groups
-        The cluster's own names of its groups; used with `cluster` alone.
+        The cluster's own names of its groups; used with a cluster alone.
     session_manager, notify_topic_arn
         Clients use Session Manager; the topic that schedulers' hosts tell of an end. None: none.
     """
 
-    partition: str
-    region: str
-    account: str
-    workspace: str
+    where: Where
     data_buckets: Sequence[str] = ()
     container_repositories: Sequence[str] = ()
     kms_key_arn: str | None = None
-    cluster: str | None = None
     groups: Sequence[str] = ()
     session_manager: bool = False
     notify_topic_arn: str | None = None
 
-    def arn(self, service: str, resource: str) -> str:
-        """Return the ARN of something in this account and region."""
-        return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
-
-    @property
-    def end_topic_arn(self) -> str:
-        """ARN of the topic that the network makes for messages of an end, if it makes one."""
-        return self.arn("sns", end_topic_name(self.workspace))
-
-    @property
-    def dns_suffix(self) -> str:
-        """What the names of services end with."""
-        return dns_suffix(self.partition)
-
-    @property
-    def bucket_arn(self) -> str:
-        """ARN of the workspace's bucket."""
-        return f"arn:{self.partition}:s3:::{bucket_name(self.workspace, self.account, self.region)}"
-
-    @property
-    def own(self) -> dict[str, dict[str, str]]:
-        """Condition: the resource carries this workspace's tag, and the cluster's where it is about
-        one.
-        """
-        tags = {f"aws:ResourceTag/{TAG_WORKSPACE}": self.workspace}
-        if self.cluster is not None:
-            tags[f"aws:ResourceTag/{TAG_CLUSTER}"] = self.cluster
-        return {"StringEquals": tags}
-
     @property
     def objects_arn(self) -> str:
         """What the ARNs of clusters' objects begin with."""
-        return f"{self.bucket_arn}/clusters/{self.cluster or '*'}"
+        return f"{self.where.bucket_arn}/clusters/{self.where.cluster or '*'}"
 
     @property
     def environments_arn(self) -> str:
         """ARN pattern of the environments that clusters' schedulers have built."""
-        return f"{self.bucket_arn}/{ENVIRONMENTS}{self.cluster or '*'}/*"
+        return f"{self.where.bucket_arn}/{ENVIRONMENTS}{self.where.cluster or '*'}/*"
 
     @property
     def report_arns(self) -> list[str]:
         """ARN patterns of the reports that clusters' schedulers make, and of jobs' records."""
-        begin = f"{self.bucket_arn}/{REPORTS}{self.cluster or '*'}"
+        begin = f"{self.where.bucket_arn}/{REPORTS}{self.where.cluster or '*'}"
         return [f"{begin}/*.html.gz", f"{begin}{JOBS}*.json.gz"]
-
-    @property
-    def secrets_arn(self) -> str:
-        """ARN pattern of clusters' secrets."""
-        if self.cluster is None:
-            return self.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
-        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name
-        # is meant.
-        return self.arn(
-            "secretsmanager", f"secret:{secret_id(self.workspace, self.cluster)}-??????"
-        )
 
     @property
     def group_arns(self) -> list[str]:
         """ARN patterns of Auto Scaling groups. Names of a workspace whose name is longer match too:
         bind them to the tag.
         """
-        names = [resource_name(self.workspace, "*")]
-        if self.cluster is not None:
-            names = [group_name(self.workspace, self.cluster, group) for group in self.groups]
-        return [
-            self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}")
-            for name in names
-        ]
+        where = self.where
+        names = [resource_name(where.workspace, "*")]
+        if where.cluster is not None:
+            names = [where.group_name(group) for group in self.groups]
+        return [where.group_arn(name) for name in names]
 
 
 def trust_policy(partition: str) -> str:
@@ -192,14 +136,14 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     scheduler's to move its cluster's numbers.
     """
     statements = _host_statements(scope, role)
-    return only_in_account(statements, scope.bucket_arn, scope.account)
+    return only_in_account(statements, scope.where.bucket_arn, scope.where.account)
 
 
 def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     groups = _one_or_many(scope.group_arns)
     leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
     if role != "scheduler":
-        return [*_common(scope), allow("LeaveForGood", leave, groups, scope.own)]
+        return [*_common(scope), allow("LeaveForGood", leave, groups, scope.where.own)]
     return [
         *_common(scope),
         # Where the scheduler is or why the cluster has ended; that its deployment shall go too;
@@ -222,14 +166,14 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
             "MoveOwnGroups",
             ["autoscaling:SetDesiredCapacity", leave, _SCHEDULE],
             groups,
-            both(scope.own, _NO_LIMITS),
+            both(scope.where.own, _NO_LIMITS),
         ),
         # AWS knows no narrower right to look at groups, and at why they launch nothing.
         allow(
             "SeeGroups",
             ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
             "*",
-            {"StringEquals": {"aws:RequestedRegion": scope.region}},
+            {"StringEquals": {"aws:RequestedRegion": scope.where.region}},
         ),
     ]
 
@@ -247,7 +191,7 @@ def bucket_policy(bucket_arn: str) -> str:
 
 
 def _common(scope: PolicyScope) -> list[Statement]:
-    bucket = scope.bucket_arn
+    bucket = scope.where.bucket_arn
     own = [f"{scope.objects_arn}/{name}" for name in _READABLE]
     readable = [f"{bucket}/host/*", *own, scope.environments_arn]
     return [
@@ -258,7 +202,7 @@ def _common(scope: PolicyScope) -> list[Statement]:
         # A report replaces only the one before it, for which S3 asks for the right to read that:
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
         allow("ReportState", ["s3:GetObject", "s3:PutObject"], f"{scope.objects_arn}/hosts/*"),
-        allow("ReadKeys", "secretsmanager:GetSecretValue", scope.secrets_arn),
+        allow("ReadKeys", "secretsmanager:GetSecretValue", scope.where.secrets_arn),
         tag_own_parts(scope),
         *_log_statements(scope),
     ]
@@ -271,33 +215,32 @@ def tag_own_parts(scope: PolicyScope) -> Statement:
     IAM can't compare a volume with the instance that asks. The workspace's tag can't change, nor
     the name, by which a sweep knows what was a host's.
     """
-    asked = {
-        key.replace("Resource", "Request", 1): it for key, it in scope.own["StringEquals"].items()
-    }
+    where = scope.where
+    asked = {f"aws:RequestTag/{key}": value for key, value in where.tags.items()}
     once = {
         f"aws:ResourceTag/{TAG_GROUP}": "true",
         "aws:RequestTag/Name": "true",
         f"aws:RequestTag/{TAG_GROUP}": "false",
         f"aws:RequestTag/{TAG_CLUSTER}": "false",
     }
-    parts = [scope.arn("ec2", f"{kind}/*") for kind in ("network-interface", "volume")]
+    parts = [where.arn("ec2", f"{kind}/*") for kind in ("network-interface", "volume")]
     return allow(
         "TagOwnParts",
         "ec2:CreateTags",
         parts,
-        both(scope.own, {"StringEquals": asked}, {"Null": once}),
+        both(where.own, {"StringEquals": asked}, {"Null": once}),
     )
 
 
 def _log_statements(scope: PolicyScope) -> list[Statement]:
-    group = scope.arn("logs", f"log-group:{log_group_name(scope.workspace)}")
-    if scope.cluster is None:
+    group = scope.where.log_group_arn
+    if scope.where.cluster is None:
         return [allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{group}:*")]
     return [
         # A stream is made in the group, which all clusters share; what is written belongs to a
         # stream.
         allow("MakeLogStreams", "logs:CreateLogStream", f"{group}:*"),
-        allow("WriteLogs", "logs:PutLogEvents", f"{group}:log-stream:{scope.cluster}/*"),
+        allow("WriteLogs", "logs:PutLogEvents", f"{group}:log-stream:{scope.where.cluster}/*"),
     ]
 
 
@@ -319,7 +262,7 @@ def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
     if not scope.session_manager:
         return notice
     # AWS knows no narrower resource for them.
-    here = {"StringEquals": {"aws:RequestedRegion": scope.region}}
+    here = {"StringEquals": {"aws:RequestedRegion": scope.where.region}}
     channels = [
         f"ssmmessages:{verb}{kind}Channel"
         for verb in ("Create", "Open")
@@ -341,10 +284,10 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
     #: Prefix -> its buckets: what may be listed is a condition, which holds for all of a statement.
     listed: dict[str, list[str]] = {}
     for bucket, _, prefix in paths:
-        listed.setdefault(prefix, []).append(f"arn:{scope.partition}:s3:::{bucket}")
+        listed.setdefault(prefix, []).append(scope.where.s3_arn(bucket))
     buckets = dict.fromkeys(arn for arns in listed.values() for arn in arns)
     objects = [
-        f"arn:{scope.partition}:s3:::{'/'.join(filter(None, (bucket, prefix, '*')))}"
+        scope.where.s3_arn("/".join(filter(None, (bucket, prefix, "*"))))
         for bucket, _, prefix in paths
     ]
     return [
@@ -366,7 +309,8 @@ def _key_statements(scope: PolicyScope) -> list[Statement]:
     if scope.kms_key_arn is None:
         return []
     services = [
-        f"{service}.{scope.region}.{scope.dns_suffix}" for service in ("s3", "secretsmanager")
+        f"{service}.{scope.where.region}.{scope.where.dns_suffix}"
+        for service in ("s3", "secretsmanager")
     ]
     through = {"StringEquals": {"kms:ViaService": services}}
     return [allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], scope.kms_key_arn, through)]

@@ -18,6 +18,7 @@ from terradask_modules.aws import (
 )
 from terradask_modules.names import ENVIRONMENTS, REPORTS, TAG_WORKSPACE
 from terradask_modules.policies import bucket_policy
+from terradask_modules.where import Where
 
 #: How long an overwritten or deleted version stays, so that a state can be brought back.
 NONCURRENT_DAYS = 30
@@ -43,10 +44,8 @@ class Storage(Construct):
     ----------
     scope
         The stack.
-    name
-        The bucket's name.
-    partition
-        ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    where
+        The workspace.
     kms_key_arn
         KMS key that encrypts what is in it. None: S3's own (SSE-S3).
     tags
@@ -57,18 +56,17 @@ class Storage(Construct):
         self,
         scope: Construct,
         *,
-        name: str,
-        partition: str,
+        where: Where,
         kms_key_arn: str | None = None,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, "storage")
-        self.name = name
+        self.name = where.bucket
         self._tags = dict(tags)
         self._bucket = S3Bucket(
             self,
             "bucket",
-            bucket=name,
+            bucket=where.bucket,
             force_destroy=True,
             tags=self._tags,
             # The resource made for this, aws_s3_bucket_lifecycle_configuration, waits for 50
@@ -104,7 +102,7 @@ class Storage(Construct):
             self,
             "policy",
             bucket=self._bucket.id,
-            policy=bucket_policy(f"arn:{partition}:s3:::{name}"),
+            policy=bucket_policy(where.bucket_arn),
             # Both change the bucket's policy document; at the same time AWS refuses one of them.
             depends_on=[private],
         )

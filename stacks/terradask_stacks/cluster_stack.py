@@ -29,17 +29,13 @@ from terradask_modules.names import (
     TAG_DESCRIPTOR,
     TAG_GROUP,
     TAG_ROLE,
-    TAG_WORKSPACE,
     WORKSPACE_KEY,
-    bucket_name,
     cluster_key,
-    group_name,
-    role_name,
-    secret_id,
 )
 from terradask_modules.placement import ClusterPlacement
 from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
+from terradask_modules.where import Where
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.errors import LockError
 from terradask_stacks.gpu_hosts import GPU, gpu_conditions, has_gpu_image, name_of
@@ -108,11 +104,17 @@ class ClusterStack(TerraformStack):
         self._cluster = cluster
         self._lock = lock
         self._groups = groups_of(cluster, lock)
-        self._bucket = bucket_name(workspace.name, lock.account, workspace.region)
+        self._where = where = Where(
+            partition=lock.partition,
+            region=workspace.region,
+            account=lock.account,
+            workspace=workspace.name,
+            cluster=name,
+        )
         self._tags = merged(workspace_tags(workspace), cluster.tags, {TAG_CLUSTER: name})
         S3Backend(
             self,
-            bucket=self._bucket,
+            bucket=where.bucket,
             key=cluster_key(name, "terraform.tfstate"),
             region=workspace.region,
             skip_region_validation=True,
@@ -128,7 +130,7 @@ class ClusterStack(TerraformStack):
         secret = SecretsmanagerSecret(
             self,
             "keys",
-            name=secret_id(workspace.name, name),
+            name=where.secret_id,
             description=f"Keys of Dask cluster {name}; written when it starts",
             # Without a recovery window, so that the name can be used again at once.
             recovery_window_in_days=0,
@@ -140,11 +142,7 @@ class ClusterStack(TerraformStack):
         )
         at("keys", secret)
         templates = self._templates(baseline)
-        placed = (
-            ClusterPlacement(self, workspace=workspace.name, cluster=name).name
-            if cluster.placement_group
-            else None
-        )
+        placed = ClusterPlacement(self, where=where).name if cluster.placement_group else None
         groups = [
             self._group(group, baseline, *templates[name_of(group)], placed)
             for group in self._groups
@@ -152,12 +150,12 @@ class ClusterStack(TerraformStack):
         descriptor = S3Object(
             self,
             "descriptor",
-            bucket=self._bucket,
+            bucket=where.bucket,
             key=cluster_key(name, "cluster.json"),
             content=literal(content),
             content_type="application/json",
             # S3 allows ten tags per object: only those by which terradask finds it.
-            tags={TAG_WORKSPACE: workspace.name, TAG_CLUSTER: name},
+            tags=where.tags,
             server_side_encryption=baseline.encryption(),
             kms_key_id=baseline.optional("kms_key_arn"),
             # Last, so that a cluster with a descriptor is complete.
@@ -170,7 +168,7 @@ class ClusterStack(TerraformStack):
         data = DataAwsS3Object(
             self,
             "baseline",
-            bucket=self._bucket,
+            bucket=self._where.bucket,
             key=WORKSPACE_KEY,
             lifecycle=TerraformResourceLifecycle(
                 postcondition=[
@@ -270,8 +268,7 @@ class ClusterStack(TerraformStack):
         path, prefix = (
             baseline.text("isolated", name) for name in ("role_path", "role_name_prefix")
         )
-        name = role_name(self._workspace.name, role, prefix, self._name)
-        return f"arn:{self._lock.partition}:iam::{self._lock.account}:role{path}{name}"
+        return self._where.iam_arn(f"role{path}{self._where.role_name(role, prefix)}")
 
     def _templates(self, baseline: Baseline) -> dict[str, tuple[str, str]]:
         """Return the id and the version of each group's launch template, the workspace's or this
@@ -287,14 +284,7 @@ class ClusterStack(TerraformStack):
             apart = groups.keys() - alike - disks.keys() - set(ROLES)
             disks |= {name: disks.get("worker", Disk()) for name in sorted(apart)}
         own = OwnTemplates(
-            where=PolicyScope(
-                partition=lock.partition,
-                region=workspace.region,
-                account=lock.account,
-                workspace=workspace.name,
-                cluster=self._name,
-                groups=[group.key for group in self._groups],
-            ),
+            hosts=PolicyScope(where=self._where, groups=[group.key for group in self._groups]),
             architecture=lock.architecture,
             baseline=baseline,
             disks=disks,
@@ -338,7 +328,7 @@ class ClusterStack(TerraformStack):
         return InstanceGroup(
             self,
             group=group.key,
-            name=group_name(self._workspace.name, self._name, group.key),
+            name=self._where.group_name(group.key),
             max_size=group.max_size,
             subnet_ids=[
                 baseline.text("zones", zone, f"{group.role}_subnet_id") for zone in group.zones
@@ -359,11 +349,11 @@ class ClusterStack(TerraformStack):
             "workspace": workspace.name,
             "cluster": name,
             "region": workspace.region,
-            "bucket": self._bucket,
+            "bucket": self._where.bucket,
             "zone": self._lock.zone,
             "groups": {
                 group.key: {
-                    "autoscaling_group": group_name(workspace.name, name, group.key),
+                    "autoscaling_group": self._where.group_name(group.key),
                     "role": group.role,
                     "max_size": group.max_size,
                     "market": group.market,
@@ -376,7 +366,7 @@ class ClusterStack(TerraformStack):
                 }
                 for group in self._groups
             },
-            "secret_id": secret_id(workspace.name, name),
+            "secret_id": self._where.secret_id,
             "scheduler": scheduler_entry(cluster),
             "worker": {
                 "class": cluster.worker_class,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from terradask_modules.aws import Construct, Fn, LocalBackend, S3Backend, TerraformStack
@@ -23,7 +23,6 @@ from terradask_modules.names import (
     NETWORK_STACK,
     ROLES,
     WORKSPACE_KEY,
-    bucket_name,
     log_group_name,
 )
 from terradask_modules.network import Network
@@ -34,6 +33,7 @@ from terradask_modules.policies import (
 )
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
+from terradask_modules.where import Where
 from terradask_stacks.base import configure, workspace_tags
 from terradask_stacks.gpu_hosts import gpu_group
 from terradask_stacks.ingress import openings
@@ -106,7 +106,12 @@ class NetworkStack(TerraformStack):
         self._lock = lock
         self._wheel = wheel
         self._tags = workspace_tags(workspace)
-        self._bucket = bucket_name(workspace.name, lock.account, workspace.region)
+        self._where = Where(
+            partition=lock.partition,
+            region=workspace.region,
+            account=lock.account,
+            workspace=workspace.name,
+        )
         self._keep_state(state_dir)
         configure(self, region=workspace.region)
         self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
@@ -124,10 +129,14 @@ class NetworkStack(TerraformStack):
             tags=self._tags,
         )
         if network.notify_emails:
-            EndTopic(self, where=self._scope(), emails=network.notify_emails, tags=self._tags)
-        storage = Storage(
-            self, name=self._bucket, partition=lock.partition, kms_key_arn=key, tags=self._tags
-        )
+            EndTopic(
+                self,
+                where=self._where,
+                emails=network.notify_emails,
+                kms_key_arn=key,
+                tags=self._tags,
+            )
+        storage = Storage(self, where=self._where, kms_key_arn=key, tags=self._tags)
         storage.put(
             "host-wheel",
             key=wheel.key,
@@ -201,9 +210,10 @@ class NetworkStack(TerraformStack):
             FlowLogs(
                 self,
                 vpc_id=made.vpc_id,
-                where=self._scope(),
+                where=self._where,
                 rules=self._role_rules(network),
                 retention_days=network.log_retention_days,
+                kms_key_arn=network.kms_key_arn,
                 tags=self._tags,
             )
         return made
@@ -265,21 +275,21 @@ class NetworkStack(TerraformStack):
                 self, profiles={"scheduler": profiles.scheduler, "worker": profiles.worker}
             ).roles
         return Identity(
-            self, where=self._scope(), rules=self._role_rules(network), tags=self._tags
+            self, hosts=self._hosts(), rules=self._role_rules(network), tags=self._tags
         ).roles
 
     def _isolate(self, network: NetworkSettings) -> ForIsolated:
         """Create the permissions boundary of clusters' own roles, if the company gives none."""
-        where, boundary = self._scope(), network.permissions_boundary
+        hosts, boundary = self._hosts(), network.permissions_boundary
         if boundary is None:
             boundary = Boundary(
-                self, where=where, rules=self._role_rules(network), tags=self._tags
+                self, hosts=hosts, rules=self._role_rules(network), tags=self._tags
             ).arn
         return ForIsolated(
             outside=self._outside,
             permissions_boundary=boundary,
-            access=access_statements(where),
-            scheduler_access=scheduler_access_statements(where),
+            access=access_statements(hosts),
+            scheduler_access=scheduler_access_statements(hosts),
         )
 
     @staticmethod
@@ -290,30 +300,27 @@ class NetworkStack(TerraformStack):
             permissions_boundary=network.permissions_boundary,
         )
 
-    def _scope(self) -> PolicyScope:
+    def _hosts(self) -> PolicyScope:
         network = self._settings.network
-        place = PolicyScope(
-            partition=self._lock.partition,
-            region=self._settings.workspace.region,
-            account=self._lock.account,
-            workspace=self._settings.workspace.name,
+        return PolicyScope(
+            where=self._where,
             data_buckets=network.data_buckets,
             container_repositories=network.container_repositories,
             kms_key_arn=network.kms_key_arn,
             session_manager=network.session_manager,
+            notify_topic_arn=network.topic_arn(self._where.end_topic_arn),
         )
-        return replace(place, notify_topic_arn=network.topic_arn(place.end_topic_arn))
 
     def _user_data(self) -> str:
         workspace = self._settings.workspace
         text = render_user_data(
             workspace=workspace.name,
             region=workspace.region,
-            bucket=self._bucket,
+            bucket=self._where.bucket,
             log_group=log_group_name(workspace.name),
             wheel_key=self._wheel.key,
             wheel_sha256=self._wheel.sha256,
-            notify_topic_arn=self._scope().notify_topic_arn,
+            notify_topic_arn=self._hosts().notify_topic_arn,
         )
         return base64.b64encode(text.encode()).decode()
 
@@ -352,7 +359,7 @@ class NetworkStack(TerraformStack):
         ]
         return Templates(
             self,
-            workspace=self._settings.workspace.name,
+            where=self._where,
             hosts=hosts,
             user_data_base64=self._user_data_base64,
             tags=self._tags,
@@ -369,8 +376,8 @@ class NetworkStack(TerraformStack):
     def _made(self) -> Made:
         return Made(
             account=self._lock.account,
-            notify_topic_arn=self._scope().notify_topic_arn,
-            bucket=self._bucket,
+            notify_topic_arn=self._hosts().notify_topic_arn,
+            bucket=self._where.bucket,
             vpc_id=self._vpc.vpc_id,
             vpc_cidr=self._vpc.cidr,
             zones=self._vpc.zones,

@@ -66,8 +66,8 @@ class OwnTemplates:
 
     Parameters
     ----------
-    where
-        The scope of the hosts' permissions, with the cluster.
+    hosts
+        What the cluster's hosts may do, and where.
     architecture
         The hosts'.
     baseline
@@ -86,7 +86,7 @@ class OwnTemplates:
         The roles and groups of workers whose hosts have the image with drivers.
     """
 
-    where: PolicyScope
+    hosts: PolicyScope
     architecture: str
     baseline: Baseline
     disks: Mapping[str, Disk]
@@ -108,11 +108,10 @@ class OwnTemplates:
         scope
             The cluster's stack.
         """
-        where, baseline = self.where, self.baseline
+        where, baseline = self.hosts.where, self.baseline
         firewall = ClusterFirewall(
             scope,
-            workspace=where.workspace,
-            cluster=str(where.cluster),
+            where=where,
             vpc_id=baseline.text("vpc_id"),
             ingress=[*(self.ingress or ()), *self.ssh],
             scheduler_ports=self.scheduler_ports,
@@ -128,7 +127,7 @@ class OwnTemplates:
             "scheduler": Fn.concat([shared, baseline.list_or_none("isolated", "scheduler_access")]),
             "worker": shared,
         }
-        roles = Identity(scope, where=where, rules=rules, access=access, tags=self.tags).roles
+        roles = Identity(scope, hosts=self.hosts, rules=rules, access=access, tags=self.tags).roles
         outside = {
             "scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"),
             "worker": ("hosts",),
@@ -198,8 +197,7 @@ class OwnTemplates:
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:
         templates = Templates(
             scope,
-            workspace=self.where.workspace,
-            cluster=str(self.where.cluster),
+            where=self.hosts.where,
             hosts=hosts,
             user_data_base64=self.baseline.text("launch", "user_data_base64"),
             tags=self.tags,

@@ -17,6 +17,7 @@ from terradask_host.agent.objects import ClusterObjects
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_statements
 from terradask_modules.names import ROLES, bucket_name
 from terradask_modules.policies import PolicyScope, host_statements
+from terradask_modules.where import Where
 from terradask_simulator import Simulator
 
 from ..simulator.acting import Account, refused
@@ -65,13 +66,15 @@ def test_nothing_is_read_from_it_or_written_to_it(sim: Simulator) -> None:
 @pytest.mark.parametrize("who", [*ROLES, *CALLERS])
 def test_rights_end_at_it(sim: Simulator, who: str) -> None:
     """Terraform names no expected owner."""
-    place = PolicyScope(partition="aws", region="us-east-1", account=VICTIM, workspace="default")
+    place = PolicyScope(
+        where=Where(partition="aws", region="us-east-1", account=VICTIM, workspace="default")
+    )
     statements = [
         one
         for one in (
             host_statements(place, who)
             if who in ROLES
-            else caller_statements(CallerScope(place=place), who)
+            else caller_statements(CallerScope(hosts=place), who)
         )
         if BUCKET in json.dumps(one["Resource"])
     ]

@@ -12,6 +12,7 @@ import pytest
 
 from terradask_modules.caller_policies import CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_simulator import Simulator
 
 from ..simulator.acting import ACCOUNT, REGION, Account, code_of, refused
@@ -48,8 +49,10 @@ def ongoing(sim: Simulator, owner: Account, clients: contextlib.ExitStack) -> Ca
     """Return a caller with the generated policy, of a workspace with some private clusters."""
 
     def make(*private_clusters: str) -> Account:
-        place = PolicyScope(partition="aws", region=REGION, account=ACCOUNT, workspace="default")
-        scope = CallerScope(place=place, private_clusters=private_clusters)
+        place = PolicyScope(
+            where=Where(partition="aws", region=REGION, account=ACCOUNT, workspace="default")
+        )
+        scope = CallerScope(hosts=place, private_clusters=private_clusters)
         documents = caller_policies(scope, "ongoing").values()
         role = ROLES[bool(private_clusters)]
         return Account(sim, sim.environ_of(role, *documents), clients)

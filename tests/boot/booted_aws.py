@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from terradask import Workspace
 from terradask_modules.caller_policies import CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_simulator import Simulator
 
 from ..container_registry import ContainerRegistry
@@ -111,9 +112,11 @@ def booted_aws(provider: QuickProvider, folder: Path) -> Iterator[BootedAws]:
 
 def _setup_policies() -> list[dict[str, Any]]:
     place = PolicyScope(
-        partition="aws", region="us-east-1", account="123456789012", workspace="default"
+        where=Where(
+            partition="aws", region="us-east-1", account="123456789012", workspace="default"
+        )
     )
-    return list(caller_policies(CallerScope(place=place), "setup").values())
+    return list(caller_policies(CallerScope(hosts=place), "setup").values())
 
 
 def _index(root: Path) -> Path:

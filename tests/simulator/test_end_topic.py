@@ -16,6 +16,7 @@ from terradask import Cluster, Workspace
 from terradask.errors import ClusterEnded
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
@@ -26,9 +27,9 @@ from .queues import messages_of, subscribed_queue
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 PLACE = PolicyScope(
-    partition="aws", region="us-east-1", account="123456789012", workspace="default"
+    where=Where(partition="aws", region="us-east-1", account="123456789012", workspace="default")
 )
-SCOPE = CallerScope(place=PLACE, notify_emails=True, session_manager=True)
+SCOPE = CallerScope(hosts=PLACE, notify_emails=True, session_manager=True)
 EMAILS = ("ada@example.com", "bo@example.com")
 
 

@@ -11,6 +11,7 @@ import pytest
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import host_name, role_name
 from terradask_modules.policies import PolicyScope, host_statements
+from terradask_modules.where import Where
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.loading import load_settings
 
@@ -36,11 +37,13 @@ OWN = {
     },
 }
 WHERE = PolicyScope(
-    partition="aws",
-    region="us-east-1",
-    account="123456789012",
-    workspace="default",
-    cluster="etl",
+    where=Where(
+        partition="aws",
+        region="us-east-1",
+        account="123456789012",
+        workspace="default",
+        cluster="etl",
+    ),
     groups=("scheduler", "workers-spot"),
 )
 
@@ -216,7 +219,7 @@ def test_a_shared_role_takes_the_same_actions(role: str) -> None:
         found = (statement["Action"] for statement in host_statements(where, role))
         return {action for one in found for action in ([one] if isinstance(one, str) else one)}
 
-    assert actions(WHERE) == actions(replace(WHERE, cluster=None))
+    assert actions(WHERE) == actions(replace(WHERE, where=replace(WHERE.where, cluster=None)))
 
 
 def test_a_role_may_move_its_clusters_groups_each_by_name(synth: Any) -> None:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from terradask._stacks.answers import _as_deployed, on_deployed_network
 from terradask_modules.policies import PolicyScope, worker_policy
+from terradask_modules.where import Where
 from terradask_stacks.checks import check_capacity, check_egress, check_reachable
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.loading import load_settings
@@ -154,14 +155,11 @@ def test_a_deployed_given_network_is_taken_as_it_is() -> None:
 
 
 def test_hosts_use_a_customers_key_through_s3_and_secrets_alone() -> None:
-    place = {
-        "partition": "aws-cn",
-        "region": "cn-north-1",
-        "account": "123456789012",
-        "workspace": "default",
-    }
+    where = Where(
+        partition="aws-cn", region="cn-north-1", account="123456789012", workspace="default"
+    )
 
-    assert "kms:" not in worker_policy(PolicyScope(**place))
-    policy = worker_policy(PolicyScope(**place, kms_key_arn=KEY))
+    assert "kms:" not in worker_policy(PolicyScope(where=where))
+    policy = worker_policy(PolicyScope(where=where, kms_key_arn=KEY))
     assert '"kms:Decrypt"' in policy
     assert '"s3.cn-north-1.amazonaws.com.cn"' in policy

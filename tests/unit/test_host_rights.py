@@ -12,18 +12,16 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.where import Where
 from terradask_simulator.iam import Policy, Request, evaluate
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 SHARED = PolicyScope(
-    partition="aws",
-    region=REGION,
-    account=ACCOUNT,
-    workspace="default",
+    where=Where(partition="aws", region=REGION, account=ACCOUNT, workspace="default"),
     data_buckets=("lake/raw",),
     container_repositories=(f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/dask",),
 )
-ISOLATED = replace(SHARED, cluster="etl", groups=("scheduler", "workers"))
+ISOLATED = replace(SHARED, where=SHARED.where.of_cluster("etl"), groups=("scheduler", "workers"))
 SCOPES = {"shared": SHARED, "isolated": ISOLATED}
 ROLES = {"scheduler": scheduler_policy, "worker": worker_policy}
 

@@ -31,6 +31,7 @@ from terradask.errors import (
 from terradask_host.documents import EnvironmentArchive
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_statements
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_stacks.loading import load_settings
 
 from ..moto_account import moto_account
@@ -286,8 +287,10 @@ def test_the_default_one_needs_no_table(tmp_path: Path) -> None:
 
 def test_setup_alone_may_write_them_and_all_may_read_them() -> None:
     scope = CallerScope(
-        place=PolicyScope(
-            partition="aws", region="us-east-1", account="123456789012", workspace="default"
+        hosts=PolicyScope(
+            where=Where(
+                partition="aws", region="us-east-1", account="123456789012", workspace="default"
+            )
         )
     )
     for caller in CALLERS:

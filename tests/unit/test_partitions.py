@@ -7,6 +7,7 @@ from botocore.loaders import create_loader
 
 from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
 from terradask_modules.policies import PolicyScope, trust_policy
+from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
 ACCOUNT = "123456789012"
@@ -27,9 +28,14 @@ def test_services_are_named_as_in_their_partition() -> None:
     assert '"ec2.amazonaws.com.cn"' in trust_policy("aws-cn")
     assert '"ec2.amazonaws.com"' in trust_policy("aws-us-gov")
     scope = PolicyScope(
-        partition="aws-eusc", region="eusc-de-east-1", account="123456789012", workspace="default"
+        where=Where(
+            partition="aws-eusc",
+            region="eusc-de-east-1",
+            account="123456789012",
+            workspace="default",
+        )
     )
-    assert scope.dns_suffix == "amazonaws.eu"
+    assert scope.where.dns_suffix == "amazonaws.eu"
 
 
 @pytest.mark.parametrize(

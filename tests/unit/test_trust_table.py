@@ -13,6 +13,7 @@ import pytest
 
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_statements
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
 from .named_tests import ROOT, missing_of, named_in
@@ -97,14 +98,18 @@ WORDS = {
 
 
 def _holders(*, isolated: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    shared = PolicyScope(partition="aws", region=REGION, account=ACCOUNT, workspace="default")
-    scope = CallerScope(place=shared, session_manager=True, isolated=isolated, network_state=STATE)
+    shared = PolicyScope(
+        where=Where(partition="aws", region=REGION, account=ACCOUNT, workspace="default")
+    )
+    scope = CallerScope(hosts=shared, session_manager=True, isolated=isolated, network_state=STATE)
     for caller in CALLERS:
         statements = caller_statements(scope, caller)
         yield caller, {"Version": "2012-10-17", "Statement": statements}
     for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy)):
         for cluster, name in (("etl", role), ("ml", f"{role} of another cluster")):
-            own = replace(shared, cluster=cluster, groups=("scheduler", "workers"))
+            own = replace(
+                shared, where=shared.where.of_cluster(cluster), groups=("scheduler", "workers")
+            )
             yield name, policy(own if isolated else shared)
 
 

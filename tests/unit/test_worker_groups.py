@@ -14,6 +14,7 @@ from terradask._dask.decision import check_same_structure, structure_given
 from terradask._deployments.worker_counts import numbers_at_start
 from terradask.errors import InvalidInput
 from terradask_modules.policies import PolicyScope, host_statements
+from terradask_modules.where import Where
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS
 
@@ -59,11 +60,13 @@ def test_the_role_of_an_isolated_cluster_can_name_all_groups() -> None:
         f"{'g' * 15}{number}{market}" for number in range(MOST_GROUPS) for market in ("", "-spot")
     ]
     where = PolicyScope(
-        partition="aws-us-gov",
-        region="us-gov-west-1",
-        account="123456789012",
-        workspace="w" * 20,
-        cluster="c" * 32,
+        where=Where(
+            partition="aws-us-gov",
+            region="us-gov-west-1",
+            account="123456789012",
+            workspace="w" * 20,
+            cluster="c" * 32,
+        ),
         groups=["scheduler", "workers", "workers-spot", *keys],
     )
     # AWS's limit for what is written into a role, without blanks.

@@ -179,7 +179,7 @@ def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
             source = _entity(aws.caller_arn, client)
             if source is None:
                 return "AWS's policy simulator knows users and roles only"
-            keys = {scope.state_bucket: scope.state_key_arn, scope.bucket: scope.place.kms_key_arn}
+            keys = {scope.state_bucket: scope.state_key_arn, scope.bucket: scope.hosts.kms_key_arn}
             found = [
                 (question, _verdicts(client, source, question))
                 for question in questions(statements, aws.region, keys)

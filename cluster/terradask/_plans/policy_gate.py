@@ -17,7 +17,7 @@ from terradask._pricing.plan_resources import PlannedStack
 from terradask._terraform.folder_contents import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
-from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_stacks.lock import NetworkLock, read_lock
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
             data_buckets=tuple(network.data_buckets),
             container_repositories=tuple(network.container_repositories),
         )
-    place = PolicyScope(
+    where = Where(
         partition=lock.partition,
         region=settings.workspace.region,
         account=lock.account,
@@ -180,7 +180,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
     given = {
         network.vpc_id,
         network.kms_key_arn,
-        network.topic_arn(place.end_topic_arn),
+        network.topic_arn(where.end_topic_arn),
         *network.notify_emails,
         network.permissions_boundary,
         state.kms_key_arn,

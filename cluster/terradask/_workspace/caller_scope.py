@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from terradask_modules.caller_policies import CallerScope
 from terradask_modules.errors import InvalidInput
 from terradask_modules.partitions import partition_of
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_stacks.settings.state import network_state_key
 
 if TYPE_CHECKING:
@@ -35,18 +35,22 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
     region, state, network = settings.workspace.region, settings.state, settings.network
     remote, groups = state.backend == "s3", network.security_groups
     profiles, roles = _given_identity(network, aws)
-    place = PolicyScope(
+    where = Where(
         partition=partition_of(region),
         region=region,
         account=account,
         workspace=settings.workspace.name,
+    )
+    hosts = PolicyScope(
+        where=where,
         data_buckets=tuple(network.data_buckets),
         container_repositories=tuple(network.container_repositories),
         kms_key_arn=network.kms_key_arn,
         session_manager=network.session_manager,
+        notify_topic_arn=network.topic_arn(where.end_topic_arn),
     )
     return CallerScope(
-        place=replace(place, notify_topic_arn=network.topic_arn(place.end_topic_arn)),
+        hosts=hosts,
         role_path=network.role_path,
         role_name_prefix=network.role_name_prefix,
         permissions_boundary=network.permissions_boundary,

@@ -94,9 +94,9 @@ def caller_policies(scope: CallerScope, caller: Caller) -> dict[str, dict[str, A
 
 def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
     """Return everything that a caller may do."""
-    own = only_in_account(_statements(scope, caller), scope.bucket, scope.place.account)
+    own = only_in_account(_statements(scope, caller), scope.bucket, scope.where.account)
     return only_in_account(
-        own, scope.state_bucket, scope.network_state_owner or scope.place.account
+        own, scope.state_bucket, scope.network_state_owner or scope.where.account
     )
 
 

@@ -27,9 +27,9 @@ def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
 
     Raises `InvalidInput` if it is longer than AWS takes.
     """
-    texts = [scheduler_policy(scope.place)]
+    texts = [scheduler_policy(scope.hosts)]
     if scope.flow_logs:
-        texts.append(flow_logs_policy(scope.place))
+        texts.append(flow_logs_policy(scope.where))
     document = policy_document([one for text in texts for one in statements_of(json.loads(text))])
     length = characters(document)
     if length > MAX_POLICY_CHARACTERS:
@@ -46,4 +46,4 @@ def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
 def bounded(scope: CallerScope) -> CallerScope:
     """Return the scope of callers who make roles within that boundary alone."""
     name, _ = boundary_policy(scope)
-    return replace(scope, permissions_boundary=scope.iam(f"policy/{name}"))
+    return replace(scope, permissions_boundary=scope.where.iam_arn(f"policy/{name}"))

@@ -166,7 +166,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
         allow("ReadHistory", "s3:GetObject", f"{scope.bucket}/{HISTORY}*"),
         allow("NoteHistory", "s3:PutObject", f"{scope.bucket}/{HISTORY}*", NEW_OBJECT),
         # A tag's digest is looked up when a cluster is planned.
-        *pull_statements(scope.place.container_repositories),
+        *pull_statements(scope.hosts.container_repositories),
         *keep_placement_groups(scope),
         *change_own_things(scope),
     ]
@@ -221,14 +221,14 @@ def use_key(scope: CallerScope) -> list[Statement]:
     """Return the use of the customer's key for objects and secrets, by S3 and Secrets Manager
     alone.
     """
-    if scope.place.kms_key_arn is None:
+    if scope.hosts.kms_key_arn is None:
         return []
     services = scope.through("s3", "secretsmanager")
     return [
         allow(
             "UseKeyOfWorkspace",
             ["kms:Decrypt", "kms:GenerateDataKey"],
-            scope.place.kms_key_arn,
+            scope.hosts.kms_key_arn,
             services,
         )
     ]

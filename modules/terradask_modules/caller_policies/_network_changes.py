@@ -57,7 +57,7 @@ def change_network(scope: CallerScope) -> list[Statement]:
         allow(
             "KeepLogGroups",
             [
-                *(["logs:AssociateKmsKey"] if scope.place.kms_key_arn else []),
+                *(["logs:AssociateKmsKey"] if scope.hosts.kms_key_arn else []),
                 "logs:CreateLogGroup",
                 "logs:DeleteLogGroup",
                 "logs:PutRetentionPolicy",
@@ -184,7 +184,7 @@ def _name_endpoints(scope: CallerScope) -> list[Statement]:
     """
     if not scope.interface_endpoints:
         return []
-    zones = f"arn:{scope.place.partition}:route53:::hostedzone/*"
+    zones = f"arn:{scope.where.partition}:route53:::hostedzone/*"
     return [allow("NameInterfaceEndpoints", "route53:AssociateVPCWithHostedZone", zones)]
 
 

@@ -49,7 +49,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
             "FindNewestImage",
             "ssm:GetParameter",
             [
-                f"arn:{scope.place.partition}:ssm:{scope.place.region}::parameter/aws/service/{of}/*"
+                scope.where.aws_arn("ssm", f"parameter/aws/service/{of}/*")
                 for of in ("ami-amazon-linux-latest", "deeplearning/ami")
             ],
         ),
@@ -134,7 +134,7 @@ def see_prices() -> Statement:
 
 
 def _check_key(scope: CallerScope) -> list[Statement]:
-    key = scope.place.kms_key_arn
+    key = scope.hosts.kms_key_arn
     if key is None:
         return []
     return [

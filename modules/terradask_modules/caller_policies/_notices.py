@@ -15,7 +15,7 @@ def see_topic(scope: CallerScope) -> list[Statement]:
     if not scope.notify_emails:
         return []
     return [
-        allow("SeeTopic", _SEE, scope.place.end_topic_arn),
+        allow("SeeTopic", _SEE, scope.where.end_topic_arn),
         allow("SeeSubscriptions", _SEE_SUBSCRIPTIONS, "*", scope.in_region),
     ]
 
@@ -37,7 +37,7 @@ def keep_topic(scope: CallerScope) -> list[Statement]:
                 "sns:TagResource",
                 "sns:UntagResource",
             ],
-            scope.place.end_topic_arn,
+            scope.where.end_topic_arn,
         ),
         allow("EndSubscriptions", "sns:Unsubscribe", "*", scope.in_region),
     ]

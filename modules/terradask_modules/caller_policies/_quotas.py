@@ -51,10 +51,10 @@ def see_vcpu_quotas(scope: CallerScope) -> list[Statement]:
         allow(
             "SeeVcpuQuotas",
             "servicequotas:GetServiceQuota",
-            scope.place.arn("servicequotas", "ec2/*"),
+            scope.where.arn("servicequotas", "ec2/*"),
         ),
     ]
 
 
 def _quotas(scope: CallerScope) -> list[str]:
-    return [scope.place.arn("servicequotas", f"{service}/*") for service in _SERVICES]
+    return [scope.where.arn("servicequotas", f"{service}/*") for service in _SERVICES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from terradask_modules.iam import Condition, both, present
 from terradask_modules.names import (
@@ -18,9 +18,9 @@ from terradask_modules.names import (
     log_group_name,
     resource_name,
     role_name,
-    secrets_prefix,
 )
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 
 #: The roles through which Auto Scaling and Spot act, by the service's name in
 #: ``iam:AWSServiceName``.
@@ -39,8 +39,8 @@ class CallerScope:
 
     Parameters
     ----------
-    place
-        Partition, region, account and workspace, and the customer's key.
+    hosts
+        What its hosts may do, and where: the workspace.
     role_path, role_name_prefix, permissions_boundary
         What the company prescribes for roles.
     given_roles, given_profiles
@@ -60,12 +60,12 @@ class CallerScope:
     network_state
         Where the network's state lies, as ``bucket/key``. None: on a disk.
     network_state_owner
-        The account that has that bucket. None: the place's.
+        The account that has that bucket. None: the workspace's.
     state_key_arn
         The customer's key, or an alias of it, for the network's state. None: S3's own.
     """
 
-    place: PolicyScope
+    hosts: PolicyScope
     role_path: str = "/"
     role_name_prefix: str = ""
     permissions_boundary: str | None = None
@@ -87,34 +87,35 @@ class CallerScope:
     state_key_arn: str | None = None
 
     @property
+    def where(self) -> Where:
+        """The workspace."""
+        return self.hosts.where
+
+    @property
     def workspace(self) -> str:
         """Name of the workspace."""
-        return self.place.workspace
+        return self.where.workspace
 
     @property
     def bucket(self) -> str:
         """ARN of the workspace's bucket."""
-        return self.place.bucket_arn
+        return self.where.bucket_arn
 
     @property
     def state_bucket(self) -> str:
         """ARN of the bucket of the network's state."""
-        return f"arn:{self.place.partition}:s3:::{str(self.network_state).partition('/')[0]}"
+        return self.where.s3_arn(str(self.network_state).partition("/")[0])
 
     def ec2(self, *kinds: str) -> list[str]:
         """Return the ARN patterns of kinds of EC2 resources, whose ids AWS chooses; or an ARN, of
         ``kind/id``.
         """
-        return [self.place.arn("ec2", kind if "/" in kind else f"{kind}/*") for kind in kinds]
+        return [self.where.arn("ec2", kind if "/" in kind else f"{kind}/*") for kind in kinds]
 
     @property
     def images(self) -> str:
         """ARN pattern of images, which belong to no account."""
-        return f"arn:{self.place.partition}:ec2:{self.place.region}::image/*"
-
-    def iam(self, resource: str) -> str:
-        """Return an ARN of IAM, which knows no region."""
-        return f"arn:{self.place.partition}:iam::{self.place.account}:{resource}"
+        return self.where.aws_arn("ec2", "image/*")
 
     def _role(self, role: str) -> str:
         return f"{self.role_path}{role_name(self.workspace, role, self.role_name_prefix)}"
@@ -122,19 +123,20 @@ class CallerScope:
     @property
     def roles(self) -> list[str]:
         """ARNs of the hosts' roles."""
-        return list(self.given_roles) or [self.iam(f"role{self._role(role)}") for role in ROLES]
+        made = [self.where.iam_arn(f"role{self._role(role)}") for role in ROLES]
+        return list(self.given_roles) or made
 
     @property
     def instance_profiles(self) -> list[str]:
         """ARNs of the hosts' instance profiles."""
         return list(self.given_profiles) or [
-            self.iam(f"instance-profile{self._role(role)}") for role in ROLES
+            self.where.iam_arn(f"instance-profile{self._role(role)}") for role in ROLES
         ]
 
     @property
     def flow_logs_role(self) -> str:
         """ARN of the role by which flow logs are written."""
-        return self.iam(f"role{self._role('flow-logs')}")
+        return self.where.iam_arn(f"role{self._role('flow-logs')}")
 
     @property
     def made_roles(self) -> list[str]:
@@ -145,7 +147,9 @@ class CallerScope:
         ]
 
     def _of_clusters(self, kind: str, name: str) -> str:
-        return self.iam(f"{kind}{clusters_role_path(self.workspace, self.role_path)}{name}")
+        return self.where.iam_arn(
+            f"{kind}{clusters_role_path(self.workspace, self.role_path)}{name}"
+        )
 
     @property
     def clusters_roles(self) -> str:
@@ -186,7 +190,7 @@ class CallerScope:
     def service_roles(self) -> list[str]:
         """ARNs of the service-linked roles."""
         return [
-            self.iam(f"role/aws-service-role/{service}/{name}")
+            self.where.iam_arn(f"role/aws-service-role/{service}/{name}")
             for service, name in SERVICE_ROLES.items()
         ]
 
@@ -204,27 +208,24 @@ class CallerScope:
         """ARN pattern of the clusters' Auto Scaling groups. A longer workspace's names match too:
         bind it to the tag.
         """
-        return self.place.arn(
-            "autoscaling",
-            f"autoScalingGroup:*:autoScalingGroupName/{resource_name(self.workspace, '*')}",
-        )
+        return self.where.group_arn(resource_name(self.workspace, "*"))
 
     @property
     def secrets(self) -> str:
         """ARN pattern of the clusters' secrets."""
-        return self.place.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
+        return self.where.secrets_arn
 
     @property
     def private_secrets(self) -> list[str]:
         """ARN patterns of the secrets of clusters that the settings make private."""
         if "*" in self.private_clusters or len(self.private_clusters) > _MOST_NAMED:
             return [self.secrets]
-        return [replace(self.place, cluster=name).secrets_arn for name in self.private_clusters]
+        return [self.where.of_cluster(name).secrets_arn for name in self.private_clusters]
 
     @property
     def hosts_log_group(self) -> str:
         """ARN pattern of the log group that hosts write to, with its streams."""
-        return self.place.arn("logs", f"log-group:{log_group_name(self.workspace)}:*")
+        return f"{self.where.log_group_arn}:*"
 
     @property
     def log_groups(self) -> list[str]:
@@ -234,7 +235,7 @@ class CallerScope:
             *([flow_log_group_name(self.workspace)] if self.flow_logs else []),
         ]
         return [
-            self.place.arn("logs", f"log-group:{name}{streams}")
+            self.where.arn("logs", f"log-group:{name}{streams}")
             for name in names
             for streams in ("", ":*")
         ]
@@ -242,7 +243,7 @@ class CallerScope:
     @property
     def owned(self) -> Condition:
         """The resource carries this workspace's tag."""
-        return self.place.own
+        return self.where.own
 
     @property
     def tagged(self) -> Condition:
@@ -314,16 +315,16 @@ class CallerScope:
     @property
     def in_region(self) -> Condition:
         """The narrowest bound that AWS evaluates for actions that know no resource."""
-        return {"StringEquals": {"aws:RequestedRegion": self.place.region}}
+        return {"StringEquals": {"aws:RequestedRegion": self.where.region}}
 
     @property
     def to_instances(self) -> Condition:
         """The role is handed to EC2 instances."""
-        return {"StringEquals": {"iam:PassedToService": f"ec2.{self.place.dns_suffix}"}}
+        return {"StringEquals": {"iam:PassedToService": f"ec2.{self.where.dns_suffix}"}}
 
     def through(self, *services: str) -> Condition:
         """Return that a key is used by services alone, such as ``s3``, in the caller's name."""
-        names = [f"{service}.{self.place.region}.{self.place.dns_suffix}" for service in services]
+        names = [f"{service}.{self.where.region}.{self.where.dns_suffix}" for service in services]
         return {"StringEquals": {"kms:ViaService": names[0] if len(names) == 1 else names}}
 
 

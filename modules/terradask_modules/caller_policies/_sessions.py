@@ -19,13 +19,13 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
     """
     if not scope.session_manager:
         return []
-    place = scope.place
+    where = scope.where
     schedulers = {
         f"ssm:resourceTag/{TAG_WORKSPACE}": scope.workspace,
         f"ssm:resourceTag/{TAG_ROLE}": "scheduler",
     }
     named = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
-    document = f"arn:{place.partition}:ssm:{place.region}::document/{SESSION_DOCUMENT}"
+    document = where.aws_arn("ssm", f"document/{SESSION_DOCUMENT}")
     return [
         allow(
             "OpenSessionsToSchedulers",
@@ -37,7 +37,7 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
         allow(
             "KeepOwnSessions",
             ["ssm:ResumeSession", "ssm:TerminateSession"],
-            place.arn("ssm", "session/*"),
+            where.arn("ssm", "session/*"),
             {"StringEquals": {"ssm:resourceTag/aws:ssmmessages:session-id": "${aws:userid}"}},
         ),
     ]

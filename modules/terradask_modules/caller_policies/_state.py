@@ -14,7 +14,7 @@ def read_network_state(scope: CallerScope) -> list[Statement]:
     """Return the right to read the network's state, and to lock it, which every plan does."""
     if scope.network_state is None:
         return []
-    state = f"arn:{scope.place.partition}:s3:::{scope.network_state}"
+    state = scope.where.s3_arn(scope.network_state)
     return [
         allow("ReadStateOfNetwork", "s3:GetObject", state),
         allow(
@@ -37,7 +37,7 @@ def keep_network_state(scope: CallerScope) -> list[Statement]:
     """
     if scope.network_state is None:
         return []
-    folder = f"arn:{scope.place.partition}:s3:::{scope.network_state.rpartition('/')[0]}/*"
+    folder = scope.where.s3_arn(f"{scope.network_state.rpartition('/')[0]}/*")
     return [
         allow(
             "KeepBucketOfStates",

@@ -52,7 +52,7 @@ class GitHubActions:
                     "Allow",
                     "sts:AssumeRoleWithWebIdentity",
                     sid="GitHubActions",
-                    principal={"Federated": scope.iam(f"oidc-provider/{_ISSUER}")},
+                    principal={"Federated": scope.where.iam_arn(f"oidc-provider/{_ISSUER}")},
                     condition={
                         "StringEquals": {
                             f"{_ISSUER}:aud": "sts.amazonaws.com",

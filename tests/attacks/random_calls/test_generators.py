@@ -16,6 +16,7 @@ from botocore.validate import ParamValidator
 
 from terradask_modules.caller_policies import CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.where import Where
 
 from ...simulator.acting import ACCOUNT, REGION
 from .calls import Caller, NoValue
@@ -24,20 +25,17 @@ from .reach import NOT_COUNTED
 from .rights import NOT_CALLED, NoCall, Right, calls_of, rights_of
 
 SHARED = PolicyScope(
-    partition="aws",
-    region=REGION,
-    account=ACCOUNT,
-    workspace="default",
+    where=Where(partition="aws", region=REGION, account=ACCOUNT, workspace="default"),
     data_buckets=("lake/raw",),
     kms_key_arn=f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0",
     session_manager=True,
 )
-ISOLATED = replace(SHARED, cluster="etl", groups=("scheduler", "workers"))
+ISOLATED = replace(SHARED, where=SHARED.where.of_cluster("etl"), groups=("scheduler", "workers"))
 SCOPES = [
-    CallerScope(place=SHARED, session_manager=True, private_clusters=("*",), dual_stack=True),
-    CallerScope(place=SHARED, isolated=True, network_state="state/network", flow_logs=True),
+    CallerScope(hosts=SHARED, session_manager=True, private_clusters=("*",), dual_stack=True),
+    CallerScope(hosts=SHARED, isolated=True, network_state="state/network", flow_logs=True),
     CallerScope(
-        place=SHARED, own_templates=True, permissions_boundary=f"arn:aws:iam::{ACCOUNT}:policy/b"
+        hosts=SHARED, own_templates=True, permissions_boundary=f"arn:aws:iam::{ACCOUNT}:policy/b"
     ),
 ]
 

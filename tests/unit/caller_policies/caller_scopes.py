@@ -20,6 +20,7 @@ from terradask_modules.caller_policies import (
     caller_statements,
 )
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
 ACCOUNT = "123456789012"
@@ -152,13 +153,10 @@ S3_ACTIONS = {
 
 def scope(workspace: str = "team", kms_key_arn: str | None = None, **fields: Any) -> CallerScope:
     place = PolicyScope(
-        partition="aws",
-        region="eu-west-1",
-        account=ACCOUNT,
-        workspace=workspace,
+        where=Where(partition="aws", region="eu-west-1", account=ACCOUNT, workspace=workspace),
         kms_key_arn=kms_key_arn,
     )
-    return CallerScope(place=place, **fields)
+    return CallerScope(hosts=place, **fields)
 
 
 #: Everything that the network makes itself, with everything that adds a statement.

@@ -20,6 +20,7 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.flow_log_rights import flow_logs_policy
 from terradask_modules.iam import statements_of
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
 from .caller_scopes import ACCOUNT, FULL, ISOLATED, KEY, carries, may, scope
@@ -28,17 +29,14 @@ BOUNDARY = f"arn:aws:iam::{ACCOUNT}:policy/terradask-team-boundary"
 HOST = f"arn:aws:iam::{ACCOUNT}:role/terradask-team-worker"
 #: With everything that adds to the rights of hosts.
 PLACE = PolicyScope(
-    partition="aws",
-    region="eu-west-1",
-    account=ACCOUNT,
-    workspace="team",
+    where=Where(partition="aws", region="eu-west-1", account=ACCOUNT, workspace="team"),
     data_buckets=("lake", "lake-2/raw"),
     container_repositories=(f"{ACCOUNT}.dkr.ecr.eu-west-1.amazonaws.com/dask",),
     kms_key_arn=KEY,
     session_manager=True,
     notify_topic_arn=f"arn:aws:sns:eu-west-1:{ACCOUNT}:ends",
 )
-WHOLE = CallerScope(place=PLACE, flow_logs=True)
+WHOLE = CallerScope(hosts=PLACE, flow_logs=True)
 
 
 @pytest.mark.parametrize("given", [scope(), ISOLATED], ids=["shared", "isolated"])
@@ -65,7 +63,7 @@ def test_who_makes_roles_gives_itself_nothing_by_them(given: CallerScope) -> Non
 def test_all_that_hosts_may_do_is_within_it() -> None:
     name, document = boundary_policy(WHOLE)
     assert name == "terradask-team-boundary"
-    for text in (scheduler_policy(PLACE), flow_logs_policy(PLACE)):
+    for text in (scheduler_policy(PLACE), flow_logs_policy(PLACE.where)):
         for one in statements_of(json.loads(text)):
             assert one in document["Statement"]
     # A worker's: of other conditions where it leaves.
@@ -92,7 +90,7 @@ def test_it_is_no_longer_than_aws_takes() -> None:
     assert characters(boundary_policy(WHOLE)[1]) < MAX_POLICY_CHARACTERS
     many = tuple(f"bucket-{number}-{'x' * 40}" for number in range(60))
     with pytest.raises(InvalidInput, match="longer than AWS takes"):
-        boundary_policy(replace(WHOLE, place=replace(PLACE, data_buckets=many)))
+        boundary_policy(replace(WHOLE, hosts=replace(PLACE, data_buckets=many)))
     # One that is given is the company's.
     assert bounded(scope()).permissions_boundary == BOUNDARY
     assert FULL.permissions_boundary != BOUNDARY

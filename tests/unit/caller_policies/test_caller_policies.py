@@ -25,6 +25,7 @@ from terradask_modules.caller_policies import (
 )
 from terradask_modules.errors import InvalidInput
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 
 from .caller_scopes import (
     ACCOUNT,
@@ -258,8 +259,10 @@ def test_what_is_given_is_named_and_never_made() -> None:
 
 
 def test_china_has_its_own_partition_and_service() -> None:
-    place = PolicyScope(partition="aws-cn", region="cn-north-1", account=ACCOUNT, workspace="team")
-    text = json.dumps(caller_statements(CallerScope(place=place), "user"))
+    place = PolicyScope(
+        where=Where(partition="aws-cn", region="cn-north-1", account=ACCOUNT, workspace="team")
+    )
+    text = json.dumps(caller_statements(CallerScope(hosts=place), "user"))
     assert "ec2.amazonaws.com.cn" in text
     assert "arn:aws:" not in text
 

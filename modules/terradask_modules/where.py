@@ -1,0 +1,162 @@
+"""Which workspace it is, or which cluster of it, and where in AWS: what names and ARNs follow
+from. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from terradask_modules.iam import Condition
+from terradask_modules.names import (
+    TAG_CLUSTER,
+    TAG_WORKSPACE,
+    bucket_name,
+    group_name,
+    host_name,
+    log_group_name,
+    placement_group_name,
+    resource_name,
+    role_name,
+    secret_id,
+    secrets_prefix,
+)
+from terradask_modules.partitions import dns_suffix, partition_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class Where:
+    """One workspace, or one cluster of it.
+
+    Parameters
+    ----------
+    partition
+        ``aws``, ``aws-cn`` or ``aws-us-gov``.
+    region, account, workspace
+        The place.
+    cluster
+        The one cluster that it is about. None: the network, or any cluster of the workspace.
+    """
+
+    partition: str
+    region: str
+    account: str
+    workspace: str
+    cluster: str | None = None
+
+    @classmethod
+    def of_bucket(cls, bucket: str, region: str, cluster: str | None = None) -> Where | None:
+        """Return the workspace whose bucket has a name; None if it isn't such a name."""
+        name = rf"terradask-([a-z][a-z0-9-]*)-([0-9]{{12}})-{re.escape(region)}"
+        found = re.fullmatch(name, bucket)
+        return found and cls(
+            partition=partition_of(region),
+            region=region,
+            account=found[2],
+            workspace=found[1],
+            cluster=cluster,
+        )
+
+    def of_cluster(self, cluster: str) -> Where:
+        """Return the same for one of the workspace's clusters."""
+        return replace(self, cluster=cluster)
+
+    # ---- what AWS knows of it --------------------------------------------------------------------
+
+    @property
+    def dns_suffix(self) -> str:
+        """What the names of services end with."""
+        return dns_suffix(self.partition)
+
+    def arn(self, service: str, resource: str) -> str:
+        """Return the ARN of something in this account and region."""
+        return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
+
+    def aws_arn(self, service: str, resource: str) -> str:
+        """Return the ARN of something in this region that is no account's."""
+        return f"arn:{self.partition}:{service}:{self.region}::{resource}"
+
+    def iam_arn(self, resource: str) -> str:
+        """Return an ARN of IAM, which knows no region."""
+        return f"arn:{self.partition}:iam::{self.account}:{resource}"
+
+    def s3_arn(self, bucket: str) -> str:
+        """Return the ARN of a bucket, or of objects in it: without region and account."""
+        return f"arn:{self.partition}:s3:::{bucket}"
+
+    # ---- the workspace's names -------------------------------------------------------------------
+
+    @property
+    def bucket(self) -> str:
+        """Name of the workspace's bucket."""
+        return bucket_name(self.workspace, self.account, self.region)
+
+    @property
+    def bucket_arn(self) -> str:
+        """ARN of the workspace's bucket."""
+        return self.s3_arn(self.bucket)
+
+    @property
+    def log_group_arn(self) -> str:
+        """ARN of the log group that hosts write to."""
+        return self.arn("logs", f"log-group:{log_group_name(self.workspace)}")
+
+    @property
+    def end_topic(self) -> str:
+        """Name of the topic that hosts tell of an end, where the network makes it."""
+        return resource_name(self.workspace, "ends")
+
+    @property
+    def end_topic_arn(self) -> str:
+        """ARN of that topic."""
+        return self.arn("sns", self.end_topic)
+
+    # ---- the workspace's, or the cluster's own ---------------------------------------------------
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags by which what belongs to it is found."""
+        tags = {TAG_WORKSPACE: self.workspace}
+        return tags if self.cluster is None else {**tags, TAG_CLUSTER: self.cluster}
+
+    @property
+    def own(self) -> Condition:
+        """Condition: the resource carries these tags."""
+        return {"StringEquals": {f"aws:ResourceTag/{key}": it for key, it in self.tags.items()}}
+
+    def host_name(self, role: str) -> str:
+        """Return the name of what makes a role's hosts what they are: templates, groups."""
+        return host_name(self.workspace, role, self.cluster)
+
+    def role_name(self, role: str, prefix: str = "") -> str:
+        """Return the name of a role and of its instance profile."""
+        return role_name(self.workspace, role, prefix, self.cluster)
+
+    @property
+    def secrets_arn(self) -> str:
+        """ARN pattern of its secrets."""
+        if self.cluster is None:
+            return self.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
+        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name
+        # is meant.
+        return self.arn("secretsmanager", f"secret:{self.secret_id}-??????")
+
+    # ---- the cluster's names ---------------------------------------------------------------------
+
+    @property
+    def secret_id(self) -> str:
+        """Name of the cluster's secret."""
+        return secret_id(self.workspace, str(self.cluster))
+
+    def group_name(self, group: str) -> str:
+        """Return AWS's name of an Auto Scaling group, from the cluster's own."""
+        return group_name(self.workspace, str(self.cluster), group)
+
+    def group_arn(self, name: str) -> str:
+        """Return the ARN pattern of an Auto Scaling group, from AWS's name."""
+        return self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}")
+
+    @property
+    def placement_group(self) -> str:
+        """Name of the cluster's placement group."""
+        return placement_group_name(self.workspace, str(self.cluster))
