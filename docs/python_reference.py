@@ -102,7 +102,10 @@ def _members(cls: type) -> Iterator[tuple[str, Any, str]]:
         for base in cls.__mro__
         if base.__module__.startswith("terradask") and base not in public
     ]
-    members = {name: member for base in reversed(ours) for name, member in vars(base).items()}
+    # Its own first, as somebody reads who looks for how to make one.
+    members: dict[str, Any] = {}
+    for base in ours:
+        members = {**members, **{k: v for k, v in vars(base).items() if k not in members}}
     for name, member in members.items():
         if name.startswith("_"):
             continue

@@ -46,9 +46,9 @@ class PlannedAsTold(Planner):
             raise NoBaseline("no network")
 
     def plan_network(self, *, destroy: bool = False, **options: Any) -> Any:
-        return self.plan_cluster("network", destroy=destroy)
+        return self._plan_cluster("network", destroy=destroy)
 
-    def plan_cluster(self, name: str, *, destroy: bool = False, **options: Any) -> Any:
+    def _plan_cluster(self, name: str, *args: Any, destroy: bool = False, **options: Any) -> Any:
         if name in self._fails:
             raise self._fails[name]
         self.planned.append((name, destroy))

@@ -20,7 +20,7 @@ from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports import kept
 from terradask._deployments.run_reports.kept import ReportStore
 from terradask._deployments.run_reports.page import report_page
-from terradask._deployments.run_reports.readable import read_report
+from terradask._deployments.run_reports.read import read_report
 from terradask.errors import DocumentFormat, ReportNotFound
 
 from ..moto_account import moto_account

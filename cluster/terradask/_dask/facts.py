@@ -24,9 +24,8 @@ from terradask._dask.pool import WorkerGroupState
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin
 from terradask._dask.threads import Threads
+from terradask._deployments.deployment import Deployment
 from terradask._deployments.events.timeline import Event
-from terradask._deployments.logs.readable import ReadableLogs
-from terradask._deployments.run_reports.readable import ReadableReports
 from terradask._deployments.run_reports.report import RunReport
 from terradask.errors import ClusterClosed, ClusterError, InvalidInput, ReportNotFound
 from terradask_host.scaling_policy import ScalingPolicy
@@ -166,7 +165,7 @@ class ClusterFacts:
         """
         return self.sync(self._threads.call, lambda: EventTable(self._running.deployment.events()))
 
-    @documented_by(ReadableLogs.logs)
+    @documented_by(Deployment.logs)
     def logs(
         self,
         *hosts: str,
@@ -185,7 +184,7 @@ class ClusterFacts:
             )
         )
 
-    @documented_by(ReadableReports.report)
+    @documented_by(Deployment.report)
     def report(self, run: str | None = None) -> Any:
         """Return what a run did; without a run's id, the running cluster makes a new report."""
         if self.asynchronous or (run is None and self.status == Status.running):

@@ -6,7 +6,7 @@ Starting it writes keys and raises the groups, without Terraform.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,15 +18,28 @@ from terradask._deployments.attach import attach
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.built_environments import BuiltEnvironments
 from terradask._deployments.documents import Descriptor
+from terradask._deployments.events.gather import cluster_events, write_event_log
+from terradask._deployments.events.timeline import Event
 from terradask._deployments.logs.readable import ReadableLogs
 from terradask._deployments.readable_jobs import ReadableJobs
-from terradask._deployments.readable_state import ReadableState
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.run_reports.readable import ReadableReports
-from terradask._deployments.status import DeploymentStatus
+from terradask._deployments.run_reports.kept import KeptReport
+from terradask._deployments.run_reports.read import read_report, store_of
+from terradask._deployments.run_reports.report import RunReport
+from terradask._deployments.snapshot import Snapshot, take_snapshot
+from terradask._deployments.status import DeploymentStatus, read_status, status_of
+from terradask._deployments.status_watch import StatusWatch
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
-from terradask_host.documents import LifetimePolicy, Run, closing_document
+from terradask.errors import ClusterStopped, DocumentFormat
+from terradask_host.documents import (
+    HostReport,
+    LifetimePolicy,
+    Run,
+    SchedulerAddress,
+    closing_document,
+)
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
@@ -35,7 +48,7 @@ if TYPE_CHECKING:
     from terradask._software.sync import PackageSync
 
 
-class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
+class Deployment(ReadableLogs, ReadableJobs):
     """A cluster that Terraform has deployed.
 
     Parameters
@@ -374,3 +387,139 @@ class Deployment(ReadableState, ReadableLogs, ReadableReports, ReadableJobs):
             With the setting to change, or the existing groups.
         """
         check_workers(self.descriptor, n, group)
+
+    def run(self) -> Run | None:
+        """Return the run that was started last, even if it has ended by itself; None if the cluster
+        was stopped.
+        """
+        return self._record.run()
+
+    def current_run(self) -> Run | None:
+        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle,
+        or its hosts gone.
+        """
+        return self._record.current_run()
+
+    def status(self) -> DeploymentStatus:
+        """Return the cluster's status.
+
+        Returns
+        -------
+        DeploymentStatus
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+        """
+        return read_status(self._record)
+
+    def status_with(
+        self,
+        groups: Mapping[str, Group],
+        run: Run,
+        scheduler: SchedulerAddress,
+        hosts: Sequence[HostReport],
+    ) -> DeploymentStatus:
+        """Return the status that follows from what was read before; it makes no call."""
+        return status_of(self._record, [groups, run, scheduler, hosts, False])
+
+    def watch(self) -> StatusWatch:
+        """Return what reads the status again and again, by two calls a second."""
+        return StatusWatch(self._record)
+
+    def events(self) -> list[Event]:
+        """Return the events of the cluster and its hosts, oldest first: of the last run and of
+        earlier ones.
+
+        Returns
+        -------
+        list of Event
+            Each with ``at``, ``subject``, ``state``, ``step`` and ``reason``.
+
+        Raises
+        ------
+        ClusterNotFound
+            When the cluster isn't deployed.
+
+        Notes
+        -----
+        Permissions needed, besides those of `status`: ``autoscaling:DescribeScalingActivities``.
+        """
+        return cluster_events(self._record)
+
+    def reports(self) -> list[HostReport]:
+        """Return the report of each host."""
+        return self._record.reports()
+
+    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
+        """Return the error with the reason why the cluster doesn't run: it was stopped, or has
+        ended by itself.
+
+        Parameters
+        ----------
+        run_id
+            The run that the caller was attached to. By default the one that was started last.
+        """
+        return self._record.why_stopped(run_id)
+
+    def snapshot(self, also: Callable[[], object]) -> Snapshot:
+        """Read what a client needs to decide what to do, and to connect, in one round of calls.
+
+        Parameters
+        ----------
+        also
+            Called meanwhile. Its failure doesn't matter.
+        """
+        return take_snapshot(self._record, also)
+
+    def report(self, run: str | None = None) -> RunReport:
+        """Return what a run did: Dask's performance report (task stream, profiles, transfers), as
+        the scheduler's host has kept it at the run's end, or when it was last asked for, and the
+        run's events. The bucket keeps both for 30 days, also when the cluster is stopped or
+        destroyed.
+
+        Parameters
+        ----------
+        run
+            Id of the run. By default the last one that has a report.
+
+        Returns
+        -------
+        RunReport
+            With ``save()``, which writes the page to open in a browser.
+
+        Raises
+        ------
+        ReportNotFound
+            When no such report is kept; with the runs that have one.
+        DocumentFormat
+            When it isn't what the scheduler's host writes.
+
+        Notes
+        -----
+        Permissions needed: ``s3:GetObject`` on ``reports/*`` of the workspace's bucket, and
+        ``s3:ListBucket``; for the events of a run that isn't stopped, those of `events`.
+        """
+        return read_report(self._record, run)
+
+    def kept_reports(self) -> list[KeptReport]:
+        """Return which reports are kept, the newest first: each with ``run``, ``boot``, ``at`` and
+        ``size_bytes``.
+
+        Notes
+        -----
+        Permission needed: ``s3:ListBucket`` on the workspace's bucket.
+        """
+        return store_of(self._record).list()
+
+    def keep_events(self) -> None:
+        """Keep the events of the last run where they outlive the cluster, which is about to be
+        destroyed. Failures are logged.
+        """
+        try:
+            run = self._record.run()
+        except DocumentFormat:
+            return
+        if run is not None:
+            write_event_log(self._record, run, done="destroyed")

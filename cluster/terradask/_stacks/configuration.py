@@ -51,9 +51,16 @@ class Configuration:
         with phase(self._progress, "synthesise", NETWORK_STACK):
             return synthesise(self._loaded, network=lock)[NETWORK_STACK]
 
-    def answers(self, name: str, *, refresh: bool = False) -> ClusterAnswers:
-        """Return the input of a cluster's stack, checked against the deployed network."""
-        return self._deployed_answers(self._on_deployed_network(), name, refresh=refresh)
+    def answers(
+        self, name: str, *, refresh: bool = False, loaded: LoadedSettings | None = None
+    ) -> ClusterAnswers:
+        """Return the input of a cluster's stack, checked against the deployed network; by default
+        of the settings as that one isolates and encrypts.
+        """
+        resolver = self._resolver(self._on_deployed_network() if loaded is None else loaded)
+        with phase(self._progress, "resolve", name):
+            baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
+            return resolver.deployed(name, baseline, deployed, refresh=refresh)
 
     def cluster(self, name: str, answers: ClusterAnswers) -> Path:
         """Write a cluster's configuration, from its answers."""
@@ -90,7 +97,7 @@ class Configuration:
             if name in declared and network is not None:
                 answers[name] = self._resolver(loaded).declared(name, network)
             elif name != NETWORK_STACK:
-                answers[name] = self._deployed_answers(loaded, name)
+                answers[name] = self.answers(name, loaded=loaded)
         with phase(
             self._progress,
             "synthesise",
@@ -114,13 +121,6 @@ class Configuration:
 
     def _resolver(self, loaded: LoadedSettings) -> ClusterResolver:
         return ClusterResolver(loaded, self._aws, self._progress)
-
-    def _deployed_answers(
-        self, loaded: LoadedSettings, name: str, *, refresh: bool = False
-    ) -> ClusterAnswers:
-        with phase(self._progress, "resolve", name):
-            baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
-            return self._resolver(loaded).deployed(name, baseline, deployed, refresh=refresh)
 
     def _network_lock(self, *, refresh: bool, check: bool) -> NetworkLock:
         with phase(self._progress, "resolve", NETWORK_STACK):

@@ -116,7 +116,7 @@ class Planner:
                 if name == NETWORK_STACK:
                     plan = self.plan_network(destroy=destroy, refresh=refresh)
                 else:
-                    plan = self.plan_cluster(name, destroy=destroy, refresh=refresh)
+                    plan = self._plan_cluster(name, destroy=destroy, refresh=refresh)
                 reports.append(self._report(plan, context))
                 plans.append(plan)
             except TerraformCancelled:
