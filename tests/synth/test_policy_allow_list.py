@@ -19,7 +19,7 @@ from .golden_settings import CLUSTERS, NETWORKS
 from .policy_forms import FORMS, found, rules_of
 
 GOLDEN = [
-    json.loads(path.read_text()) for path in Path(__file__).with_name("golden").glob("*.json")
+    json.loads(path.read_text()) for path in Path(__file__).with_name("golden").glob("*.tf.json")
 ]
 SECTIONS = {"resource": RESOURCES, "data": DATA}
 

@@ -220,13 +220,15 @@ def test_a_scheduler_that_hangs_while_it_is_connected_is_told_until_it_answers_a
             assert "on instance i-1, which runs, as AWS sees it" in str(caught.value)
             assert "terradask stop etl, then terradask start etl" in str(caught.value)
             await asyncio.sleep(1.0)
+            # Counted here: a busy machine may be silent again afterwards.
+            warned = [each for each in caplog.records if "hasn't answered" in each.message]
             on.relay.flows.set()
             await eventually_async(lambda: on.health.unreachable is None)
             on.health.status = Status.closing
             await asyncio.wait_for(telling, HANG_SECONDS)
+            return len(warned)
 
-    asyncio.run(main())
-    assert len([each for each in caplog.records if "hasn't answered" in each.message]) == 1
+    assert asyncio.run(main()) == 1
 
 
 def test_a_cluster_that_aws_ends_while_its_scheduler_hangs_is_told_as_ended(monkeypatch):
