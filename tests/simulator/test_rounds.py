@@ -30,7 +30,7 @@ def test_a_start_an_attachment_and_a_stop(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with counted_rounds(monkeypatch) as start:
-        started = Provisioner(Request("far", run={"n_workers": 1}), silent).run()
+        started = Provisioner(Request("far", {"n_workers": 1}), silent).run()
     with counted_rounds(monkeypatch) as attach:
         Provisioner(Request("far"), silent).run()
     with counted_rounds(monkeypatch) as stop:

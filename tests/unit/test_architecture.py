@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._dask.provision import deployed_settings
 from terradask._deployments.documents import read_descriptor
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, named_or_default, resolve_cluster
@@ -181,7 +180,7 @@ def test_the_descriptor_tells() -> None:
         descriptor = read_descriptor({**document, "format": 1, "worker": {}, "lock": lock})
         assert descriptor.architecture == architecture
         # Who asks for what the types' names have said gets the cluster as it is.
-        assert deployed_settings(descriptor)["arm"] is (architecture == "arm64")
+        assert descriptor.cluster_settings.arm is (architecture == "arm64")
 
 
 def test_names_say_what_ec2_says() -> None:

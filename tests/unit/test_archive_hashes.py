@@ -17,6 +17,7 @@ from terradask._software.archive_hashes import archive_hashes, lock_file_of, rea
 from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
 from terradask_host.agent.environment import check_lock, has_hashes
 from terradask_host.agent.uv import find_uv
+from terradask_stacks.settings import ClusterSettings
 
 from ..package_index import publish, serving
 
@@ -219,10 +220,10 @@ def test_a_lock_of_this_environment_becomes_what_hosts_take() -> None:
 
 
 def test_a_setting_is_relative_to_its_file(tmp_path: Path) -> None:
-    assert lock_file_of({}, tmp_path) is None
-    assert lock_file_of({"software_lock": None}, tmp_path) is None
-    assert lock_file_of({"software_lock": "uv.lock"}, tmp_path) == tmp_path / "uv.lock"
-    assert lock_file_of({"software_lock": "/elsewhere/uv.lock"}, tmp_path) == Path(
-        "/elsewhere/uv.lock"
-    )
-    assert lock_file_of({"software_lock": "uv.lock"}, None) == Path("uv.lock")
+    def found(root: Path | None, **given: str) -> Path | None:
+        return lock_file_of(ClusterSettings(**given), root)
+
+    assert found(tmp_path) is None
+    assert found(tmp_path, software_lock="uv.lock") == tmp_path / "uv.lock"
+    assert found(tmp_path, software_lock="/elsewhere/uv.lock") == Path("/elsewhere/uv.lock")
+    assert found(None, software_lock="uv.lock") == Path("uv.lock")

@@ -28,6 +28,7 @@ from terradask_host.environment_manifest import (
     SEPARATE,
     EnvironmentManifest,
 )
+from terradask_stacks.settings import ClusterSettings
 
 ARCHIVE = EnvironmentArchive("environments/etl/run-1-i-1-0.tar", 9, "0" * 64)
 RUN = Run("run-1", "", "", "", "3.12", {}, 1)
@@ -70,7 +71,7 @@ def known(objects: Objects, tmp_path: Path) -> BuiltEnvironments:
 def built(
     objects: Objects, folder: Path, name: str = "etl", *, private: bool = False
 ) -> BuiltEnvironments:
-    descriptor = SimpleNamespace(settings={"private_to_creator": private})
+    descriptor = SimpleNamespace(cluster_settings=ClusterSettings(private_to_creator=private))
     record = SimpleNamespace(
         aws=SimpleNamespace(client=_client),
         bucket="b",
@@ -170,7 +171,7 @@ def test_a_run_that_another_client_started_teaches_nothing(
     aws = SimpleNamespace(client=_client, region="eu-west-1")
     deployment = Deployment(cast(Any, aws), "b", "etl")
     deployment._record.objects = cast(Any, objects)
-    deployment._record._descriptor = cast(Any, SimpleNamespace(settings={}))
+    deployment._record._descriptor = cast(Any, SimpleNamespace(cluster_settings=ClusterSettings()))
     objects.says(SAID)
     attachment = Attachment(cast(Any, None), RUN, cast(Any, None), KEYS)
     deployment.learn_environment(attachment)

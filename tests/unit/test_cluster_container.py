@@ -189,9 +189,9 @@ def test_gpus_and_an_image_exclude_each_other() -> None:
 def test_an_image_takes_the_place_of_packages() -> None:
     asked = request_of(ClusterArguments("etl", container="dask:1"))
     assert asked.structure["container"] == "dask:1"
-    assert asked.run["software"] == []
-    assert asked.run["package_sync"] is False
-    settings = ClusterSettings(container="dask:1").model_dump(mode="json")
+    assert asked.given["software"] == []
+    assert asked.given["package_sync"] is False
+    settings = ClusterSettings(container="dask:1")
     assert not PackageSync.of(settings)
     assert set(versions_in_image().packages) == {"dask", "distributed"}
 

@@ -154,14 +154,14 @@ def test_what_is_said_twice_has_to_be_the_same(arguments):
 def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     request = request_of(ClusterArguments("etl", software_lock=Path("locks/uv.lock")))
-    assert request.run["software_lock"] == str(tmp_path / "locks/uv.lock")
+    assert request.given["software_lock"] == str(tmp_path / "locks/uv.lock")
     for given in ("locks/uv.lock", Path("locks/uv.lock")):
         request = request_of(ClusterArguments("etl", software=given))
-        assert request.run["software"] == str(tmp_path / "locks/uv.lock")
-    assert request_of(ClusterArguments("etl", software="gpu")).run["software"] == "gpu"
+        assert request.given["software"] == str(tmp_path / "locks/uv.lock")
+    assert request_of(ClusterArguments("etl", software="gpu")).given["software"] == "gpu"
     # No environment of a package's name takes its place.
     for one in ("pandas", "pandas>=2"):
-        assert request_of(ClusterArguments("etl", software=one)).run["software"] == [one]
+        assert request_of(ClusterArguments("etl", software=one)).given["software"] == [one]
 
 
 def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tmp_path):
@@ -176,10 +176,10 @@ def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tm
         ("package_sync = true", {"n_workers": 1}, (True, [], None)),
     ):
         path.write_text(f"[cluster]\n{setting}\n")
-        overrides = {"cluster": request_of(ClusterArguments("etl", **given)).run}
+        overrides = {"cluster": request_of(ClusterArguments("etl", **given)).given}
         found = load_settings(path, environ={}, overrides=overrides).settings.cluster
         assert (found.package_sync, found.software, found.software_lock) == expected
-    both = request_of(ClusterArguments("etl", package_sync=True, software=["s3fs"])).run
+    both = request_of(ClusterArguments("etl", package_sync=True, software=["s3fs"])).given
     with pytest.raises(InvalidInput, match="both given"):
         load_settings(path, environ={}, overrides={"cluster": both})
 
@@ -289,7 +289,7 @@ def test_no_name_of_another_library_hides_an_argument_or_names_a_missing_one():
 
 @pytest.mark.parametrize("given", ["5 minutes", 300, 300.0])
 def test_the_wait_is_a_duration(given):
-    assert request_of(ClusterArguments(timeout=given)).run == {"create_timeout_seconds": 300.0}
+    assert request_of(ClusterArguments(timeout=given)).given == {"create_timeout_seconds": 300.0}
 
 
 @pytest.mark.parametrize("given", ["soon", False, -1])
@@ -340,9 +340,9 @@ def test_tuples_are_taken_where_lists_are(tmp_path):
             n_workers=(2, 8),
         )
     )
-    sections = {"cluster": {**asked.structure, **asked.run}}
+    sections = {"cluster": asked.given}
     cluster = load_settings(tmp_path, environ={}, overrides=sections).settings.cluster
     assert (cluster.worker_cpu, cluster.worker_memory) == ([2, 8], ["8 GiB", "16 GiB"])
     assert (cluster.scheduler_vm_types, cluster.software) == (["m6i.large"], ["dask", "s3fs"])
     assert cluster.worker_groups["large"].vm_types == ["m6i.large", "m5.large"]
-    assert asked.run["n_workers"] == [2, 8]
+    assert asked.given["n_workers"] == [2, 8]

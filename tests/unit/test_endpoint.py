@@ -12,7 +12,7 @@ from terradask._dask.connectivity import check_route, decided_here
 from terradask._deployments import endpoint
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import Descriptor
-from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for, route_of
+from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for
 from terradask.errors import SessionFailed, SessionManagerPluginMissing, SettingsError
 from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.http_proxy.pipes import to_port
@@ -53,14 +53,14 @@ def attachment(instance_id: str = "i-1", port: int = 9000) -> Attachment:
     ],
 )
 def test_descriptors_of_any_version_say_a_way(settings: dict[str, Any], way: str) -> None:
-    assert route_of(settings) == way
+    assert ClusterSettings.read(settings).way == way
 
 
 def test_what_is_said_here_counts_before_what_a_cluster_was_deployed_with() -> None:
-    silent = ClusterSettings().model_dump()
+    silent = ClusterSettings()
     assert decided_here({}, silent) == set()
     for said in ({"connect": "ssm"}, {"use_scheduler_public_ip": False}):
-        asked = ClusterSettings(**said).model_dump()  # type: ignore[arg-type]
+        asked = ClusterSettings(**said)  # type: ignore[arg-type]
         assert decided_here({"n_workers": 3}, asked) == {
             "n_workers",
             "connect",
@@ -145,7 +145,7 @@ def test_what_failed_is_begun_anew(made: list[Held], monkeypatch: pytest.MonkeyP
 def test_sessions_take_a_network_and_a_machine_that_have_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    settings = ClusterSettings(connect="ssm").model_dump(mode="json")
+    settings = ClusterSettings(connect="ssm")
 
     def workspace(session_manager: bool) -> Any:
         return SimpleNamespace(

@@ -22,6 +22,7 @@ from terradask_host.rules.lifetime import (
     lifetime_end_reason,
 )
 from terradask_host.timing import Timing
+from terradask_stacks.settings import ClusterSettings
 
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
 STARTED = "2026-11-20T11:00:00Z"
@@ -178,7 +179,7 @@ def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
     # Whatever a run says: its certificates end then.
     a_month_on = datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC)
     assert Limits.of_policy(None, STARTED) == Limits(ends_at=a_month_on)
-    life = lifetime_policy({}, closes_with_client=True)
+    life = lifetime_policy(ClusterSettings(), closes_with_client=True)
     limits = Limits.of_policy(life, STARTED)
     assert limits == Limits(1200, True, 120, 120, a_month_on)
     said = {
@@ -204,7 +205,7 @@ def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
 def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(
     given: Any, dask: float | None, idle: float | None
 ) -> None:
-    life = lifetime_policy({"idle_timeout_seconds": given})
+    life = lifetime_policy(ClusterSettings(idle_timeout_seconds=given))
     assert Limits.of_policy(life).beside(dask).idle_seconds == idle
 
 

@@ -90,13 +90,13 @@ def test_settings_are_seconds_or_false(value):
     ],
 )
 def test_what_settings_mean_for_a_run(settings, closes, idle, yields, no_client):
-    for each in (settings, ClusterSettings(**settings).model_dump(mode="json")):
+    for each in (ClusterSettings.read(settings), ClusterSettings(**settings)):
         life = lifetime_policy(each, closes_with_client=closes)
         assert life == LifetimePolicy(idle, yields, no_client, MOST_LIFETIME_SECONDS, 600, False)
 
 
 def test_a_run_tells_its_life_and_older_ones_have_none():
-    life = lifetime_policy({}, closes_with_client=True, destroyed_after=True)
+    life = lifetime_policy(ClusterSettings(), closes_with_client=True, destroyed_after=True)
     document = json.loads(json.dumps(Run(**{**vars(RUN), "life": life}).to_document()))
     assert read_run(document).life == life
     assert (
@@ -128,9 +128,7 @@ def test_a_cluster_that_was_made_to_close_with_its_client_goes_with_it(
     settings = Settings(clusters={"etl": {}} if declared else {})
     provisioner = Provisioner(Request("etl", shutdown_on_close=closes), lambda event: None)
     provisioner._origin = origin
-    life = provisioner._life(
-        settings.cluster.model_dump(mode="json"), SimpleNamespace(settings=settings)
-    )
+    life = provisioner._life(settings.cluster, SimpleNamespace(settings=settings))
     assert (life.no_client_timeout_seconds, life.destroyed_after) == (no_client, destroyed)
 
 

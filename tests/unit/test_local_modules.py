@@ -25,6 +25,10 @@ from ..source_packages import install
 HERE = ("dask", "distributed")
 
 
+NONE = ClusterSettings(package_sync=False)
+SENT = ClusterSettings(local_modules=True)
+
+
 def put(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +167,7 @@ def test_they_come_with_every_other_way_to_name_packages(
     put(tmp_path, "steps.py")
     monkeypatch.chdir(tmp_path)
     settings = ClusterSettings(software=[], package_sync=False, local_modules=True)
-    sync = sync_of(settings.model_dump(mode="json"), {})
+    sync = sync_of(settings, {})
     assert sync == PackageSync(False, local_modules=True)
     lock = lock_for_hosts([], sync, architecture="x86_64", lock_file=None)
     assert lock.versions["terradask-local-modules"] == "0"
@@ -183,18 +187,18 @@ def test_what_this_process_has_imported_from_its_own_folder_is_found(
     for name in ("own_steps", "own_work", "own_beside", "own_steps2"):
         monkeypatch.delitem(sys.modules, name, raising=False)
         importlib.import_module(name)
-    assert imported_beside({}) == ["own_beside", "own_steps", "own_work"]
-    names = names_beside({})[VARIABLE].split(",")
+    assert imported_beside(NONE) == ["own_beside", "own_steps", "own_work"]
+    names = names_beside(NONE)[VARIABLE].split(",")
     assert names == ["main", "own_beside", "own_later", "own_steps", "own_work"]
-    assert imported_beside({"local_modules": True}) == []
-    assert names_beside({"local_modules": True}) == {}
+    assert imported_beside(SENT) == []
+    assert names_beside(SENT) == {}
     # Package sync builds what lies in an editable package's folder.
     about = tmp_path / "site/own-1.dist-info"
     put(about, "METADATA", "RECORD")
     origin = {"url": work.as_uri(), "dir_info": {"editable": True}}
     (about / "direct_url.json").write_text(json.dumps(origin))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    assert imported_beside({}) == ["own_beside"]
+    assert imported_beside(NONE) == ["own_beside"]
 
 
 def test_without_a_working_directory_nothing_is_found(
@@ -202,4 +206,4 @@ def test_without_a_working_directory_nothing_is_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
-    assert (imported_beside({}), names_beside({})) == ([], {})
+    assert (imported_beside(NONE), names_beside(NONE)) == ([], {})

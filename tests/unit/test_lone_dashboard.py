@@ -13,6 +13,7 @@ from terradask.errors import ClusterStopped, EndpointUnreachable, SchedulerUnrea
 from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import Forward, server_context
+from terradask_stacks.settings import ClusterSettings
 
 from ..waiting import HANG_SECONDS, eventually_async
 
@@ -85,7 +86,7 @@ def lone(bucket, **seconds):
         workspace=workspace,
         deployment=bucket,
         attachment=attachment,
-        settings={"connect": "private"},
+        settings=ClusterSettings(connect="private"),
     )
     seconds = {"pause_seconds": 0.01, "poll_interval_seconds": 0.01, **seconds}
     return LoneDashboard(running, **seconds)

@@ -74,7 +74,7 @@ def test_all_is_said_before_anything_is_made_and_once(
         for _ in range(2):
             check_packages(
                 cast(Any, SimpleNamespace(name="etl")),
-                {"package_sync": True, "software": [], "software_lock": None},
+                ClusterSettings(package_sync=True),
                 None,
                 architecture="x86_64",
                 begin=lambda text: None,
@@ -113,7 +113,7 @@ def test_what_hosts_do_not_get_is_said(tmp_path: Path, monkeypatch: pytest.Monke
         lines: list[str] = []
         check_packages(
             cast(Any, SimpleNamespace(name="etl")),
-            ClusterSettings(**given).model_dump(mode="json"),
+            ClusterSettings(**given),
             None,
             architecture="x86_64",
             begin=lambda text: None,

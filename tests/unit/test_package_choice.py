@@ -16,8 +16,8 @@ from terradask_stacks.settings import ClusterSettings
 EMBEDDED = {ENDPOINT_VARIABLE: "http://127.0.0.1:5000"}
 
 
-def _settings(**given: Any) -> dict[str, Any]:
-    return ClusterSettings(**given).model_dump(mode="json")
+def _settings(**given: Any) -> ClusterSettings:
+    return ClusterSettings(**given)
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_hosts_of_an_embedded_aws_run_in_this_environment_already() -> None:
 
 
 def test_a_cluster_of_an_older_terradask_keeps_what_it_had() -> None:
-    older = _settings()
+    older = _settings().model_dump(mode="json")
     del older["package_sync"]
-    assert not sync_of(older, {})
+    assert not sync_of(ClusterSettings.read(older), {})
 
 
 @pytest.mark.parametrize("given", [{"software": []}, {"software": ["s3fs"]}])
 def test_software_in_the_call_is_all_that_hosts_get(given: dict[str, Any]) -> None:
-    run = request_of(ClusterArguments("etl", **given)).run
+    run = request_of(ClusterArguments("etl", **given)).given
     assert not sync_of(_settings(**run), {})

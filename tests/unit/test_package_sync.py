@@ -19,7 +19,7 @@ from terradask._deployments.package_sync import (
     lock_environment,
     lock_for_hosts,
 )
-from terradask._deployments.start import StartOptions, sync_at_start
+from terradask._deployments.start import as_given
 from terradask._software.hosts import host_markers
 from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.package_origin import Origin
@@ -36,6 +36,7 @@ from terradask.errors import (
 from terradask_host.agent.environment import Environment, check_lock
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import Paths
+from terradask_stacks.settings import ClusterSettings
 
 from ..command import in_this_process
 from ..package_index import publish, serving
@@ -359,15 +360,18 @@ def test_a_start_takes_the_environment_where_the_settings_say_so(
     site, environ, monkeypatch
 ) -> None:
     """What the start itself names goes before that."""
-    settings = {"package_sync": True, "package_sync_ignore": ["Jupyter_Lab"]}
+    settings = ClusterSettings(package_sync=True, package_sync_ignore=["Jupyter_Lab"])
     wanted = PackageSync(True, ("jupyter-lab",))
-    assert sync_at_start(StartOptions(), settings) == wanted
-    assert not sync_at_start(StartOptions(software=[]), settings)
-    modules = sync_at_start(StartOptions(software=[]), {**settings, "local_modules": True})
-    assert modules == PackageSync(False, local_modules=True)
-    assert not sync_at_start(StartOptions(software_lock=Path("uv.lock")), settings)
-    assert not sync_at_start(StartOptions(package_sync=PackageSync(False)), settings)
-    assert not sync_at_start(StartOptions(), {})
+    assert PackageSync.of(as_given(settings)) == wanted
+    assert not PackageSync.of(as_given(settings, software=[]))
+    with_modules = settings.model_copy(update={"local_modules": True})
+    assert as_given(with_modules, software=[]).local_modules
+    locked = as_given(with_modules, software_lock=Path("uv.lock"))
+    assert not locked.local_modules
+    assert not PackageSync.of(locked)
+    assert not PackageSync.of(as_given(settings, package_sync=PackageSync(False)))
+    given = PackageSync(["pandas"], ("numpy",), True, "any", local_modules=True)
+    assert PackageSync.of(as_given(ClusterSettings(), package_sync=given)) == given
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     found = lock_for_hosts(["nothing"], wanted, architecture="x86_64", lock_file=None)

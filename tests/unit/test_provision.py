@@ -95,15 +95,10 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         started_run_id=None,
         descriptor=NO_PACKAGES,
         current_run=lambda: None,
-        start=lambda **_: SimpleNamespace(run_id="theirs"),
+        _start_as=lambda change, **_: SimpleNamespace(run_id="theirs"),
     )
     workspace = SimpleNamespace(root=None, settings=Settings())
-    settings = {
-        "environ": {},
-        "software": [],
-        "send_dask_config": True,
-        "use_scheduler_public_ip": False,
-    }
+    settings = ClusterSettings(use_scheduler_public_ip=False)
     provisioner._start(deployment, settings, workspace)
     assert provisioner._origin == "attached"
     deployment.started_run_id = "theirs"
@@ -148,7 +143,8 @@ def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, i
         dask_config={"distributed": {}},
         life=LifetimePolicy(),
     )
-    warn_of_ignored(Request("etl", structure=structure, run=run), running)
+    given = {**structure, **run}
+    warn_of_ignored(Request("etl", given), ClusterSettings(**given), running)
     told = [record.getMessage() for record in caplog.records]
     assert len(told) == (ignored is not None)
     for text in told:
@@ -168,7 +164,7 @@ def test_hosts_without_hashes_are_told_to_whom_asked_for_them(
     software_lock, hashed, warned, caplog
 ):
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, hashed=hashed)
-    warn_without_hashes("etl", run, {"software_lock": software_lock})
+    warn_without_hashes("etl", run, ClusterSettings(software_lock=software_lock))
     assert ("started without software_lock" in caplog.text) is warned
 
 
@@ -191,19 +187,18 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
         name="etl",
         started_run_id="r1",
         descriptor=NO_PACKAGES,
-        start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1"),
+        _start_as=lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1"),
     )
     settings = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock")
-    deployed = settings.model_dump(mode="json")
     Provisioner(Request("etl"), silent)._start(
-        deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
+        deployment, settings, SimpleNamespace(root=tmp_path, settings=Settings())
     )
-    assert started[0]["software_lock"] == tmp_path / "uv.lock"
-    deployed |= {"software": "uv.lock", "software_lock": None}
+    assert started[0].software_lock == "uv.lock"
+    settings = ClusterSettings(use_scheduler_public_ip=False, software="uv.lock")
     Provisioner(Request("etl"), silent)._start(
-        deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
+        deployment, settings, SimpleNamespace(root=tmp_path, settings=Settings())
     )
-    assert started[1]["software"] == tmp_path / "uv.lock"
+    assert started[1].software == "uv.lock"
 
 
 def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_path):
@@ -212,15 +207,15 @@ def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_
         name="etl",
         started_run_id="r1",
         descriptor=NO_PACKAGES,
-        start=lambda **given: started.append(given) or SimpleNamespace(run_id="r1"),
+        _start_as=lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1"),
     )
     deployed = ClusterSettings(
         use_scheduler_public_ip=False, package_sync=["Pandas"], package_sync_strict=True
-    ).model_dump(mode="json")
+    )
     Provisioner(Request("etl"), silent)._start(
         deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
     )
-    assert started[0]["package_sync"] == PackageSync(["Pandas"], strict=True)
+    assert PackageSync.of(started[0]) == PackageSync(["Pandas"], strict=True)
 
 
 def test_what_a_start_would_refuse_is_refused_before_anything_is_made(tmp_path):
@@ -239,9 +234,7 @@ def test_what_a_start_would_refuse_leaves_a_deployed_cluster_as_it_is(tmp_path):
     deployment = SimpleNamespace(
         name="etl", descriptor=SimpleNamespace(lock={}, architecture="x86_64"), start=None
     )
-    settings = ClusterSettings(
-        package_sync=["no-such-package"], use_scheduler_public_ip=False
-    ).model_dump(mode="json")
+    settings = ClusterSettings(package_sync=["no-such-package"], use_scheduler_public_ip=False)
     provisioner = Provisioner(Request("etl"), silent)
     with pytest.raises(SoftwareNotInstalled, match="no-such-package"):
         provisioner._start(
@@ -355,7 +348,7 @@ def a_workspace(**baseline):
 )
 def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, closed):
     workspace = a_workspace(isolation=isolation, ingress=[IngressRule(**rule) for rule in network])
-    settings = ClusterSettings(ingress=own).model_dump(mode="json")
+    settings = ClusterSettings(ingress=own)
     if closed is None:
         check_route(workspace, settings)
         return
@@ -363,20 +356,18 @@ def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, c
         check_route(workspace, settings)
     # Where clusters share their firewall, no cluster can let anybody in.
     assert ("allow_ingress_from='me'" in str(caught.value)) is (isolation == "cluster")
-    check_route(workspace, {**settings, "connect": "private"})
+    check_route(workspace, settings.model_copy(update={"connect": "private"}))
 
 
 def test_a_rule_for_another_port_lets_nobody_in():
     workspace = a_workspace(ingress=[IngressRule(**RULE)])
-    check_route(workspace, ClusterSettings().model_dump(mode="json"))
+    check_route(workspace, ClusterSettings())
     with pytest.raises(NoIngress, match=r"at port 9000(?s:.*)ports = \[9000, 8787\] and cidr"):
-        check_route(workspace, ClusterSettings(scheduler_port=9000).model_dump(mode="json"))
+        check_route(workspace, ClusterSettings(scheduler_port=9000))
     isolated = a_workspace(isolation="cluster", session_manager=True)
     check_route(
         isolated,
-        ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7").model_dump(
-            mode="json"
-        ),
+        ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7"),
     )
     with pytest.raises(NoIngress, match="connect='ssm'"):
-        check_route(isolated, ClusterSettings(allow_ingress_from=[]).model_dump(mode="json"))
+        check_route(isolated, ClusterSettings(allow_ingress_from=[]))

@@ -28,7 +28,7 @@ def test_two_cores_and_8_gib_beside_a_scheduler_of_16_gib() -> None:
     # Memory alone: balanced, and not the "2 CPUs (default value)" of the oldest of the documents
     # (decision 023).
     assert sizes(found.scheduler) == {(4, 16)}
-    assert numbers_at_start(descriptor(found), found.settings.n_workers, {}) == {"workers": 5}
+    assert numbers_at_start(descriptor(found), found.settings) == {"workers": 5}
 
 
 def test_nothing_said_is_four_cores_and_16_gib_on_demand_four_workers() -> None:
@@ -36,7 +36,7 @@ def test_nothing_said_is_four_cores_and_16_gib_on_demand_four_workers() -> None:
     assert sizes(found.workers) == sizes(found.scheduler) == {(4, 16)}
     assert all(one.gpus is None for one in (*found.workers, *found.scheduler))
     assert set(found.markets.values()) == {"on-demand"}
-    assert numbers_at_start(descriptor(found), found.settings.n_workers, {}) == {"workers": 4}
+    assert numbers_at_start(descriptor(found), found.settings) == {"workers": 4}
 
 
 @pytest.mark.parametrize("role", ["worker", "scheduler"])

@@ -8,6 +8,7 @@ import datetime
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from terradask._aws.session import Aws
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
-from terradask._deployments.start import RunPlan, Starter, StartOptions, check_bound, claim
+from terradask._deployments.start import RunPlan, Starter, as_given, check_bound, claim
 from terradask._deployments.store import CLOSING, RUN, SCHEDULER
 from terradask.errors import (
     ClusterError,
@@ -32,6 +33,7 @@ from terradask.errors import (
 from terradask_host.documents import Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
+from terradask_stacks.settings import ClusterSettings
 
 from ..moto_account import moto_account
 from .baselines import baseline
@@ -75,9 +77,9 @@ class Record(ClusterRecord):
                 for name in ("scheduler", "workers")
             },
             settings=self._settings,
+            cluster_settings=ClusterSettings.read(self._settings),
             lock={},
             worker_groups={"workers": ("workers",)},
-            workers_at_start=lambda group: 1,
             most_workers=lambda group: 9,
             architecture="x86_64",
             workspace="default",
@@ -115,7 +117,7 @@ class Record(ClusterRecord):
         return None if (found := self.run()) is None else found.run_id
 
 
-ONE_WORKER = StartOptions(n_workers=1, check_quotas=False)
+ONE_WORKER = partial(as_given, n_workers=1)
 
 
 def starter_of(
@@ -182,11 +184,11 @@ def test_it_is_started_only_while_it_is_whole(aws: Aws, mark: list[str], why: st
         record.objects.write(name, {"format": 1})
     del record.desired["workers"]
     with pytest.raises(ClusterError, match=f"destroyed in part: .*{why}") as refused:
-        starter.start(ONE_WORKER)
+        starter.start(ONE_WORKER, check_quotas=False)
     assert refused.value.given == "without workers"
     assert record.objects.names() == mark
     record.desired["workers"] = 0
-    starter.start(ONE_WORKER)
+    starter.start(ONE_WORKER, check_quotas=False)
     assert (record.desired, record.objects.names()) == ({"scheduler": 1, "workers": 1}, [RUN])
 
 
@@ -205,10 +207,10 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
     starter = starter_of(record, prepare)
     if successor is None:
         with pytest.raises(ClusterStopped, match="while it was starting"):
-            starter.start(ONE_WORKER)
+            starter.start(ONE_WORKER, check_quotas=False)
     else:
         warned: list[str] = []
-        started = starter.start(ONE_WORKER, warned.append)
+        started = starter.start(ONE_WORKER, check_quotas=False, warn=warned.append)
         # What it has written meanwhile may not be the other run's.
         assert [f"terradask stop {record.name}" in text for text in warned] == (
             [True] if successor == "other" else []
@@ -232,10 +234,10 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     record = Record(aws, software_lock="team.lock")
     starter = starter_of(record, prepare, tmp_path)
     with pytest.raises(SoftwareLockInvalid, match=r"team\.lock"):
-        starter.start(ONE_WORKER)
+        starter.start(ONE_WORKER, check_quotas=False)
     assert record.objects.names() == []
     (tmp_path / "team.lock").write_text(DEV_LOCK.read_text())
-    starter.start(ONE_WORKER)
+    starter.start(ONE_WORKER, check_quotas=False)
     noted = record.run()
     assert noted is not None
     assert noted.hashed
@@ -244,10 +246,10 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     other = Record(aws)
     starter = starter_of(other, prepare)
     other.objects.delete([RUN])
-    starter.start(StartOptions(n_workers=1, check_quotas=False, software_lock=DEV_LOCK))
+    starter.start(partial(ONE_WORKER, software_lock=DEV_LOCK), check_quotas=False)
     assert locks[1] == locks[0]
     other.objects.delete([RUN])
-    starter.start(ONE_WORKER)
+    starter.start(ONE_WORKER, check_quotas=False)
     assert "--hash" not in locks[2]
     noted = other.run()
     assert noted is not None
@@ -256,7 +258,7 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
 
 def test_the_secret_binds_what_hosts_act_on(aws: Aws) -> None:
     record, secrets = Record(aws), aws.client("secretsmanager")
-    started = Starter(record, stop=lambda: None).start(ONE_WORKER)
+    started = Starter(record, stop=lambda: None).start(ONE_WORKER, check_quotas=False)
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert secret["run_id"] == started.run_id
     assert secret["sha256"].keys() == {"run.json", "software.lock"}
@@ -297,12 +299,12 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
         else:
             patch.setattr(ClusterSecret, "write", fail)
         with pytest.raises(ConnectionError, match=missing):
-            Starter(record, stop=lambda: None).start(ONE_WORKER)
+            Starter(record, stop=lambda: None).start(ONE_WORKER, check_quotas=False)
     assert record.desired == {"scheduler": 0, "workers": 0}
     if (left := record.run()) is not None:
         old = run("old", age_seconds=61).started_at
         record.objects.write(RUN, {**left.to_document(), "started_at": old})
-    started = Starter(record, stop=lambda: None).start(ONE_WORKER)
+    started = Starter(record, stop=lambda: None).start(ONE_WORKER, check_quotas=False)
     secret = json.loads(secrets.get_secret_value(SecretId="terradask/default/etl")["SecretString"])
     assert (secret["run_id"], record.noted) == (started.run_id, started.run_id)
     for name, digest in secret["sha256"].items():

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from terradask._aws.session import Aws
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.start import StartOptions
-from terradask_host.documents import LifetimePolicy
+from terradask._deployments.start import as_given
+from terradask.errors import InvalidInput
 
 from .test_starting import DOCUMENT, Record, aws, starter_of
 
 __all__ = ["aws"]
+
+NONE = partial(as_given, n_workers=0)
 
 
 class Applied(Record):
@@ -29,8 +33,7 @@ def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -
     assert record.descriptor.structure.worker.class_name == "distributed.Nanny"
     worker = {"class": "acme.Worker"}
     record.objects.write("cluster.json", {**DOCUMENT, "settings": settings, "worker": worker})
-    none = StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
-    run = starter_of(record).start(none)
+    run = starter_of(record).start(NONE, check_quotas=False)
     assert run.structure is not None
     assert run.structure.worker.class_name == "acme.Worker"
 
@@ -38,10 +41,10 @@ def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -
 def test_what_only_the_old_structure_refuses_is_started(aws: Aws) -> None:
     settings = {"environ": {}, "software": [], "send_dask_config": False, "software_lock": None}
     record = Applied(aws)
-    record.objects.write("cluster.json", DOCUMENT)
-    assert record.descriptor.settings == {}
-    none = StartOptions(n_workers=0, life=LifetimePolicy(), check_quotas=False)
-    with pytest.raises(KeyError):
-        starter_of(record).start(none)
+    lacking = {**settings, "worker_groups": {"gpu": {"n_workers": 1}}}
+    record.objects.write("cluster.json", {**DOCUMENT, "settings": lacking})
+    assert record.descriptor.worker_groups == {"workers": ("workers",)}
+    with pytest.raises(InvalidInput, match="no group of workers 'gpu'"):
+        starter_of(record).start(NONE, check_quotas=False)
     record.objects.write("cluster.json", {**DOCUMENT, "settings": settings})
-    assert starter_of(record).start(none).run_id == record.noted
+    assert starter_of(record).start(NONE, check_quotas=False).run_id == record.noted

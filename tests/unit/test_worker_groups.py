@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 from terradask._dask.decision import check_same_structure, structure_given
+from terradask._deployments.start import as_given
 from terradask._deployments.worker_counts import numbers_at_start
-from terradask.errors import InvalidInput
+from terradask.errors import DocumentFormat, InvalidInput
 from terradask_modules.policies import PolicyScope, host_statements
 from terradask_modules.where import Where
-from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings import ClusterSettings, IngressRule, WorkerGroupSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS
 
 from .group_facts import GPU, deployment, descriptor
@@ -31,9 +32,7 @@ def test_the_descriptor_tells_groups_of_workers_apart() -> None:
     assert (
         found.max_workers,
         found.most_workers("gpu"),
-        found.workers_at_start("gpu"),
-        found.workers_at_start("workers"),
-    ) == (33, 5, 2, 1)
+    ) == (33, 5)
     assert str(found.pools["gpu-spot"]) == "g4dn.xlarge (spot, us-east-1a)"
     assert (found.pools["gpu"].settings, found.pools["workers"].settings) == (
         "worker_groups.gpu.",
@@ -43,16 +42,17 @@ def test_the_descriptor_tells_groups_of_workers_apart() -> None:
 
 def test_groups_start_with_what_is_asked_else_as_the_settings_say() -> None:
     found = descriptor(gpu=GPU, big={})
-    assert numbers_at_start(found, None, {}) == {"workers": 1, "big": 0, "gpu": 2}
-    assert numbers_at_start(found, 0, {"gpu": 5}) == {"workers": 0, "big": 0, "gpu": 5}
-    assert (
-        numbers_at_start(replace(found, settings={**found.settings, "n_workers": None}), None, {})[
-            "workers"
-        ]
-        == 4
-    )
+
+    def numbers(**given: Any) -> dict[str, int]:
+        return numbers_at_start(found, as_given(found.cluster_settings, **given))
+
+    assert numbers() == {"workers": 1, "big": 0, "gpu": 2}
+    asked = numbers(n_workers=0, group_workers={"gpu": 5})
+    assert asked == {"workers": 0, "big": 0, "gpu": 5}
+    unset = found.cluster_settings.model_copy(update={"n_workers": None})
+    assert numbers_at_start(found, unset)["workers"] == 4
     with pytest.raises(InvalidInput, match="no group of workers 'tpu'"):
-        numbers_at_start(found, None, {"tpu": 1})
+        numbers(group_workers={"tpu": 1})
 
 
 def test_the_role_of_an_isolated_cluster_can_name_all_groups() -> None:
@@ -105,10 +105,33 @@ def test_only_what_is_said_of_a_deployed_group_has_to_be_so(
     table: dict[str, Any], fits: bool
 ) -> None:
     given = {"worker_groups": table}
-    asked = ClusterSettings.model_validate(given).model_dump(mode="json")
-    both = structure_given(asked, given), structure_given(descriptor().settings, given)
+    asked, deployed = ClusterSettings.model_validate(given), descriptor().cluster_settings
+    both = structure_given(asked, given), structure_given(deployed, given)
     if fits:
         check_same_structure("etl", *both)
     else:
         with pytest.raises(InvalidInput, match="worker_groups"):
             check_same_structure("etl", *both)
+
+
+def test_what_another_version_has_written_is_read_as_far_as_it_is_known() -> None:
+    found = descriptor(gpu=GPU)
+    later = {**found.settings, "of_a_later_version": 1, "connect": "telepathy", "max_workers": 0}
+    del later["wait_for_workers"], later["package_sync"]
+    later["worker_groups"] = {"gpu": {"gpu": 1, "of_a_later_version": 1}}
+    later["ingress"] = [{"cidr": "203.0.113.7/32", "of_a_later_version": 1}]
+    read = replace(found, settings=later).cluster_settings
+    # No value is checked again.
+    assert (read.way, read.max_workers) == ("telepathy", 0)
+    assert (read.wait_for_workers, read.package_sync) == (0.3, False)
+    assert read.worker_groups["gpu"] == WorkerGroupSettings(gpu=1)
+    assert read.own_ingress == [IngressRule(cidr="203.0.113.7/32")]
+    given = {"max_workers": 5, "scheduler_port": 8786}
+    assert structure_given(read, given) == {"max_workers": 0, "scheduler_port": 8786}
+
+
+@pytest.mark.parametrize("damaged", [{"worker_groups": 3}, {"ingress": [5]}])
+def test_damaged_settings_are_refused_as_such(damaged: dict[str, Any]) -> None:
+    found = descriptor()
+    with pytest.raises(DocumentFormat, match="'etl' doesn't match"):
+        _ = replace(found, settings={**found.settings, **damaged}).cluster_settings

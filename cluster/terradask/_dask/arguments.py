@@ -444,3 +444,11 @@ class ClusterArguments(KindedArguments):
     silence_logs: bool | int | str = False
     create: bool | None = None
     attach: bool | None = None
+
+
+#: The settings of runs and clients: they don't change a deployed cluster.
+RUN_SETTINGS = frozenset(
+    each.metadata.get("setting", each.name)
+    for each in fields(ClusterArguments)
+    if each.metadata.get("kind") == "run"
+)

@@ -36,7 +36,7 @@ from terradask._dask.waiting import WorkerWaiter
 from terradask._dask.workers import Workers
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.endpoint import endpoint_for, route_of
+from terradask._deployments.endpoint import endpoint_for
 from terradask._deployments.pending_launches import PendingLaunches
 
 logger = logging.getLogger("terradask")
@@ -74,7 +74,7 @@ class Attached:
         deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
         dialer = Dialer(
             deployment,
-            endpoint_for(route_of(provisioned.settings), provisioned.workspace.aws),
+            endpoint_for(provisioned.settings.way, provisioned.workspace.aws),
             provisioned.attachment.keys.client_security(),
             call,
             let_in=partial(addresses_let_in, provisioned.workspace),
@@ -115,7 +115,7 @@ class Attached:
             JupyterForward(
                 partial(dialer.dashboard, attachment), dialer.connection_args["ssl_context"]
             )
-            if provisioned.settings.get("jupyter")
+            if provisioned.settings.jupyter
             else None,
             PackageUpdates(deployment, connection, call),
             JobRequests(connection, deployment, call),
@@ -140,7 +140,7 @@ class Attached:
             run = self.connection.attachment.run
             warn_if_not_adapting(request.name, self.policies, run.scaling)
         warn_if_not_moving(request.name, self.policies, self.deployment.descriptor.worker_groups)
-        if not is_started and "wait_for_workers" not in request.run:
+        if not is_started and "wait_for_workers" not in request.given:
             return
 
         def show(joined: int, wanted: int) -> None:
@@ -152,10 +152,8 @@ class Attached:
                 )
             )
 
-        n = workers_to_wait_for(len(self.pool.plan), settings["wait_for_workers"])
-        await self.waiter.wait(
-            n, settings["worker_timeout_seconds"], takes_fewer=True, progress=show
-        )
+        n = workers_to_wait_for(len(self.pool.plan), settings.wait_for_workers)
+        await self.waiter.wait(n, settings.worker_timeout_seconds, takes_fewer=True, progress=show)
 
     async def _serve_here(self, start: Callable[[], Awaitable[None]], what: str) -> None:
         """Start a forward on this machine; a cluster goes on without."""
@@ -183,7 +181,7 @@ class Attached:
             When its hosts run a terradask without this dashboard.
         """
         async with self.connection.translated_end():
-            if not self.provisioned.settings.get("use_dashboard_https"):
+            if not self.provisioned.settings.use_dashboard_https:
                 return None
             public = self.dialer.route == "public"
             return await request_shared_dashboard(

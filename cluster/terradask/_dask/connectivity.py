@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.own_address import own_cidr
 from terradask._aws.ssm.plugin import find_plugin
-from terradask._deployments.endpoint import route_of
+from terradask._dask.arguments import RUN_SETTINGS
 from terradask.errors import NoIngress, SettingsError
 from terradask_modules.ingress import parse_ports
 from terradask_modules.names import SCHEDULER_PORTS
@@ -24,54 +24,50 @@ ROUTE_SETTINGS = frozenset({"connect", "use_scheduler_public_ip"})
 _SOURCES = ("allow_ingress_from", "allow_ssh_from")
 
 
-def names_me(structure: Mapping[str, Any]) -> bool:
+def names_me(given: Mapping[str, Any]) -> bool:
     """Return whether any argument contains "me", or may mean it: SSH without addresses."""
-    return _ssh_without_sources(structure) or _contains_me(structure)
+    return _ssh_without_sources(given) or _contains_me(given)
 
 
 def with_own_address(
-    structure: Mapping[str, Any], url: str, declared: ConnectionSettings
+    given: Mapping[str, Any], url: str, declared: ConnectionSettings
 ) -> dict[str, Any]:
     """Return arguments with this machine's address for "me", which SSH also means where neither
     they nor the declared settings say from where. Raises `EndpointUnreachable`.
     """
-    if _ssh_without_sources(structure) and not any(getattr(declared, name) for name in _SOURCES):
-        structure = {**structure, "allow_ssh_from": ME}
-    if not _contains_me(structure):
-        return dict(structure)
+    if _ssh_without_sources(given) and not any(getattr(declared, name) for name in _SOURCES):
+        given = {**given, "allow_ssh_from": ME}
+    if not _contains_me(given):
+        return dict(given)
     block = own_cidr(url)
     found = {
-        name: [block if each == ME else each for each in _listed(structure[name])]
+        name: [block if each == ME else each for each in _listed(given[name])]
         for name in _SOURCES
-        if name in structure
+        if name in given
     }
-    return {**structure, **{name: list(dict.fromkeys(blocks)) for name, blocks in found.items()}}
+    return {**given, **{name: list(dict.fromkeys(blocks)) for name, blocks in found.items()}}
 
 
-def decided_here(run: Mapping[str, Any], asked: Mapping[str, Any]) -> set[str]:
+def decided_here(given: Iterable[str], asked: ConnectionSettings) -> frozenset[str]:
     """Return the settings that this client decides, whatever the deployed cluster's are."""
-    return {
-        *run,
-        *(ROUTE_SETTINGS if any(asked[name] is not None for name in ROUTE_SETTINGS) else ()),
-    }
+    is_routed = any(getattr(asked, name) is not None for name in ROUTE_SETTINGS)
+    return RUN_SETTINGS.intersection(given) | (ROUTE_SETTINGS if is_routed else frozenset())
 
 
-def check_route(workspace: Workspace, settings: Mapping[str, Any]) -> None:
+def check_route(workspace: Workspace, settings: ConnectionSettings) -> None:
     """Check that this machine can reach a cluster over the route in its settings.
 
     Raises `NoIngress`, `SettingsError`, `SessionManagerPluginMissing`.
     """
-    route = route_of(settings)
-    if route == "ssm":
+    if settings.way == "ssm":
         if not workspace.baseline().session_manager:
             raise SettingsError([no_sessions()])
         find_plugin()
-    elif route == "public":
+    elif settings.way == "public":
         _check_ingress(workspace, settings)
 
 
-def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
-    connection = _connection(settings)
+def _check_ingress(workspace: Workspace, connection: ConnectionSettings) -> None:
     baseline, rules = workspace.baseline(), connection.own_ingress
     # If clusters share security groups, the network's rules apply, not the cluster's.
     own = baseline.isolation == "cluster" and rules is not None
@@ -103,24 +99,16 @@ def _check_ingress(workspace: Workspace, settings: Mapping[str, Any]) -> None:
     )
 
 
-def _connection(settings: Mapping[str, Any]) -> ConnectionSettings:
-    from terradask_stacks.settings.connection import ConnectionSettings
-
-    return ConnectionSettings.model_validate(
-        {name: settings[name] for name in ConnectionSettings.model_fields if name in settings}
-    )
-
-
 def _covers(ports: Sequence[int | str], port: int) -> bool:
     return any(first <= port <= last for first, last in map(parse_ports, ports))
 
 
-def _contains_me(structure: Mapping[str, Any]) -> bool:
-    return any(ME in _listed(structure.get(name)) for name in _SOURCES)
+def _contains_me(given: Mapping[str, Any]) -> bool:
+    return any(ME in _listed(given.get(name)) for name in _SOURCES)
 
 
-def _ssh_without_sources(structure: Mapping[str, Any]) -> bool:
-    return structure.get("allow_ssh") is True and not any(map(structure.get, _SOURCES))
+def _ssh_without_sources(given: Mapping[str, Any]) -> bool:
+    return given.get("allow_ssh") is True and not any(map(given.get, _SOURCES))
 
 
 def _listed(value: Any) -> list[Any]:

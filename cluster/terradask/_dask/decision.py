@@ -5,7 +5,7 @@ whether these are for it. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._deployments.snapshot import Found
 from terradask.errors import (
@@ -15,6 +15,9 @@ from terradask.errors import (
     ClusterStopped,
     InvalidInput,
 )
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings
 
 Decision = Literal["deploy", "start", "attach"]
 
@@ -91,9 +94,12 @@ def decide(name: str, found: Found, *, create: bool | None, attach: bool | None)
     return "start"
 
 
-def structure_given(settings: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that structural arguments set; of worker groups, their tables' keys."""
-    found = {name: settings[name] for name in given if name in settings}
+def structure_given(settings: ClusterSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that structural arguments set, in the words of a file; of worker groups,
+    their tables' keys.
+    """
+    # What another version wrote may be of other types.
+    found = settings.model_dump(mode="json", include=set(given), warnings=False)
     if "worker_groups" in found:
         tables, groups = given["worker_groups"], found["worker_groups"]
         found["worker_groups"] = {

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from terradask._dask.request import Request
 from terradask_host.documents import LifetimePolicy, Run
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings
 
 logger = logging.getLogger("terradask")
 
@@ -25,14 +28,14 @@ _NOW = {
 }
 
 
-def ignored_arguments(request: Request, running: Run) -> list[str]:
+def ignored_arguments(request: Request, asked: ClusterSettings, running: Run) -> list[str]:
     """Return the arguments of a request that a running cluster doesn't take."""
-    groups = request.structure.get("worker_groups", {})
+    groups = request.given.get("worker_groups", {})
     return [
         *(
             _ARGUMENTS.get(name, name)
             for name, is_as in _IS_AS_GIVEN.items()
-            if name in request.run and not is_as(request.run[name], running)
+            if name in request.given and not is_as(getattr(asked, name), running)
         ),
         *(
             f"worker_groups[{name!r}]['n_workers']"
@@ -42,9 +45,9 @@ def ignored_arguments(request: Request, running: Run) -> list[str]:
     ]
 
 
-def warn_of_ignored(request: Request, running: Run) -> None:
+def warn_of_ignored(request: Request, asked: ClusterSettings, running: Run) -> None:
     """Log a warning about arguments that a running cluster doesn't take."""
-    ignored = ignored_arguments(request, running)
+    ignored = ignored_arguments(request, asked, running)
     if ignored:
         now = [text for name, text in _NOW.items() if any(name in each for each in ignored)]
         logger.warning(
@@ -55,11 +58,11 @@ def warn_of_ignored(request: Request, running: Run) -> None:
         )
 
 
-def warn_without_hashes(name: str, run: Run | None, asked: Mapping[str, Any]) -> None:
+def warn_without_hashes(name: str, run: Run | None, asked: ClusterSettings) -> None:
     """Log a warning if packages are installed by version only, while the settings ask for
     hashes.
     """
-    if run is not None and asked["software_lock"] is not None and not run.hashed:
+    if run is not None and asked.software_lock is not None and not run.hashed:
         logger.warning(
             "cluster %s was started without software_lock: its hosts install packages by "
             "version, not by hash. Stop it, and start it with the argument; a setting in "

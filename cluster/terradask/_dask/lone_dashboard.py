@@ -21,7 +21,7 @@ from terradask._dask.report_request import request_report
 from terradask._dask.request import request_of
 from terradask._dask.shared_dashboard import SharedDashboard, request_shared_dashboard
 from terradask._dask.threads import Threads
-from terradask._deployments.endpoint import endpoint_for, route_of
+from terradask._deployments.endpoint import endpoint_for
 from terradask.errors import EndpointUnreachable
 
 
@@ -53,7 +53,7 @@ class LoneDashboard:
         self._running = running
         self._attachment = running.attachment
         self._threads = Threads()
-        self._endpoint = endpoint_for(route_of(running.settings), running.workspace.aws)
+        self._endpoint = endpoint_for(running.settings.way, running.workspace.aws)
         security = running.attachment.keys.client_security()
 
         def context() -> ssl.SSLContext:
@@ -83,7 +83,7 @@ class LoneDashboard:
 
     async def shared(self) -> SharedDashboard | None:
         """Return the dashboard over HTTPS, or None without it. Raises `VersionMismatch`."""
-        if not self._running.settings.get("use_dashboard_https"):
+        if not self._running.settings.use_dashboard_https:
             return None
         return await request_shared_dashboard(
             self._forward, self._attachment, public=self._endpoint.route == "public"

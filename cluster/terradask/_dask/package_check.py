@@ -5,9 +5,9 @@ shown.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from terradask._common.naming import some
 from terradask._deployments.deployment import Deployment
@@ -23,13 +23,16 @@ from terradask._software.local_modules import imported_beside
 from terradask._software.software_file import software_of
 from terradask._software.sync import PackageSync
 
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings
+
 #: How many names a line has.
 _SHOWN = 10
 
 
 def check_packages(
     deployment: Deployment,
-    settings: Mapping[str, Any],
+    settings: ClusterSettings,
     root: Path | None,
     *,
     architecture: str,
@@ -54,7 +57,7 @@ def check_packages(
         named=NamedEnvironments(deployment.aws, deployment.bucket)
         if isinstance(software, str)
         else None,
-        jupyter=settings.get("jupyter", False),
+        jupyter=settings.jupyter,
     )
     if resolved or software:
         say(f"{deployment.name}: {describe_packages(lock)}")

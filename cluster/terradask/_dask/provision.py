@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -35,8 +34,6 @@ from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import Descriptor
-from terradask._deployments.endpoint import route_of
 from terradask._deployments.key_access import check_key_access
 from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.snapshot import Snapshot
@@ -57,6 +54,7 @@ from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
+    from terradask_stacks.settings import ClusterSettings, WorkerGroupSettings
 
 
 #: Between two looks.
@@ -129,7 +127,7 @@ class Provisioned:
     deployment: Deployment
     attachment: Attachment
     origin: Origin
-    settings: Mapping[str, Any]
+    settings: ClusterSettings
     #: As they were read with what the attachment holds; None if that was waited for.
     groups: Mapping[str, Group] | None = None
 
@@ -144,18 +142,6 @@ class Provisioned:
             logger.debug(
                 "cluster %s: its environment isn't known", self.deployment.name, exc_info=True
             )
-
-
-def deployed_settings(descriptor: Descriptor) -> dict[str, Any]:
-    """Return a deployed cluster's settings, with defaults, to compare with the requested ones."""
-    from terradask_stacks.settings import ClusterSettings
-
-    # A descriptor of another version may lack settings; they had their defaults.
-    settings = {**ClusterSettings().model_dump(mode="json"), **descriptor.settings}
-    if settings["arm"] is None:
-        # Not set: it followed from the instance types.
-        settings["arm"] = descriptor.architecture == "arm64"
-    return settings
 
 
 class Provisioner:
@@ -231,21 +217,21 @@ class Provisioner:
     def _run(self) -> Provisioned:
         from terradask._workspace.workspace import Workspace
 
-        if names_me(self._request.structure):
+        if names_me(self._request.given):
             request = self._request
             loaded = Workspace.load(request.path, workspace=dict(request.workspace)).settings
-            structure = with_own_address(
-                request.structure,
+            given = with_own_address(
+                request.given,
                 loaded.workspace.own_address_url,
                 loaded.cluster_named(request.name),
             )
-            self._request = replace(request, structure=structure)
+            self._request = replace(request, given=given)
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
         # While AWS is asked for the account, which the bucket's name needs, clients are made.
-        begun: list[Callable[[], Any]] = [lambda: workspace.bucket]
+        begun: list[Callable[[], Any]] = [lambda: workspace.deployment(request.name)]
         begun += (partial(workspace.aws.client, name) for name in _CLIENTS)
-        deployment = Deployment(workspace.aws, side_by_side(begun, 2)[0], request.name)
+        deployment: Deployment = side_by_side(begun, 2)[0]
         self._workspace, self._deployment = workspace, deployment
         if request.credentials == "local":
             # Without credentials to lend, fail before anything is made.
@@ -256,11 +242,9 @@ class Provisioner:
                 raise closing_error(request.name)
             with phase(self._progress, "destroy", request.name):
                 workspace.destroy_cluster(request.name)
-            deployment = self._deployment = Deployment(
-                workspace.aws, workspace.bucket, request.name
-            )
+            deployment = self._deployment = workspace.deployment(request.name)
             found = deployment.snapshot(workspace.baseline)
-        asked = workspace.settings.cluster_named(request.name).model_dump(mode="json")
+        asked = workspace.settings.cluster_named(request.name)
         rounds = 0
         while (decision := self._decision(deployment, found)) == "deploy":
             rounds += 1
@@ -268,27 +252,28 @@ class Provisioner:
             if self._deploy(
                 workspace,
                 deployment,
-                wait_seconds=asked["create_timeout_seconds"],
+                wait_seconds=asked.create_timeout_seconds,
                 is_last=rounds == _ROUNDS,
             ):
                 break
             found = deployment.snapshot(workspace.baseline)
+        deployed = deployment.descriptor.cluster_settings
         if self._origin != "created":
-            deployed = deployed_settings(deployment.descriptor)
+            structure = request.structure
             check_same_structure(
                 request.name,
-                *(structure_given(each, request.structure) for each in (asked, deployed)),
+                *(structure_given(each, structure) for each in (asked, deployed)),
             )
-        here = {name: asked[name] for name in decided_here(request.run, asked)}
-        settings = {**deployment.descriptor.settings, **here}
+        here = {name: getattr(asked, name) for name in decided_here(request.given, asked)}
+        settings = deployed.model_copy(update=here)
         run, ahead = found.run, found.attachment
         if decision != "attach":
             run, ahead = self._start(deployment, settings, workspace), None
         else:
-            if route_of(settings) == "ssm":
+            if settings.way == "ssm":
                 check_route(workspace, settings)
             if run is not None:
-                warn_of_ignored(request, run)
+                warn_of_ignored(request, asked, run)
         warn_without_hashes(request.name, run, asked)
         attachment = self._attach(deployment, settings, run, ahead)
         groups = None if ahead is None else found.groups
@@ -298,8 +283,8 @@ class Provisioner:
         return Provisioned(workspace, deployment, attachment, self._origin, settings, groups)
 
     def _overrides(self) -> dict[str, Any]:
-        cluster = {**self._request.structure, **self._request.run}
-        sections = {"workspace": dict(self._request.workspace), "cluster": cluster}
+        request = self._request
+        sections = {"workspace": dict(request.workspace), "cluster": dict(request.given)}
         return {name: given for name, given in sections.items() if given}
 
     def _decision(self, deployment: Deployment, snapshot: Snapshot) -> Decision:
@@ -321,11 +306,10 @@ class Provisioner:
         """Deploy the cluster, or wait for a client that does; return whether it was done here."""
         # Check what the start would refuse before anything is made.
         cluster = workspace.settings.cluster_named(self._request.name)
-        settings = cluster.model_dump(mode="json")
         if cluster.container is None:
             architecture = "arm64" if cluster.expects_arm else "x86_64"
-            self._check_packages(deployment, settings, workspace, architecture)
-        check_route(workspace, settings)
+            self._check_packages(deployment, cluster, workspace, architecture)
+        check_route(workspace, cluster)
         try:
             plan = workspace.plan_launch(self._request.name)
             self._check_cancelled()
@@ -353,10 +337,10 @@ class Provisioner:
         return False
 
     def _check_start(
-        self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
+        self, deployment: Deployment, settings: ClusterSettings, workspace: Workspace
     ) -> None:
         descriptor = deployment.descriptor
-        if settings.get("private_to_creator"):
+        if settings.private_to_creator:
             check_key_access(workspace.aws, descriptor)
         if not descriptor.lock.get("container"):
             self._check_packages(deployment, settings, workspace, descriptor.architecture)
@@ -364,7 +348,7 @@ class Provisioner:
     def _check_packages(
         self,
         deployment: Deployment,
-        settings: Mapping[str, Any],
+        settings: ClusterSettings,
         workspace: Workspace,
         architecture: str,
     ) -> None:
@@ -394,12 +378,9 @@ class Provisioner:
             self._progress(event)
 
     def _start(
-        self, deployment: Deployment, settings: Mapping[str, Any], workspace: Workspace
+        self, deployment: Deployment, settings: ClusterSettings, workspace: Workspace
     ) -> Run:
-        from terradask._deployments.package_sync import sync_of
-        from terradask._software.archive_hashes import lock_file_of
         from terradask._software.local_modules import names_beside
-        from terradask._software.software_file import software_of
 
         self._check_cancelled()
         check_route(workspace, settings)
@@ -407,19 +388,12 @@ class Provisioner:
             # Before the origin says that there is something to roll back.
             self._check_start(deployment, settings, workspace)
             self._origin = "started"
+        environ = {**names_beside(settings), **settings.environ}
+        groups = self._worker_groups(settings, workspace)
+        of_run = settings.model_copy(update={"environ": environ, "worker_groups": groups})
         with phase(self._progress, "start", deployment.name):
-            run = deployment.start(
-                n_workers=settings.get("n_workers"),
-                environ={**names_beside(settings), **settings["environ"]},
-                software=software_of(settings, workspace.root),
-                software_lock=lock_file_of(settings, workspace.root),
-                package_sync=sync_of(settings, os.environ),
-                send_dask_config=settings["send_dask_config"],
-                group_workers={
-                    name: group["n_workers"]
-                    for name, group in self._request.structure.get("worker_groups", {}).items()
-                    if "n_workers" in group
-                },
+            run = deployment._start_as(
+                lambda deployed: of_run,
                 life=self._life(settings, workspace),
                 # Those of a cluster that was made here were checked before that.
                 check_quotas=self._origin != "created",
@@ -430,7 +404,20 @@ class Provisioner:
             self._origin = "attached"
         return run
 
-    def _life(self, settings: Mapping[str, Any], workspace: Workspace) -> LifetimePolicy:
+    def _worker_groups(
+        self, settings: ClusterSettings, workspace: Workspace
+    ) -> dict[str, WorkerGroupSettings]:
+        """Return the groups of workers with the numbers that are given for them."""
+        asked = workspace.settings.cluster_named(self._request.name).worker_groups
+        tables = self._request.given.get("worker_groups", {})
+        return {
+            name: group.model_copy(update={"n_workers": asked[name].n_workers})
+            if "n_workers" in tables.get(name, {})
+            else group
+            for name, group in settings.worker_groups.items()
+        }
+
+    def _life(self, settings: ClusterSettings, workspace: Workspace) -> LifetimePolicy:
         closes = self._request.shutdown_on_close is not False
         declared = self._request.name in workspace.settings.clusters
         return lifetime_policy(
@@ -442,13 +429,13 @@ class Provisioner:
     def _attach(
         self,
         deployment: Deployment,
-        settings: Mapping[str, Any],
+        settings: ClusterSettings,
         run: Run | None,
         ahead: Attachment | None,
     ) -> Attachment:
         with phase(self._progress, "attach", deployment.name):
             attachment = ahead or deployment.attach(
-                timeout_seconds=settings["create_timeout_seconds"],
+                timeout_seconds=settings.create_timeout_seconds,
                 on_wait=partial(self._report_hosts, deployment),
                 cancelled=self._cancelled.is_set,
                 run=run,

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from packaging.requirements import InvalidRequirement, Requirement
 
 from terradask._aws.credentials import check_duration
-from terradask._dask.arguments import ClusterArguments
+from terradask._dask.arguments import RUN_SETTINGS, ClusterArguments
 from terradask._dask.decision import check_exclusive
 from terradask._deployments.lifetime import parse_duration
 from terradask.errors import ArgumentCombination, InvalidInput
@@ -25,8 +25,8 @@ class Request:
     """What the arguments of a ``Cluster`` ask for."""
 
     name: str
-    structure: Mapping[str, Any] = field(default_factory=dict)
-    run: Mapping[str, Any] = field(default_factory=dict)
+    #: The cluster's settings that are given, not yet checked.
+    given: Mapping[str, Any] = field(default_factory=dict)
     workspace: Mapping[str, Any] = field(default_factory=dict)
     #: Setting -> the argument that was typed, where it has another name.
     typed: Mapping[str, str] = field(default_factory=dict)
@@ -38,6 +38,11 @@ class Request:
     #: Whether it gets the caller's temporary credentials, and how long a user's are valid.
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
+
+    @property
+    def structure(self) -> dict[str, Any]:
+        """The given settings that a deployed cluster has to agree with."""
+        return {name: self.given[name] for name in self.given if name not in RUN_SETTINGS}
 
 
 def request_of(arguments: ClusterArguments) -> Request:
@@ -52,10 +57,13 @@ def request_of(arguments: ClusterArguments) -> Request:
     settled = _settled(arguments)
     return Request(
         name=parse_name(arguments.name),
-        structure=_as_settings(settled.given("structure")) | location,
-        run=_with_one_source(
-            _as_settings(settled.given("run")), has_container=settled.container is not None
-        ),
+        given={
+            **_as_settings(settled.given("structure")),
+            **location,
+            **_with_one_source(
+                _as_settings(settled.given("run")), has_container=settled.container is not None
+            ),
+        },
         workspace=workspace,
         typed=_typed(arguments),
         path=None if arguments.settings is None else Path(arguments.settings),

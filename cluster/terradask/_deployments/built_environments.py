@@ -127,5 +127,5 @@ class BuiltEnvironments:
     def _names(self, identity: str) -> tuple[str, ...]:
         record = self._record
         # Others may read the keys of other clusters' runs, and with them prove what they like.
-        own = (record.name,) if record.descriptor.settings.get("private_to_creator") else ()
+        own = (record.name,) if record.descriptor.cluster_settings.private_to_creator else ()
         return record.bucket, identity, *own

@@ -7,7 +7,7 @@ Starting it writes keys and raises the groups, without Terraform.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +43,7 @@ from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
-    from terradask._deployments.start import Starter
+    from terradask._deployments.start import Change, Starter
     from terradask._software.software_file import Software
     from terradask._software.sync import PackageSync
 
@@ -210,21 +210,35 @@ class Deployment(ReadableLogs, ReadableJobs):
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
-        from terradask._deployments.start import StartOptions
+        from terradask._deployments.start import as_given
 
-        options = StartOptions(
-            n_workers,
-            environ,
-            software,
-            software_lock,
-            package_sync,
-            send_dask_config,
-            group_workers,
-            life,
-            check_quotas,
+        change = partial(
+            as_given,
+            n_workers=n_workers,
+            environ=environ,
+            software=software,
+            software_lock=software_lock,
+            package_sync=package_sync,
+            send_dask_config=send_dask_config,
+            group_workers=group_workers or {},
         )
+        return self._start_as(change, life=life, check_quotas=check_quotas, warn=warn)
+
+    def _start_as(
+        self,
+        change: Change,
+        *,
+        life: LifetimePolicy | None = None,
+        check_quotas: bool = True,
+        warn: Callable[[str], None] | None = None,
+    ) -> Run:
+        """Start the cluster as `start` does, with the settings that `change` makes of those with
+        which it is deployed.
+        """
         try:
-            return self._starter.start(options, warn or (lambda text: None))
+            return self._starter.start(
+                change, life=life, check_quotas=check_quotas, warn=warn or (lambda text: None)
+            )
         finally:
             self.started_run_id = self._starter.started_run_id
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from terradask._deployments.shortfall import Pool
 from terradask.errors import DocumentFormat, TerradaskError
@@ -20,13 +21,31 @@ from terradask_host.documents import (
 )
 from terradask_host.structure import GroupEntry
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
-from terradask_stacks.numbers import first_of
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings
 
 logger = logging.getLogger("terradask")
 
 
 class Descriptor(ClusterDocument):
     """A deployed cluster: its structure from ``cluster.json``, and what follows from that."""
+
+    @cached_property
+    def cluster_settings(self) -> ClusterSettings:
+        """The cluster's settings as it was deployed, whatever version wrote them.
+
+        Raises `DocumentFormat`.
+        """
+        # pydantic is slow to import
+        from terradask_stacks.settings import ClusterSettings
+
+        with reading(f"Cluster {self.cluster!r}", _apply_again(self.cluster)):
+            found = ClusterSettings.read(self.settings)
+        if found.arm is not None:
+            return found
+        # Not set: it followed from the instance types.
+        return found.model_copy(update={"arm": self.architecture == "arm64"})
 
     @property
     def architecture(self) -> str:
@@ -73,7 +92,7 @@ class Descriptor(ClusterDocument):
             group.market,
             tuple(types),
             settings,
-            zone_named=self.settings.get("zone_name") is not None,
+            zone_named=self.cluster_settings.zone_name is not None,
         )
 
     @property
@@ -99,16 +118,15 @@ class Descriptor(ClusterDocument):
         """Most workers that the cluster may have, all groups together."""
         return sum(map(self.most_workers, self.worker_groups))
 
-    def workers_at_start(self, group: str) -> int | None:
-        """Return how many workers of a group the settings start with; None if unset."""
-        settings = self.settings if group == WORKER_GROUP else self.settings["worker_groups"][group]
-        return first_of(settings.get("n_workers"))
+
+def _apply_again(cluster: str) -> str:
+    return f"terradask apply {cluster}, with the newer of the two versions"
 
 
 def read_descriptor(document: Mapping[str, Any]) -> Descriptor:
     """Read ``cluster.json``."""
     name = document.get("cluster", "?")
-    advice = f"terradask apply {name}, with the newer of the two versions"
+    advice = _apply_again(name)
     check_format(document, f"Cluster {name!r}", advice)
     with reading(f"Cluster {name!r}", advice):
         return Descriptor.read(document)

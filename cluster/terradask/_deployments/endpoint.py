@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from terradask._aws.session import Aws
 from terradask._aws.ssm.forwarding import PortForwarding
@@ -16,14 +15,6 @@ Route = Literal["public", "private", "ssm"]
 LOOPBACK = "127.0.0.1"
 
 _OPEN_SECONDS = 30.0
-
-
-def route_of(settings: Mapping[str, Any]) -> Route:
-    """Return how clients reach a scheduler by these settings, also an older version's."""
-    if settings.get("connect"):
-        route: Route = settings["connect"]
-        return route
-    return "private" if settings.get("use_scheduler_public_ip") is False else "public"
 
 
 class AddressEndpoint:

@@ -20,7 +20,7 @@ def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
     try:
         yield
     except AccessDenied as error:
-        if not descriptor.settings.get("private_to_creator"):
+        if not descriptor.cluster_settings.private_to_creator:
             raise
         raise ClusterPrivate(
             descriptor.cluster, caller=aws.caller_arn, principals=_principals(descriptor)
@@ -45,7 +45,7 @@ def check_may_change(aws: Aws, descriptor: Descriptor, doing: str) -> None:
 
     Raises `ClusterPrivate`.
     """
-    if not descriptor.settings.get("private_to_creator"):
+    if not descriptor.cluster_settings.private_to_creator:
         return
     principals = _principals(descriptor)
     if not is_named(aws.caller_arn, principals):
@@ -58,4 +58,4 @@ def check_may_change(aws: Aws, descriptor: Descriptor, doing: str) -> None:
 
 
 def _principals(descriptor: Descriptor) -> list[str]:
-    return [str(descriptor.lock["creator"]), *descriptor.settings.get("secret_principals", ())]
+    return [str(descriptor.lock["creator"]), *descriptor.cluster_settings.secret_principals]

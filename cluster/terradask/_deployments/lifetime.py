@@ -5,34 +5,34 @@ from __future__ import annotations
 import contextlib
 import datetime
 import math
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from terradask.errors import InvalidInput
 from terradask_host.documents import LifetimePolicy
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings.life import LifeSettings
 
 #: A duration as users give it: ``"20 minutes"``, seconds, a `timedelta`, or False for never.
 Duration = str | float | datetime.timedelta | Literal[False]
 
 
 def lifetime_policy(
-    settings: Mapping[str, Any], *, closes_with_client: bool = False, destroyed_after: bool = False
+    settings: LifeSettings, *, closes_with_client: bool = False, destroyed_after: bool = False
 ) -> LifetimePolicy:
     """Return the lifetime policy of one run from the cluster's settings."""
     from terradask_stacks.settings import life as defaults
 
-    idle = settings.get("idle_timeout_seconds")
-    no_client = settings.get("no_client_timeout_seconds")
+    idle = settings.idle_timeout_seconds
+    no_client = settings.no_client_timeout_seconds
     if no_client is None:
         no_client = defaults.NO_CLIENT_TIMEOUT_SECONDS if closes_with_client else False
     return LifetimePolicy(
         idle_timeout_seconds=_or_never(defaults.IDLE_TIMEOUT_SECONDS if idle is None else idle),
         idle_timeout_yields=idle is None,
         no_client_timeout_seconds=_or_never(no_client),
-        max_lifetime_seconds=settings.get("max_lifetime_seconds", defaults.MOST_LIFETIME_SECONDS),
-        scheduler_silent_seconds=settings.get(
-            "scheduler_silent_seconds", defaults.SCHEDULER_SILENT_SECONDS
-        ),
+        max_lifetime_seconds=settings.max_lifetime_seconds,
+        scheduler_silent_seconds=settings.scheduler_silent_seconds,
         destroyed_after=destroyed_after,
     )
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -40,6 +40,9 @@ from terradask._software.scan import DEPLOYS, OWN
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
 from terradask.errors import InvalidInput, SoftwareNotInstalled
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings.software import SoftwareSettings
 
 #: Packages whose versions in an image have to be those of here.
 IN_IMAGE = ("dask", "distributed")
@@ -108,13 +111,13 @@ def versions_in_image() -> SoftwareLock:
     return SoftwareLock(python_version(), same)
 
 
-def sync_of(settings: Mapping[str, Any], environ: Mapping[str, str]) -> PackageSync:
+def sync_of(settings: SoftwareSettings, environ: Mapping[str, str]) -> PackageSync:
     """Return which packages of this environment the hosts of a cluster get.
 
     Those of an embedded AWS run in this environment: they get none unless the settings name some.
     """
-    if settings.get("package_sync") is None and is_loopback_endpoint(environ):
-        return PackageSync(False, local_modules=settings.get("local_modules", False))
+    if settings.package_sync is None and is_loopback_endpoint(environ):
+        return PackageSync(False, local_modules=settings.local_modules)
     return PackageSync.of(settings)
 
 

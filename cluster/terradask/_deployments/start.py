@@ -9,7 +9,9 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.endpoints import is_loopback_endpoint
@@ -67,21 +69,11 @@ from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
+    from terradask_stacks.settings import ClusterSettings
 
 
-@dataclass(frozen=True)
-class StartOptions:
-    """What a start may set for its run, as `Deployment.start` says; None: as in the settings."""
-
-    n_workers: int | list[int] | None = None
-    environ: Mapping[str, str] | None = None
-    software: Software | None = None
-    software_lock: Path | None = None
-    package_sync: PackageSync | None = None
-    send_dask_config: bool | None = None
-    group_workers: Mapping[str, int] | None = None
-    life: LifetimePolicy | None = None
-    check_quotas: bool = True
+#: From the settings with which a cluster is deployed, those of one of its runs.
+Change = Callable[["ClusterSettings"], "ClusterSettings"]
 
 
 @dataclass(frozen=True)
@@ -126,29 +118,43 @@ class Starter:
     #: What the environment of that run's hosts follows from.
     environment_id: str = field(default="", init=False)
 
-    def start(self, options: StartOptions, warn: Callable[[str], None] = lambda text: None) -> Run:
-        """Start a run unless one is active. Raises `ClusterPrivate`, `DocumentChanged`."""
+    def start(
+        self,
+        change: Change,
+        *,
+        life: LifetimePolicy | None = None,
+        check_quotas: bool = True,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> Run:
+        """Start a run unless one is active; without a `life`, that of its settings.
+
+        Raises `ClusterPrivate`, `DocumentChanged`.
+        """
+        planned = partial(self._planned, change, life, check_quotas)
         with ThreadPoolExecutor(1) as pool:
             # It may have been applied since it was read.
             now = pool.submit(self.record.read_descriptor)
             try:
-                groups, plan = self._planned(options)
+                groups, plan = planned()
                 is_old = self.record.know(now.result())
             except Exception:
                 is_old = self.record.know(now.result())
                 if not is_old:
                     raise
             if is_old:
-                groups, plan = self._planned(options)
+                groups, plan = planned()
         for problem in problems_at_start(self.record.descriptor, groups):
             warn(problem)
         return self.start_planned(plan, warn)
 
-    def _planned(self, options: StartOptions) -> tuple[dict[str, Group], RunPlan]:
+    def _planned(
+        self, change: Change, life: LifetimePolicy | None, check_quotas: bool
+    ) -> tuple[dict[str, Group], RunPlan]:
         check_may_change(self.record.aws, self.record.descriptor, "start it")
         with ThreadPoolExecutor(1) as pool:
             whole = pool.submit(check_startable, self.record)
-            plan = plan_run(self.record, options, self.root)
+            settings = change(self.record.descriptor.cluster_settings)
+            plan = plan_run(self.record, settings, self.root, life, check_quotas=check_quotas)
             return whole.result(), plan
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
@@ -214,36 +220,39 @@ class Starter:
             record.groups.set_desired(record.descriptor.worker_groups[name][0], n)
 
 
-def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) -> RunPlan:
-    """Return a run's plan, and begin to check quotas; writes nothing.
+def plan_run(
+    record: ClusterRecord,
+    settings: ClusterSettings,
+    root: Path | None,
+    life: LifetimePolicy | None,
+    *,
+    check_quotas: bool,
+) -> RunPlan:
+    """Return the plan of a run with these settings, and begin to check quotas; writes nothing.
 
     Raises `InvalidInput`, and as `bootable_baseline` does.
     """
-    descriptor, settings = record.descriptor, record.descriptor.settings
-    environ, sends_config = (
-        settings[name] if (given := getattr(options, name)) is None else given
-        for name in ("environ", "send_dask_config")
-    )
-    software = software_of(settings, root) if options.software is None else options.software
-    warn_of_secrets(record.name, environ)
-    numbers = numbers_at_start(descriptor, options.n_workers, options.group_workers or {})
+    descriptor = record.descriptor
+    software, sync = software_of(settings, root), sync_of(settings, os.environ)
+    warn_of_secrets(record.name, settings.environ)
+    numbers = numbers_at_start(descriptor, settings)
     check = None
     named = NamedEnvironments(record.aws, record.bucket)
     container = descriptor.lock.get("container")
     with ThreadPoolExecutor(1) as pool:
         baseline = pool.submit(bootable_baseline, record)
-        if options.check_quotas:
+        if check_quotas:
             hosts, workspace = deployed_launch(descriptor, numbers), descriptor.workspace
             check = LaunchCheck(record.aws, descriptor.cluster, hosts, workspace=workspace)
         if container:
-            _check_no_packages(options, container)
+            _check_no_packages(settings, sync, container)
             lock = versions_in_image()
         else:
             lock = lock_for_hosts(
                 software,
-                sync_at_start(options, settings),
+                sync,
                 architecture=descriptor.architecture,
-                lock_file=options.software_lock or lock_file_of(settings, root),
+                lock_file=lock_file_of(settings, root),
                 named=named,
                 jupyter=descriptor.structure.scheduler.jupyter,
             )
@@ -257,27 +266,28 @@ def plan_run(record: ClusterRecord, options: StartOptions, root: Path | None) ->
         python=lock.python,
         packages=lock.versions,
         n_workers=sum(numbers.values()),
-        environ=dict(environ),
-        dask_config=portable_config() if sends_config else {},
-        life=options.life or lifetime_policy(settings),
+        environ=dict(settings.environ),
+        dask_config=portable_config() if settings.send_dask_config else {},
+        life=life or lifetime_policy(settings),
         hashed=lock.is_hashed,
         structure=descriptor.structure,
         host_roles=baseline.result().host_roles(record.name),
         environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
         or (None if container else BuiltEnvironments(record).find(identity)),
         container=container,
-        scaling=policies_at_start(descriptor, options.n_workers),
-        spot_fallback_seconds=float(
-            settings.get("spot_fallback_seconds", Run.spot_fallback_seconds)
-        ),
+        scaling=policies_at_start(descriptor, settings),
+        spot_fallback_seconds=float(settings.spot_fallback_seconds),
     )
     return RunPlan(run, numbers, lock, check, identity)
 
 
-def _check_no_packages(options: StartOptions, container: str) -> None:
-    given = [
-        name for name in ("software", "software_lock", "package_sync") if getattr(options, name)
-    ]
+def _check_no_packages(settings: ClusterSettings, sync: PackageSync, container: str) -> None:
+    ways = {
+        "software": settings.software,
+        "software_lock": settings.software_lock,
+        "package_sync": sync,
+    }
+    given = [name for name, value in ways.items() if value]
     if given:
         raise InvalidInput(
             "Hosts that run a container image get no other packages.",
@@ -287,14 +297,37 @@ def _check_no_packages(options: StartOptions, container: str) -> None:
         )
 
 
-def sync_at_start(options: StartOptions, settings: Mapping[str, Any]) -> PackageSync:
-    """Return what the start says; what it names in other ways takes the settings' place."""
-    if options.package_sync is not None:
-        return options.package_sync
-    if options.software is not None or options.software_lock is not None:
-        kept = options.software_lock is None and settings.get("local_modules", False)
-        return PackageSync(False, local_modules=kept)
-    return sync_of(settings, os.environ)
+def as_given(
+    settings: ClusterSettings,
+    *,
+    software: Software | None = None,
+    software_lock: Path | None = None,
+    package_sync: PackageSync | None = None,
+    group_workers: Mapping[str, int] = MappingProxyType({}),
+    **others: Any,
+) -> ClusterSettings:
+    """Return settings with what a start is given, unless that is None. What names packages takes
+    the place of the settings' other ways to do so.
+    """
+    from terradask_stacks.settings import WorkerGroupSettings
+
+    update = {name: value for name, value in others.items() if value is not None}
+    groups = dict(settings.worker_groups)
+    for name, n in group_workers.items():
+        # A group that the cluster lacks is refused with the numbers.
+        group = groups.get(name, WorkerGroupSettings())
+        groups[name] = group.model_copy(update={"n_workers": n})
+    if software is not None:
+        file = Path.cwd() / software if isinstance(software, Path) else None
+        update["software"] = software if file is None else str(file)
+    if software_lock is not None:
+        update["software_lock"] = str(Path.cwd() / software_lock)
+    if package_sync is not None:
+        update |= package_sync.settings
+    elif software is not None or software_lock is not None:
+        kept = software_lock is None and settings.local_modules
+        update |= {"package_sync": False, "local_modules": kept}
+    return settings.model_copy(update={**update, "worker_groups": groups})
 
 
 def bootable_baseline(record: ClusterRecord) -> Baseline:

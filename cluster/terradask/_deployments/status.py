@@ -8,11 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.group_limits import scheduled_actions, watchdog_action
 from terradask._common.side_by_side import side_by_side
-from terradask._deployments.endpoint import route_of
 from terradask._deployments.problems import problems_of
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.silence import may_be_silent
@@ -23,6 +22,9 @@ from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.markets import lacking
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings
 
 logger = logging.getLogger("terradask")
 
@@ -212,13 +214,14 @@ def status_of(
         for h in reports
         if run is not None and h.belongs_to(run.run_id)
     )
+    settings = descriptor.cluster_settings
     return DeploymentStatus(
         name=record.name,
         state=derive_state(groups, run, scheduler, hosts, closing=closing),
         run_id=run.run_id if run else None,
         owner=run.owner if run else None,
         started_at=run.started_at if run else None,
-        scheduler_address=dial_address(scheduler, public=route_of(descriptor.settings) == "public"),
+        scheduler_address=dial_address(scheduler, public=settings.way == "public"),
         groups={
             name: {"desired": g.desired, "instances": len(g.active_ids), "max_size": g.max_size}
             for name, g in groups.items()
@@ -226,7 +229,7 @@ def status_of(
         hosts=hosts,
         max_workers=descriptor.max_workers,
         ended=ended_by_itself(run, scheduler),
-        ssh_command=_ssh_command(descriptor.settings, groups.get(SCHEDULER_GROUP)),
+        ssh_command=_ssh_command(settings, groups.get(SCHEDULER_GROUP)),
         adapting=(scheduler.scaling if scheduler is not None else None) or {},
         scheduler_boot=None if scheduler is None else scheduler.boot,
         scheduler_since=None if scheduler is None else scheduler.started_at,
@@ -245,12 +248,12 @@ def status_of(
     )
 
 
-def _ssh_command(settings: Mapping[str, Any], scheduler: Group | None) -> str | None:
+def _ssh_command(settings: ClusterSettings, scheduler: Group | None) -> str | None:
     """Return the command for the host that AWS, not a document, says is the scheduler's.
 
     https://docs.aws.amazon.com/cli/latest/reference/ec2-instance-connect/ssh.html
     """
-    if settings.get("allow_ssh") is not True or scheduler is None or not scheduler.active_ids:
+    if settings.allow_ssh is not True or scheduler is None or not scheduler.active_ids:
         return None
     host = scheduler.active_ids[0]
     return f"aws ec2-instance-connect ssh --instance-id {host} --os-user ec2-user"

@@ -135,7 +135,7 @@ def _remove_keys(record: ClusterRecord, secret: ClusterSecret) -> bool:
     try:
         return secret.empty()
     except AccessDenied:
-        if not (record.exists and record.descriptor.settings.get("private_to_creator")):
+        if not (record.exists and record.descriptor.cluster_settings.private_to_creator):
             raise
         return False
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from terradask._deployments.documents import Descriptor
 from terradask.errors import InvalidInput
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.numbers import DEFAULT_WORKERS, bounds_of, first_of
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings
 
 #: Most workers of a group that adapts without a given maximum.
 DEFAULT_MAXIMUM = 200
@@ -17,34 +20,25 @@ DEFAULT_MAXIMUM = 200
 USUAL_BOUNDS = (DEFAULT_WORKERS, 20)
 
 
-def numbers_at_start(
-    descriptor: Descriptor, n_workers: int | list[int] | None, group_workers: Mapping[str, int]
-) -> dict[str, int]:
+def numbers_at_start(descriptor: Descriptor, settings: ClusterSettings) -> dict[str, int]:
     """Return how many workers each group starts with. Raises `InvalidInput`."""
-    asked = {**group_workers, WORKER_GROUP: first_of(n_workers)}
-    numbers = {}
-    for group in {**dict.fromkeys(descriptor.worker_groups), **asked}:
-        n = asked.get(group)
-        if n is None and group in descriptor.worker_groups:
-            n = descriptor.workers_at_start(group)
-        if n is None:
-            n = (
-                min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP))
-                if group == WORKER_GROUP
-                else 0
-            )
+    first = first_of(settings.n_workers)
+    if first is None:
+        first = min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP))
+    named = {name: group.n_workers for name, group in settings.worker_groups.items()}
+    numbers = {**dict.fromkeys(descriptor.worker_groups, 0), **named, WORKER_GROUP: first}
+    for group, n in numbers.items():
         check_workers(descriptor, n, group)
-        numbers[group] = n
     return numbers
 
 
 def policies_at_start(
-    descriptor: Descriptor, n_workers: int | list[int] | None
+    descriptor: Descriptor, settings: ClusterSettings
 ) -> dict[str, ScalingPolicy]:
     """Return how groups scale themselves from the start: as the bounds say, by the usual ones
     without a number.
     """
-    asked = descriptor.settings.get("n_workers") if n_workers is None else n_workers
+    asked = settings.n_workers
     bounds = USUAL_BOUNDS if asked is None else bounds_of(asked)
     if bounds is None:
         return {}

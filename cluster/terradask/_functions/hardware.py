@@ -62,7 +62,9 @@ class Hardware:
 
     def _request(self) -> Sequence[Any]:
         asked = self._checked()
-        return dict(asked.structure), dict(asked.run), dict(asked.workspace), self.bounds
+        structure = asked.structure
+        run = {name: asked.given[name] for name in asked.given if name not in structure}
+        return structure, run, dict(asked.workspace), self.bounds
 
     def _checked(self) -> Request:
         return request_of(ClusterArguments(**self.arguments))

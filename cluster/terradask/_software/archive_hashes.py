@@ -10,13 +10,16 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings.software import SoftwareSettings
 
 #: Package -> version -> SHA-256 of each archive; versions may be for different machines.
 Locked = dict[str, dict[Version | str, set[str]]]
@@ -29,10 +32,9 @@ _OTHER_FILE = re.compile(r"-r|--requirement")
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
-def lock_file_of(settings: Mapping[str, Any], root: Path | None) -> Path | None:
+def lock_file_of(settings: SoftwareSettings, root: Path | None) -> Path | None:
     """Return the path of the lock file in a cluster's settings; None if they have none."""
-    # A cluster deployed by an older terradask lacks this setting.
-    named = settings.get("software_lock")
+    named = settings.software_lock
     return None if named is None else (root or Path()) / Path(named).expanduser()
 
 

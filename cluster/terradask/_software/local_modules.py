@@ -6,7 +6,7 @@ import importlib.metadata
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import NormalizedName, canonicalize_name
 
@@ -14,6 +14,9 @@ from terradask._software.local_wheels import LocalWheel, editable_folder, pack_w
 from terradask._software.scan import OWN
 from terradask.errors import LocalModulesRefused
 from terradask_host.preload.local_names import VARIABLE
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings.software import SoftwareSettings
 
 #: The wheel's name.
 NAME = "terradask-local-modules"
@@ -65,19 +68,19 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     return LocalWheel(NAME, "0", filename, pack_wheel(content))
 
 
-def names_beside(settings: Mapping[str, Any]) -> dict[str, str]:
+def names_beside(settings: SoftwareSettings) -> dict[str, str]:
     """Return the variable by which hosts know the modules that lie here, and that they don't get;
     nothing where they get them.
     """
-    if settings.get("local_modules"):
+    if settings.local_modules:
         return {}
     found = sorted({name for folder in _folders() for name in _names_in(folder)})
     return {VARIABLE: ",".join(found[:_MOST_NAMES])} if found else {}
 
 
-def imported_beside(settings: Mapping[str, Any]) -> list[str]:
+def imported_beside(settings: SoftwareSettings) -> list[str]:
     """Return the modules that lie here, and this process has imported, and hosts don't get."""
-    if settings.get("local_modules"):
+    if settings.local_modules:
         return []
     beside = {folder: set(_names_in(folder)) for folder in _folders()}
     found = {

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from packaging.utils import canonicalize_name
 
@@ -21,6 +21,10 @@ from terradask._software.unnamed_lines import WHEEL, is_unnamed
 from terradask.errors import SoftwareFileInvalid
 from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.validators.dask import is_software_file
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings.environments import EnvironmentSettings
+    from terradask_stacks.settings.software import SoftwareSettings
 
 Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements", "conda"]
 
@@ -41,9 +45,9 @@ _UNSET = re.compile(r"\$\{([^}]*)\}")
 Software = Sequence[str] | Path | str
 
 
-def software_of(settings: Mapping[str, Any], root: Path | None) -> Software:
+def software_of(settings: SoftwareSettings | EnvironmentSettings, root: Path | None) -> Software:
     """Return which packages a cluster's settings, or an environment's, name."""
-    named = settings["software"]
+    named = settings.software
     if not isinstance(named, str):
         return list(named)
     return (root or Path()) / Path(named).expanduser() if is_software_file(named) else named

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -17,6 +17,9 @@ from terradask._software.pylock import DirectPackage
 from terradask._software.resolver import Resolved, Resolver, Unsolvable, name_of
 from terradask._software.scan import OWN, Scan
 from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings.software import SoftwareSettings
 
 FailOn = Literal["critical-only", "warning-or-higher", "any"]
 
@@ -53,22 +56,32 @@ class PackageSync:
     local_modules: bool = False
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> PackageSync:
-        """Return what a cluster's settings say: all packages unless they name some in another way.
-
-        One that was deployed by an older terradask says nothing, and has none.
+    def of(cls, settings: SoftwareSettings) -> PackageSync:
+        """Return what a cluster's settings say: all packages unless they name some in another
+        way.
         """
-        packages = settings.get("package_sync", False)
+        packages = settings.package_sync
         if packages is None:
-            others = ("software", "software_lock", "container")
-            packages = not any(settings.get(name) for name in others)
+            packages = not (settings.software or settings.software_lock or settings.container)
         return cls(
             packages,
-            tuple(map(canonicalize_name, settings.get("package_sync_ignore", ()))),
-            settings.get("package_sync_strict", False),
-            settings.get("package_sync_fail_on", "critical-only"),
-            settings.get("local_modules", False),
+            tuple(map(canonicalize_name, settings.package_sync_ignore)),
+            settings.package_sync_strict,
+            settings.package_sync_fail_on,
+            settings.local_modules,
         )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of which `of` makes it."""
+        named = self.packages if isinstance(self.packages, bool) else list(self.packages)
+        return {
+            "package_sync": named,
+            "package_sync_ignore": list(self.ignore),
+            "package_sync_strict": self.strict,
+            "package_sync_fail_on": self.fail_on,
+            "local_modules": self.local_modules,
+        }
 
     def __bool__(self) -> bool:
         """Whether hosts get any of the environment's packages."""

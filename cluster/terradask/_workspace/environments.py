@@ -10,7 +10,6 @@ import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
@@ -69,7 +68,7 @@ class Environments:
         if settings is None:
             raise EnvironmentNotFound(name, sorted({DEFAULT_ENVIRONMENT, *self.declared()}))
         _check_no_package(name)
-        lock = self._lock(settings.model_dump(mode="json"), settings.architecture)
+        lock = self._lock(settings)
         found = NamedEnvironment.of_lock(
             name,
             lock,
@@ -91,12 +90,12 @@ class Environments:
 
     def _declaration(self, settings: EnvironmentSettings) -> str:
         said = {"software": settings.software, "architecture": settings.architecture}
-        named = software_of(said, self.loaded.root)
+        named = software_of(settings, self.loaded.root)
         content = named.read_bytes() if isinstance(named, Path) and named.is_file() else b""
         return hashlib.sha256(as_json(said) + content).hexdigest()
 
-    def _lock(self, settings: dict[str, Any], architecture: str) -> SoftwareLock:
-        root = self.loaded.root
+    def _lock(self, settings: EnvironmentSettings) -> SoftwareLock:
+        root, architecture = self.loaded.root, settings.architecture
         named = software_of(settings, root)
         if isinstance(named, Path):
             return lock_file_packages(named, architecture, os.environ)

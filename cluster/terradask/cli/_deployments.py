@@ -264,14 +264,12 @@ def scheduler_address(
     deployment: Deployment, on_wait: Callable[[DeploymentStatus], None] | None = None
 ) -> str:
     """Wait for the scheduler of a cluster that was started, and return its address to dial."""
-    from terradask._deployments.endpoint import route_of
-
-    settings = deployment.descriptor.settings
+    settings = deployment.descriptor.cluster_settings
     with interruption(f"terradask stop {deployment.name} ends what was started"):
         attachment = deployment.attach(
-            timeout_seconds=settings["create_timeout_seconds"], on_wait=on_wait
+            timeout_seconds=settings.create_timeout_seconds, on_wait=on_wait
         )
-    return attachment.address(public=route_of(settings) == "public")
+    return attachment.address(public=settings.way == "public")
 
 
 def _say_hosts_once() -> Callable[[DeploymentStatus], None]:
@@ -314,7 +312,7 @@ def stop(name: str, no_wait: bool, as_json: bool) -> None:
     if not is_whole:
         say(f"{name}: its cluster.json is gone from the bucket; terradask apply {name} writes it")
     if not keyless:
-        private = is_whole and deployment.descriptor.settings.get("private_to_creator")
+        private = is_whole and deployment.descriptor.cluster_settings.private_to_creator
         say(
             f"{name}: its keys stay in its secret, "
             + (

@@ -47,7 +47,7 @@ def jupyter(*, name: str, shared: bool) -> None:
 def _check(name: str, running: Provisioned, setting: str, what: str) -> None:
     from terradask.errors import InvalidInput
 
-    if not running.settings.get(setting):
+    if not getattr(running.settings, setting):
         raise InvalidInput(
             f"Cluster {name!r} {what}.",
             given=f"{setting} = false",

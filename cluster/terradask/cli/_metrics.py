@@ -36,7 +36,6 @@ def metrics(name: str, *, output: Path, private: bool) -> None:
     from terradask._aws.endpoints import is_aws
     from terradask._common.progress import silent
     from terradask._dask.lone_dashboard import running_cluster
-    from terradask._deployments.endpoint import route_of
     from terradask._deployments.prometheus import ScrapeTarget, save_scrape_config
 
     load_workspace().deployment(name)
@@ -50,7 +49,7 @@ def metrics(name: str, *, output: Path, private: bool) -> None:
         cluster=name,
         region=aws.region,
         port=attachment.scheduler.dashboard_port,
-        public=not private and route_of(running.settings) == "public",
+        public=not private and running.settings.way == "public",
         endpoint=None if is_aws(endpoint) else endpoint,
     )
     config = save_scrape_config(target, attachment.keys, output)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -27,3 +28,12 @@ class Section(BaseModel):
     """A section of the settings."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read what a version of terradask, maybe another one, has checked and written: what it
+        lacks has its default, what is not known here is left out, and no value is checked again.
+        """
+        return cls.model_construct(
+            **{name: document[name] for name in cls.model_fields if name in document}
+        )

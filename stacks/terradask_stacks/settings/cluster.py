@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -14,6 +15,7 @@ from terradask_stacks.settings.base import Section, Tags
 from terradask_stacks.settings.connection import ConnectionSettings
 from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
+from terradask_stacks.settings.ingress import IngressRule
 from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.software import SoftwareSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
@@ -212,6 +214,22 @@ class ClusterSettings(
         gt=0,
         description="Longest time to wait for the workers of wait_for_workers, in seconds.",
     )
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the settings in a ``cluster.json``, as `Section.read` does."""
+        rules, groups = document.get("ingress"), document.get("worker_groups", {})
+        return super().read(
+            {
+                # An older terradask said nothing of it, and synchronised none.
+                "package_sync": False,
+                **document,
+                "ingress": None if rules is None else [IngressRule.read(rule) for rule in rules],
+                "worker_groups": {
+                    name: WorkerGroupSettings.read(group) for name, group in groups.items()
+                },
+            }
+        )
 
     @property
     def most_hosts(self) -> int:

@@ -92,7 +92,7 @@ def account_of(
     if record.exists:
         structure = structure or record.descriptor.structure
         types = {key: pool.instance_types for key, pool in record.descriptor.pools.items()}
-        tags = dict(record.descriptor.settings.get("tags") or {})
+        tags = dict(record.descriptor.cluster_settings.tags)
     groups = {} if structure is None else structure.groups
     return Account(
         run_id=run.run_id,
