@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from terradask._demo import data, embedded, pieces
+from terradask._demo import data, embedded, main_job
 from terradask._demo.main_job import MainJob
 from terradask._demo.story import DemoFailed, Story
+from terradask._live_check.steps import Step, StepResult
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
 
@@ -23,6 +24,7 @@ from ..waiting import PROCESS_SECONDS
 pytestmark = [pytest.mark.simulator]
 
 ROOT = Path(__file__).parents[2]
+COUNT = Step("count", "Count", lambda _: None)
 
 #: The demo, with another lock file for its folders, and its daemon and hosts forked.
 QUICK = """
@@ -31,6 +33,7 @@ from pathlib import Path
 from types import SimpleNamespace
 root, lock_file, *addresses = sys.argv[1:]
 sys.path.insert(0, root)
+from terradask._live_check.steps import Step, StepResult
 from terradask.cli import run
 from terradask_simulator import process
 from terradask_stacks import synthesis
@@ -104,10 +107,10 @@ def test_the_demo_refuses_anything_but_an_embedded_aws(tmp_path: Path) -> None:
 def test_a_promise_that_is_not_kept_ends_the_demo_and_names_what_differed() -> None:
     lines: list[str] = []
     story = Story(lines.append, lambda text, _style: text)
-    with story.step("Count"):
-        story.check("one and one are two", True)
-        with pytest.raises(DemoFailed) as caught:
-            story.check("two and two are five", 2 + 2 == 5, 4)
+    story.started(COUNT)
+    story.check("one and one are two", True)
+    with pytest.raises(DemoFailed) as caught:
+        story.check("two and two are five", 2 + 2 == 5, 4)
     assert (caught.value.step, caught.value.promised, caught.value.found) == (
         "Count",
         "two and two are five",
@@ -151,15 +154,15 @@ def test_reads_by_somebody_else_are_noticed(meanwhile: dict, found: str) -> None
 
 
 def test_a_piece_computed_again_would_differ() -> None:
-    assert pieces.fingerprint(pieces.piece(1)) != pieces.fingerprint(pieces.piece(1))
+    assert data.fingerprint(data.piece(1)) != data.fingerprint(data.piece(1))
 
 
 def test_a_demo_that_is_not_as_promised_exits_with_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def broken(story: Story) -> None:
-        with story.step("Scale"):
-            story.check("5 workers came", False, found=["one", "two"])
+        story.started(Step("scale", "Scale", lambda _: None))
+        story.check("5 workers came", False, found=["one", "two"])
 
     monkeypatch.setattr(embedded, "run_demo", broken)
     assert run(["demo"]) == 1
@@ -169,12 +172,44 @@ def test_a_demo_that_is_not_as_promised_exits_with_an_error(
     assert "['one', 'two']" in said.err
 
 
-def test_trouble_while_taking_back_does_not_hide_the_failure(tmp_path: Path) -> None:
+def test_a_demo_that_fails_is_taken_back_and_trouble_with_that_does_not_hide_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines: list[str] = []
     job = MainJob(Story(lines.append, lambda text, _style: text), tmp_path, dict)
 
-    def stuck() -> None:
+    def broken(_result: object) -> None:
+        job.story.check("a network comes", False, "nothing")
+
+    def stuck(_result: object) -> None:
         raise TerradaskError("the state is locked")
 
-    job._take_back(stuck)
-    assert "the state is locked" in lines[-1]
+    monkeypatch.setattr(job, "_deploy_network", broken)
+    monkeypatch.setattr(job, "_remove", stuck)
+    monkeypatch.setattr(main_job, "listed_zones", lambda _client: ["us-east-1a"])
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with pytest.raises(DemoFailed, match="a network comes"):
+        job.run()
+    assert lines[-1] == "   while taking everything back: the state is locked"
+
+
+@pytest.mark.parametrize("fails", ["remove_cluster", "remove_network"])
+def test_each_part_of_the_removal_is_tried_whatever_becomes_of_others(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = MainJob(Story(lambda _line: None, lambda text, _style: text), Path(), dict)
+    tried: list[str] = []
+
+    def part(name: str) -> None:
+        tried.append(name)
+        if name == fails:
+            raise TerradaskError("the state is locked")
+
+    for name in ("remove_cluster", "remove_network"):
+        monkeypatch.setattr(main_job, name, lambda *_, name=name: part(name))
+    monkeypatch.setattr(job, "_delete_bucket", lambda: part("bucket"))
+    monkeypatch.setattr(job, "_check_nothing_left", lambda _workspace: part("look"))
+    monkeypatch.setattr(job, "workspace", lambda: None)
+    with pytest.raises(TerradaskError, match="locked"):
+        job._remove(StepResult("removal", ""))
+    assert tried == ["remove_cluster", "remove_network", "bucket", "look"]

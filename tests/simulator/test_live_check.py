@@ -14,7 +14,9 @@ from terradask import Workspace
 from terradask._instance_types.catalog import load_catalog
 from terradask._live_check import account
 from terradask._live_check.check import LiveCheck, Offer
-from terradask._live_check.runner import Runner
+from terradask._live_check.steps import Runner
+from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
+from terradask_modules.policies import PolicyScope
 from terradask_simulator import Simulator, leftovers
 
 from ..command import in_this_process
@@ -97,13 +99,15 @@ def test_a_missing_right_is_named_at_the_step_that_needs_it(
 
 @pytest.mark.usefixtures("kept_catalog")
 def test_aws_own_simulator_finds_rights_that_lack_before_anything_is_made(sim: Simulator) -> None:
-    with sim.acting_as("newcomer", _without("ec2:CreateVpc", "iam:CreatePolicy")):
+    with sim.acting_as("newcomer", _without("ec2:CreateFlowLogs", "iam:CreatePolicy")):
         check = LiveCheck(Workspace.load(), Runner())
         assert _failure_of(check)[:2] == ("rights", "LiveCheckFailed")
     failed = check.runner.failed
     assert failed is not None
     assert failed.error is not None
-    assert failed.error["given"] == "ec2:CreateVpc (explicitDeny); iam:CreatePolicy (explicitDeny)"
+    assert failed.error["given"] == (
+        "ec2:CreateFlowLogs (explicitDeny); iam:CreatePolicy (explicitDeny)"
+    )
 
 
 def _encrypting(condition: dict[str, Any]) -> dict[str, Any]:
@@ -139,13 +143,16 @@ def test_aws_own_simulator_finds_that_an_administrator_lacks_nothing(sim: Simula
 
 
 @pytest.mark.usefixtures("kept_catalog")
-def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(
-    sim: Simulator, policies: dict[str, list[dict[str, Any]]]
-) -> None:
+def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(sim: Simulator) -> None:
     # Of a workspace that begins like any other check's.
-    text = json.dumps([*policies["setup"], *policies["user"]]).replace("default", "smoke")
+    place = PolicyScope(
+        partition="aws", region="us-east-1", account="123456789012", workspace="smoke"
+    )
+    scope = CallerScope(place=place, session_manager=True, flow_logs=True)
+    callers: tuple[Caller, ...] = ("setup", "user")
+    policies = [one for caller in callers for one in caller_policies(scope, caller).values()]
     own = {"Version": "2012-10-17", "Statement": [{**EVERYTHING, "Action": ["iam:*", "sts:*"]}]}
-    with sim.acting_as("exact", *json.loads(text), own):
+    with sim.acting_as("exact", *policies, own):
         check = LiveCheck(Workspace.load(), Runner())
         results = [_failure_of(check), check.runner.results[-1].name]
     assert results == [("", "", ""), "rights"]

@@ -23,10 +23,10 @@ from terradask._common.progress import silent
 from terradask._live_check import cluster as life
 from terradask._live_check import network
 from terradask._live_check.account import Account
-from terradask._live_check.check import EarlierChecks, LiveCheck, Parts
+from terradask._live_check.check import LiveCheck, Parts, begin, earlier_checks
 from terradask._live_check.place import SmokeWorkspace
-from terradask._live_check.runner import Runner
-from terradask._live_check.steps import Step, StepResult
+from terradask._live_check.removal import removal_steps
+from terradask._live_check.steps import Runner, Step, StepResult
 from terradask_simulator import Simulator, leftovers
 
 from ..waiting import PROCESS_SECONDS, eventually
@@ -61,15 +61,15 @@ class Made:
         runner = Runner(on_start)
         with self.place.alone():
             parts = Parts.of(self.place, self.check.workspace, self.check.progress)
-            making = [*parts.role.steps(), *parts.life.steps(parts.role.acting)]
-            removal = parts.removal.steps()[:2]
+            making = parts.after_network()
+            removal = removal_steps(self.place, parts.workspace)[:2]
             # What is planted may stand in the removal's way, too.
             try:
                 runner.run_and_remove(making, removal, before_removal=[parts.life.leave])
             finally:
                 self.mend()
                 for step in removal:
-                    step.run(_notes())
+                    step.run(StepResult(step.name, step.what))
         assert runner.failed is not None, [one.name for one in runner.results]
         return runner.failed
 
@@ -97,27 +97,21 @@ class Made:
                     )
 
 
-def _notes() -> Any:
-    from terradask._live_check.steps import Notes
-
-    return Notes()
-
-
 @pytest.fixture(scope="module")
 def made(sim: Simulator) -> Iterator[Made]:
     with sim.applied():
         check = LiveCheck(Workspace.load(), Runner())
         account = Account(check.workspace)
         assert Runner().run(account.steps())
-        place = check.begin(account)
+        place = begin(account)
         with place.alone():
             parts = Parts.of(place, check.workspace, check.progress)
             runner = Runner()
-            assert runner.run(parts.network.steps()), runner.failed
+            assert runner.run(network.network_steps(parts.workspace)), runner.failed
         yield Made(sim, check, place)
         with place.alone():
             runner = Runner()
-            assert runner.run(parts.removal.steps()), runner.failed
+            assert runner.run(removal_steps(place, parts.workspace)), runner.failed
 
 
 @pytest.fixture(autouse=True)
@@ -248,7 +242,7 @@ def test_a_caller_who_may_not_make_the_network(sim: Simulator) -> None:
 def _removed_now() -> list[str]:
     """Return what the next check removes first."""
     runner = Runner()
-    assert runner.run([EarlierChecks(Workspace.load(), silent).step()]), runner.failed
+    assert runner.run([earlier_checks(Workspace.load(), silent)]), runner.failed
     removed: list[str] = runner.results[0].facts["removed"]
     return removed
 

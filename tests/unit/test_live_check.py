@@ -14,13 +14,13 @@ import pytest
 import tomlkit
 from botocore.exceptions import ClientError
 
-from terradask._live_check.check import LiveReport, time_limit, without_identity
+from terradask import Workspace
+from terradask._live_check.check import LiveCheck, time_limit, without_identity
 from terradask._live_check.cluster import seconds_by_state
 from terradask._live_check.place import NAME, SmokeWorkspace
 from terradask._live_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
-from terradask._live_check.runner import Runner
 from terradask._live_check.smoke_settings import smoke_settings
-from terradask._live_check.steps import Notes, Step
+from terradask._live_check.steps import Runner, Step, StepResult
 from terradask._workspace.host_packages import packages_folder
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_host.documents import HostReport
@@ -37,22 +37,22 @@ class Steps:
     def __init__(self) -> None:
         self.ran: list[str] = []
 
-    def step(self, name: str, do: Callable[[Notes], str | None] = lambda _: None) -> Step:
-        def run(notes: Notes) -> str | None:
+    def step(self, name: str, do: Callable[[StepResult], str | None] = lambda _: None) -> Step:
+        def run(result: StepResult) -> str | None:
             self.ran.append(name)
-            return do(notes)
+            return do(result)
 
         return Step(name, f"{name} works", run)
 
 
-def denied(_notes: Notes) -> None:
+def denied(_: StepResult) -> None:
     try:
         raise ClientError(REFUSAL, "CreateVpc")
     except ClientError as error:
         raise AccessDenied("ec2:CreateVpc", "You are not authorized") from error
 
 
-def interrupted(_notes: Notes) -> None:
+def interrupted(_: StepResult) -> None:
     raise KeyboardInterrupt
 
 
@@ -72,13 +72,13 @@ def test_steps_end_at_the_first_that_fails_with_awss_words() -> None:
     failed = runner.failed
     assert failed is not None
     assert (failed.name, failed.exit_code) == ("vpc", 3)
-    assert failed.texts == ("UnauthorizedOperation: You are not authorized",)
+    assert failed.texts == ["UnauthorizedOperation: You are not authorized"]
     assert failed.error is not None
     assert failed.error["action"] == "ec2:CreateVpc"
 
 
 @pytest.mark.parametrize("how", [denied, interrupted])
-def test_what_was_made_is_removed_in_any_case(how: Callable[[Notes], None]) -> None:
+def test_what_was_made_is_removed_in_any_case(how: Callable[[StepResult], None]) -> None:
     steps, runner = Steps(), Runner()
     making = [steps.step("make", how), steps.step("use")]
     # A part of the removal that fails doesn't keep the next from trying.
@@ -111,40 +111,41 @@ def test_an_interrupted_removal_ends_there() -> None:
 def test_a_check_that_takes_too_long_is_removed_and_fails() -> None:
     steps, runner = Steps(), Runner()
 
-    def forever(_notes: Notes) -> None:
+    def forever(_: StepResult) -> None:
         while True:
             datetime.datetime.now(datetime.UTC)
 
-    with time_limit(0.01) as limit:
-        runner.why_interrupted = limit.why_interrupted
+    with time_limit(0.01) as lift:
         making, removal = [steps.step("slow", forever)], [steps.step("remove")]
-        runner.run_and_remove(making, removal, before_removal=[limit.lift])
+        runner.run_and_remove(making, removal, before_removal=[lift])
     assert steps.ran == ["slow", "remove"]
     assert runner.failed is not None
     assert runner.failed.error is not None
     assert "longer than it may" in runner.failed.error["problem"]
-    # Afterwards an interruption is the user's again.
-    assert limit.why_interrupted() is None
+    assert runner.failed.exit_code == 1
 
 
-def test_the_report_names_no_account_and_no_caller() -> None:
+def test_the_report_names_no_account_and_no_caller(tmp_path: Path) -> None:
     steps, runner = Steps(), Runner()
 
-    def told(notes: Notes) -> None:
-        notes.facts["bucket"] = "terradask-smoke-1a2b-123456789012-us-east-1"
-        notes.text(
+    def told(result: StepResult) -> None:
+        result.facts["bucket"] = "terradask-smoke-1a2b-123456789012-us-east-1"
+        result.text(
             "User: arn:aws:sts::123456789012:assumed-role/Admin/grace@acme.org is not authorized"
         )
         raise LiveCheckFailed("no", given="203.0.113.7/32 and arn:aws:iam::123456789012:user/grace")
 
     runner.run([steps.step("told", told)])
-    report = LiveReport("2026-11-22T23:50:40Z", "smoke-1a2b", "us-east-1", {}, runner.results)
-    text = json.dumps(report.as_dict())
+    (tmp_path / "terradask.toml").write_text("[workspace]\nregion = 'us-east-1'\n")
+    check = LiveCheck(Workspace.load(tmp_path), runner, started_at="2026-11-22T23:50:40Z")
+    path = check.write_report(tmp_path)
+    assert path.name == "terradask-live-20261122T235040Z.json"
+    text = path.read_text()
     for secret in ("123456789012", "grace", "Admin", "203.0.113.7"):
         assert secret not in text
     assert "assumed-role/<name> is not authorized" in text
-    assert report.as_dict()["failed_step"] == "told"
-    assert report.file_name == "terradask-live-20261122T235040Z.json"
+    assert check.report() == json.loads(text)
+    assert check.report()["failed_step"] == "told"
     assert without_identity("/".join(["", "home", "grace", "x"])).endswith("/<name>/x")
     # Ids that only look alike stay.
     assert without_identity("i-012345678901a 1234567890123") == "i-012345678901a 1234567890123"
@@ -200,7 +201,7 @@ def test_what_a_killed_check_left_is_found_by_its_record(tmp_path: Path) -> None
     record.write_text(json.dumps({**document, "process_started": "0"}))
     (found,) = SmokeWorkspace.left(tmp_path)
     assert (found.name, found.has_settings) == (place.name, False)
-    assert found.taken_over().record.runs
+    assert found.taken_over().runs
     assert SmokeWorkspace.left(tmp_path) == []
     # What isn't a check's is left alone.
     record.write_text(json.dumps({**document, "process_started": "0", "name": "default"}))

@@ -1,7 +1,11 @@
-"""The demo's data: weather, hour by hour, as Parquet files in a bucket of the user's."""
+"""The demo's data: weather, hour by hour, as Parquet files in a bucket of the user's, and results
+that exist once: random, so that one computed again would differ.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +14,7 @@ if TYPE_CHECKING:
 FILES = 8
 ROWS_PER_FILE = 60_000
 STATIONS = 40
+PIECE_BYTES = 256 * 1024
 
 
 def weather(seed: int) -> pd.DataFrame:
@@ -60,3 +65,13 @@ def answer(frame: Any) -> Any:
     return frame.groupby("station").agg(
         {"temperature": ["mean", "max"], "rain": "sum", "time": "count"}
     )
+
+
+def piece(_number: int) -> bytes:
+    """Make a piece that can't be made again."""
+    return os.urandom(PIECE_BYTES)
+
+
+def fingerprint(data: bytes) -> str:
+    """Return what distinguishes a piece from every other one."""
+    return hashlib.sha256(data).hexdigest()

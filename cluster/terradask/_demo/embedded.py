@@ -6,6 +6,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from terradask._demo.main_job import Calls, MainJob
@@ -53,10 +54,4 @@ def _calls_of(endpoint: str) -> Calls:
             advice="unset AWS_ENDPOINT_URL",
         )
 
-    def calls() -> dict[str, dict[str, dict[str, int]]]:
-        found: dict[str, dict[str, dict[str, int]]] = request_control(
-            info, "GET", "calls?by=resource"
-        )
-        return found
-
-    return calls
+    return partial(request_control, info, "GET", "calls?by=resource")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from terradask._common.progress import (
@@ -15,6 +14,7 @@ from terradask._common.progress import (
     ResourceChanged,
     Warned,
 )
+from terradask._live_check.steps import Step, StepResult
 from terradask_modules.errors import TerradaskError
 
 
@@ -47,26 +47,28 @@ class Story:
         self._began = time.monotonic()
         self._number = 0
         self._title = ""
+        self._has_failed = False
 
     @property
     def seconds(self) -> float:
         """How long the story has taken so far."""
         return time.monotonic() - self._began
 
-    @contextlib.contextmanager
-    def step(self, title: str) -> Iterator[None]:
-        """Show one step."""
+    def started(self, step: Step) -> None:
+        """Show that a step begins."""
         self._number += 1
-        self._title = title
+        self._title = step.what
         self._write("")
-        self._write(self._style(f"{self._number}. {title}", "title"))
-        began = time.monotonic()
-        yield
-        self._write(
-            self._style(
-                f"   {time.monotonic() - began:.1f} s; {self.seconds:.1f} s since the start", "dim"
-            )
-        )
+        self._write(self._style(f"{self._number}. {step.what}", "title"))
+
+    def ended(self, result: StepResult) -> None:
+        """Show how long a step took; trouble after the first is only told."""
+        if result.cause is None:
+            took = f"   {result.seconds:.1f} s; {self.seconds:.1f} s since the start"
+            self._write(self._style(took, "dim"))
+        elif self._has_failed:
+            self.show(f"while taking everything back: {result.cause}")
+        self._has_failed = self._has_failed or result.cause is not None
 
     def show(self, text: str) -> None:
         """Show a text."""

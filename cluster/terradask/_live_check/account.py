@@ -7,8 +7,7 @@ import email.utils
 import json
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from terradask._aws.free_plan import eligible_types
 from terradask._aws.listing import listed, listed_zones
@@ -25,8 +24,9 @@ from terradask._live_check.smoke_settings import (
     LEAST_MEMORY_MIB,
     MOST_WORKERS,
     cluster_settings,
+    smoke_settings,
 )
-from terradask._live_check.steps import Notes, Step
+from terradask._live_check.steps import Step, StepResult
 from terradask._pricing.price_list import pricing_region, unavailable
 from terradask._pricing.prices import PriceKey, Product
 from terradask._pricing.products import fields_of, query_for
@@ -38,6 +38,7 @@ from terradask._pricing.running import (
     parts_of_secret,
 )
 from terradask._workspace.caller_scope import caller_scope
+from terradask._workspace.host_packages import packages_folder
 from terradask.errors import LiveCheckFailed, QuotaTooSmall
 from terradask_stacks.settings import ClusterSettings, Settings
 
@@ -90,27 +91,27 @@ class Account:
             Step("rights", "AWS's policy simulator allows what follows", self._rights),
         ]
 
-    def _machine(self, notes: Notes) -> None:
+    def _machine(self, result: StepResult) -> None:
         for finding in examine(TOOLCHAIN):
-            notes.facts[finding.check] = finding.found
+            result.facts[finding.check] = finding.found
             if not finding.ok:
                 raise LiveCheckFailed(
                     f"{finding.check}: {finding.found}", given=finding.found, advice=finding.fix
                 )
 
-    def _identity(self, notes: Notes) -> None:
+    def _identity(self, result: StepResult) -> None:
         # Who calls stays here: the report is for others.
         kind = self._aws.caller_arn.split(":")[5].partition("/")[0]
-        notes.facts |= {"principal": kind, "partition": self._aws.partition}
+        result.facts |= {"principal": kind, "partition": self._aws.partition}
 
-    def _clock(self, notes: Notes) -> None:
+    def _clock(self, result: StepResult) -> None:
         answer = self._aws.client("sts").get_caller_identity()
         told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
         if told is None:
             return
         here = datetime.datetime.now(datetime.UTC)
         ahead = (here - email.utils.parsedate_to_datetime(told)).total_seconds()
-        notes.facts["seconds_ahead_of_aws"] = round(ahead)
+        result.facts["seconds_ahead_of_aws"] = round(ahead)
         if abs(ahead) > _MOST_SKEW_SECONDS:
             raise LiveCheckFailed(
                 "this machine's clock is wrong",
@@ -119,10 +120,10 @@ class Account:
                 advice="set the clock, and have it kept (NTP)",
             )
 
-    def _region(self, notes: Notes) -> None:
+    def _region(self, result: StepResult) -> None:
         self._aws.check_region()
         zones = listed_zones(self._aws.client("ec2"))
-        notes.facts |= {"region": self._aws.region, "zones": zones}
+        result.facts |= {"region": self._aws.region, "zones": zones}
         if not zones:
             raise LiveCheckFailed(
                 "the region has no zone for this account",
@@ -130,18 +131,18 @@ class Account:
                 advice="open the region for the account, or choose another: workspace.region",
             )
 
-    def _account_plan(self, notes: Notes) -> None:
+    def _account_plan(self, result: StepResult) -> None:
         finding = check_account_plan(self._aws, self._settings)
-        notes.facts["found"] = finding.found
+        result.facts["found"] = finding.found
         if not finding.ok:
             self._eligible = eligible_types(self._aws)
-            notes.facts["types"] = self._eligible
+            result.facts["types"] = self._eligible
 
-    def _service_roles(self, notes: Notes) -> None:
+    def _service_roles(self, result: StepResult) -> None:
         # A missing one is made with the network.
-        notes.facts["found"] = check_service_roles(self._aws).found
+        result.facts["found"] = check_service_roles(self._aws).found
 
-    def _instance_type(self, notes: Notes) -> None:
+    def _instance_type(self, result: StepResult) -> None:
         from terradask._stacks.resolve_hardware import find_hardware
 
         # This caller has to be able to ask, whatever an earlier one has left on disk.
@@ -149,18 +150,18 @@ class Account:
         chosen = find_hardware(self._cluster(), (), self._aws, progress=silent)
         self.zone = chosen.zone
         self.instance_types = chosen.types()["workers"][:1]
-        notes.facts |= {
+        result.facts |= {
             "zone": self.zone,
             "type": self.instance_types[0],
             "why": chosen.reasons()["workers"],
         }
 
-    def _image(self, notes: Notes) -> None:
+    def _image(self, result: StepResult) -> None:
         from terradask._stacks.resolve_network import resolve_network
 
         lock = resolve_network(self._settings, self._aws)
         image, size = lock.image_ids["x86_64"], lock.image_sizes_gib.get("x86_64")
-        notes.facts |= {"image": image, "snapshot_gib": size}
+        result.facts |= {"image": image, "snapshot_gib": size}
         if size is None:
             raise LiveCheckFailed(
                 "the image can't be found in this account",
@@ -170,7 +171,7 @@ class Account:
             )
         self.disk_gib = max(DISK_GIB, size)
 
-    def _prices(self, notes: Notes) -> str | None:
+    def _prices(self, result: StepResult) -> str | None:
         from terradask._pricing.price_list import AwsPriceList
 
         region, name = self._aws.region, self.instance_types[0]
@@ -187,17 +188,17 @@ class Account:
             PriceKey("instance", region, name, "on-demand"),
             PriceKey("instance", region, name, "spot", self.zone),
         }
-        notes.facts["usage_types"] = {
+        result.facts["usage_types"] = {
             str(key): self._usage_types(key)
             for key in sorted(asked, key=str)
             if key.market != "spot" and unavailable(region, key.market) is None
         }
         quotes = AwsPriceList(self._aws).look_up(sorted(asked, key=str))
-        notes.facts["source"] = quotes.source
-        notes.facts["usd"] = {
+        result.facts["source"] = quotes.source
+        result.facts["usd"] = {
             str(key): f"{price.usd} per {price.per}" for key, price in quotes.prices.items()
         }
-        notes.facts["without"] = {str(key): why for key, why in quotes.problems.items()}
+        result.facts["without"] = {str(key): why for key, why in quotes.problems.items()}
         self.hourly_usd = hourly_usd(parts, quotes)
         if unavailable(region, None) is not None:
             return unavailable(region, None)
@@ -218,27 +219,27 @@ class Account:
         products = [json.loads(entry)["product"]["attributes"] for entry in entries]
         return sorted({str(one.get("usagetype")) for one in products})
 
-    def _quotas(self, notes: Notes) -> None:
+    def _quotas(self, result: StepResult) -> None:
         from terradask._quotas.check import check_quotas
 
         groups = {CLUSTER: dict.fromkeys(("scheduler", "workers", "cheap"), self.instance_types)}
         checks = check_quotas(self._aws, self._settings, groups, [self.zone])
-        notes.facts["quotas"] = {
+        result.facts["quotas"] = {
             one.name: {"limit": one.limit, "needed": one.needed} for one in checks
         }
         short = [one.describe() for one in checks if one.verdict == "short"]
         if short:
             raise QuotaTooSmall(short)
 
-    def _address(self, notes: Notes) -> str | None:
+    def _address(self, result: StepResult) -> str | None:
         user = self.workspace.settings
         if user.cluster.connect == "ssm":
             return 'with connect = "ssm" nothing has to be let in'
         self.own_cidr = own_cidr(user.workspace.own_address_url)
         return None
 
-    def _rights(self, notes: Notes) -> str | None:
-        return check_rights(self._aws, caller_scope(self._settings, self._aws), notes)
+    def _rights(self, result: StepResult) -> str | None:
+        return check_rights(self._aws, caller_scope(self._settings, self._aws), result)
 
     def _cluster(self) -> ClusterSettings:
         """Return the check's cluster, of types that the account may launch."""
@@ -262,22 +263,20 @@ class Account:
         settings = cluster_settings(self.workspace.settings, types=usable)
         return type(self._settings.cluster).model_validate(settings)
 
-    @cached_property
-    def _settings(self) -> Settings:
-        """The check's settings as far as the free steps need them."""
-        user = self.workspace.settings
-        network = {
-            "nat": "none",
-            "public_workers": True,
-            "architectures": ["x86_64"],
-            "cidr": user.network.cidr,
-            "image": user.network.image,
-            "image_owners": user.network.image_owners,
-        }
-        return Settings.model_validate(
-            {
-                "workspace": {"name": "smoke", "region": user.workspace.region},
-                "network": network,
-                "clusters": {CLUSTER: cluster_settings(user)},
-            }
+    def settings(self, name: str = "smoke", *, until: str = "") -> dict[str, Any]:
+        """Return the check's settings, as far as the steps have found what they need."""
+        user = self.workspace
+        return smoke_settings(
+            user.settings,
+            name,
+            until=until,
+            zone=self.zone,
+            types=self.instance_types,
+            disk_gib=self.disk_gib,
+            own_cidr=self.own_cidr,
+            host_packages=packages_folder(user.settings, user.root),
         )
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings.model_validate(self.settings())

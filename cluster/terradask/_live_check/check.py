@@ -9,7 +9,7 @@ import platform
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 from importlib import metadata
@@ -22,15 +22,12 @@ from terradask._common.clock import utc_text
 from terradask._common.progress import Progress, silent
 from terradask._live_check.account import Account
 from terradask._live_check.cluster import ClusterLife
-from terradask._live_check.network import Network, UserRole
+from terradask._live_check.network import UserRole, network_steps
 from terradask._live_check.place import SmokeWorkspace, base_folder
-from terradask._live_check.removal import Removal, left_by_tag
-from terradask._live_check.runner import Runner
-from terradask._live_check.smoke_settings import LIMIT_SECONDS, smoke_settings
-from terradask._live_check.steps import Notes, Step, StepResult, first_failed
+from terradask._live_check.removal import left_by_tag, removal_steps
+from terradask._live_check.smoke_settings import LIMIT_SECONDS
+from terradask._live_check.steps import Runner, Step, StepResult, TimeIsOver
 from terradask._terraform import provider_mirror
-from terradask._workspace.host_packages import packages_folder
-from terradask.errors import LiveCheckFailed, TerradaskError
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:
@@ -53,81 +50,71 @@ class LiveCheck:
         `confirm` is called once before anything is made, and raises if it shall not be.
         """
         account = Account(self.workspace, self.progress)
-        first, then = account.who_calls(), account.steps()
-        earlier = EarlierChecks(self.workspace, self.progress)
-        if not self.runner.run([*first, earlier.step(), *then]):
+        earlier = earlier_checks(self.workspace, self.progress)
+        if not self.runner.run([*account.who_calls(), earlier, *account.steps()]):
             return
         confirm(Offer(self.workspace.account_id, self.workspace.region, account.hourly_usd))
-        place = self.begin(account)
+        place = begin(account)
         self.name = place.name
         with place.alone():
-            self._in(place)
+            parts = Parts.of(place, self.workspace, self.progress)
+            with time_limit(LIMIT_SECONDS) as lift:
+                self.runner.run_and_remove(
+                    parts.making(),
+                    removal_steps(place, parts.workspace),
+                    before_removal=[lift, parts.life.leave],
+                )
 
-    def _in(self, place: SmokeWorkspace) -> None:
-        """Run what makes something, in the throw-away workspace, and remove it."""
-        parts = Parts.of(place, self.workspace, self.progress)
-        with time_limit(LIMIT_SECONDS) as limit:
-            self.runner.why_interrupted = limit.why_interrupted
-            self.runner.run_and_remove(
-                parts.steps(),
-                parts.removal.steps(),
-                before_removal=[limit.lift, parts.life.leave],
-            )
-
-    def begin(self, account: Account) -> SmokeWorkspace:
-        """Write down what is to be removed, before anything is made."""
-        user = self.workspace
-        place = SmokeWorkspace.begin(
-            base_folder(),
-            account=user.account_id,
-            region=user.region,
-            limit=datetime.timedelta(seconds=2 * LIMIT_SECONDS),
-        )
-        settings = smoke_settings(
-            user.settings,
-            place.name,
-            until=place.record.until,
-            zone=account.zone,
-            types=account.instance_types,
-            disk_gib=account.disk_gib,
-            own_cidr=account.own_cidr,
-            host_packages=packages_folder(user.settings, user.root),
-        )
-        place.write_settings(settings)
-        return place
-
-    def report(self) -> LiveReport:
-        """Return how it went, so far."""
-        return LiveReport(
-            self.started_at,
-            self.name,
-            self.workspace.settings.workspace.region,
-            {
+    def report(self) -> dict[str, Any]:
+        """Return how it went so far, for JSON: what may be sent to others, without account, names
+        of callers and their addresses.
+        """
+        results, failed = self.runner.results, self.runner.failed
+        whole = {
+            "format": FORMAT,
+            "started_at": self.started_at,
+            "workspace": self.name,
+            "region": self.workspace.settings.workspace.region,
+            "versions": {
                 "terradask": metadata.version("terradask"),
                 "python": platform.python_version(),
                 "provider": provider_mirror.PROVIDER_VERSION,
             },
-            tuple(self.runner.results),
-        )
+            "passed": failed is None,
+            "failed_step": None if failed is None else failed.name,
+            "seconds": round(sum(result.seconds for result in results), 1),
+            "steps": [result.as_dict() for result in results],
+        }
+        found: dict[str, Any] = json.loads(without_identity(json.dumps(whole, default=str)))
+        return found
 
     def write_report(self, folder: Path) -> Path:
         """Write the report, and return its file."""
-        report = self.report()
-        path = folder / report.file_name
-        path.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+        path = folder / f"terradask-live-{re.sub('[^0-9TZ]', '', self.started_at)}.json"
+        path.write_text(json.dumps(self.report(), indent=2) + "\n", encoding="utf-8")
         return path
+
+
+def begin(account: Account) -> SmokeWorkspace:
+    """Write down what is to be removed, before anything is made."""
+    user = account.workspace
+    place = SmokeWorkspace.begin(
+        base_folder(),
+        account=user.account_id,
+        region=user.region,
+        limit=datetime.timedelta(seconds=2 * LIMIT_SECONDS),
+    )
+    place.write_settings(account.settings(place.name, until=place.until))
+    return place
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What makes something in a throw-away workspace, and what removes it. Used inside
-    `SmokeWorkspace.alone`.
-    """
+    """What makes something in a throw-away workspace. Used inside `SmokeWorkspace.alone`."""
 
-    network: Network
+    workspace: Workspace
     role: UserRole
     life: ClusterLife
-    removal: Removal
 
     @classmethod
     def of(cls, place: SmokeWorkspace, user: Workspace, progress: Progress) -> Parts:
@@ -137,16 +124,15 @@ class Parts:
             return type(user).load(place.folder, progress=progress)
 
         mine = load()
-        life = ClusterLife(place.folder, load, progress)
-        return cls(Network(mine), UserRole(mine), life, Removal(place, mine))
+        return cls(mine, UserRole(mine), ClusterLife(place.folder, load, progress))
 
-    def steps(self) -> list[Step]:
+    def making(self) -> list[Step]:
         """Return the steps that make something."""
-        return [
-            *self.network.steps(),
-            *self.role.steps(),
-            *self.life.steps(self.role.acting),
-        ]
+        return [*network_steps(self.workspace), *self.after_network()]
+
+    def after_network(self) -> list[Step]:
+        """Return those that need the network."""
+        return [self.role.step(), *self.life.steps(self.role.acting)]
 
 
 @dataclass(frozen=True)
@@ -169,50 +155,36 @@ class Offer:
 # ---- what checks have left that were killed ------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class EarlierChecks:
-    """Removes them before anything else: they may stand in the way, as VPCs do of a quota."""
+def earlier_checks(workspace: Workspace, progress: Progress) -> Step:
+    """Return the step that removes them before anything else: they may stand in the way, as VPCs do
+    of a quota.
+    """
+    aws, base = workspace.aws, base_folder()
 
-    workspace: Workspace
-    progress: Progress
-
-    def step(self) -> Step:
-        """Return the step."""
-        return Step("earlier", "what earlier checks have left is removed", self._remove)
-
-    def _remove(self, notes: Notes) -> str | None:
-        aws, base = self.workspace.aws, base_folder()
-        here = (aws.account_id, aws.region)
+    def remove(result: StepResult) -> str | None:
         found = [*SmokeWorkspace.left(base), *left_by_tag(aws, base)]
-        mine = [one for one in found if (one.record.account, one.record.region) == here]
+        mine = [one for one in found if (one.account, one.region) == (aws.account_id, aws.region)]
         if not mine:
             return "nothing is left"
-        notes.facts["removed"] = [one.name for one in mine]
+        result.facts["removed"] = [one.name for one in mine]
         for place in mine:
             if not place.has_settings:
-                self._write_settings(place)
+                # Settings with which all of it is found, of a check on another machine: types and
+                # disks are those of hosts to come.
+                zone, types = listed_zones(aws.client("ec2"))[0], list(DEFAULT_INSTANCE_TYPES)
+                as_made = Account(workspace, zone=zone, instance_types=types)
+                place.write_settings(as_made.settings(place.name, until=place.until))
             taken = place.taken_over()
             with taken.alone():
-                loaded = type(self.workspace).load(taken.folder, progress=self.progress)
-                for step in Removal(taken, loaded).steps():
-                    step.run(notes)
+                loaded = type(workspace).load(taken.folder, progress=progress)
+                for step in removal_steps(taken, loaded):
+                    step.run(result)
         return None
 
-    def _write_settings(self, place: SmokeWorkspace) -> None:
-        """Write settings with which all of it is found, of a check on another machine."""
-        zones = listed_zones(self.workspace.aws.client("ec2"))
-        settings = smoke_settings(
-            self.workspace.settings,
-            place.name,
-            until=place.record.until,
-            zone=zones[0],
-            # Types and disks are those of hosts to come.
-            types=list(DEFAULT_INSTANCE_TYPES),
-        )
-        place.write_settings(settings)
+    return Step("earlier", "what earlier checks have left is removed", remove)
 
 
-# ---- the report of an account check: what may be sent to others ----------------------------------
+# ---- what may be sent to others ------------------------------------------------------------------
 
 
 FORMAT = 1
@@ -226,40 +198,6 @@ _HOME = re.compile(r"(/(?:home|Users)/)[^/\s\"']+")
 _ADDRESS = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}/32")
 
 
-@dataclass(frozen=True)
-class LiveReport:
-    """How a check went."""
-
-    started_at: str
-    workspace: str
-    region: str
-    #: Versions of terradask, Python, Terraform and the provider.
-    versions: Mapping[str, str]
-    results: Sequence[StepResult]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON, without account, names of callers and their addresses."""
-        failed = first_failed(self.results)
-        whole = {
-            "format": FORMAT,
-            "started_at": self.started_at,
-            "workspace": self.workspace,
-            "region": self.region,
-            "versions": dict(self.versions),
-            "passed": failed is None,
-            "failed_step": None if failed is None else failed.name,
-            "seconds": round(sum(result.seconds for result in self.results), 1),
-            "steps": [result.as_dict() for result in self.results],
-        }
-        found: dict[str, Any] = json.loads(without_identity(json.dumps(whole, default=str)))
-        return found
-
-    @property
-    def file_name(self) -> str:
-        """The name of its file."""
-        return f"terradask-live-{re.sub('[^0-9TZ]', '', self.started_at)}.json"
-
-
 def without_identity(text: str) -> str:
     """Return a text without numbers of accounts, names of callers and their addresses."""
     text = _HOME.sub(r"\1<name>", _PRINCIPAL.sub(r"\1<name>", text))
@@ -269,46 +207,25 @@ def without_identity(text: str) -> str:
 # ---- A time limit on what costs: when it is over, the main thread is interrupted -----------------
 
 
-@dataclass
-class TimeLimit:
-    """Whether it is over."""
-
-    seconds: float
-    is_over: bool = False
-
-    def why_interrupted(self) -> TerradaskError | None:
-        """Return the error if this has interrupted; None if the user has."""
-        if not self.is_over:
-            return None
-        return LiveCheckFailed(
-            "the check takes longer than it may",
-            given=f"{self.seconds:.0f} s",
-            advice="the step that was interrupted is the slow one; everything is removed",
-        )
-
-    def lift(self) -> None:
-        """Interrupt no more; from now on an interruption is the user's."""
-        self.is_over = False
-        if threading.current_thread() is threading.main_thread():
-            signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 @contextlib.contextmanager
-def time_limit(seconds: float) -> Iterator[TimeLimit]:
-    """Interrupt the main thread after so many seconds; in another thread there is no limit."""
-    limit = TimeLimit(seconds)
+def time_limit(seconds: float) -> Iterator[Callable[[], object]]:
+    """Interrupt the main thread after so many seconds, unless what is given has been called; in
+    another thread there is no limit.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield limit
+        yield lambda: None
         return
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
-        limit.is_over = True
-        raise KeyboardInterrupt
+        raise TimeIsOver(seconds)
+
+    def lift() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        yield limit
+        yield lift
     finally:
-        limit.lift()
+        lift()
         signal.signal(signal.SIGALRM, before)

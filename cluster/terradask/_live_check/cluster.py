@@ -18,7 +18,7 @@ from terradask._aws.ssm.plugin import find_plugin
 from terradask._common.polling import wait_until
 from terradask._common.progress import Progress
 from terradask._live_check.smoke_settings import CLUSTER, SPOT_GROUP
-from terradask._live_check.steps import Notes, Step
+from terradask._live_check.steps import Step, StepResult
 from terradask.errors import LiveCheckFailed, SessionManagerPluginMissing
 from terradask_modules.names import WORKER_GROUP, group_name, log_group_name, market_group
 
@@ -102,11 +102,11 @@ class ClusterLife:
 
     # ---- steps -----------------------------------------------------------------------------------
 
-    def _start(self, notes: Notes) -> None:
+    def _start(self, result: StepResult) -> None:
         self._cluster = self._open(
             wait_for_workers=True, shutdown_on_close=False, timeout=_HOSTS_SECONDS
         )
-        self._note_activities(notes)
+        self._note_activities(result)
         joined = {name: len(one.observed) for name, one in self._cluster.worker_groups.items()}
         if joined != {WORKER_GROUP: 1, SPOT_GROUP: 1}:
             raise LiveCheckFailed(
@@ -116,13 +116,13 @@ class ClusterLife:
                 advice="try again later, or in another region; AWS's words are in the report",
             )
 
-    def _reports(self, notes: Notes) -> None:
+    def _reports(self, result: StepResult) -> None:
         def are_running() -> bool:
             return all(one.state == "running" for one in self._deployment.reports())
 
         wait_until(are_running, limit_seconds=_REPORT_SECONDS, pause_seconds=_PAUSE_SECONDS)
         reports = self._deployment.reports()
-        notes.facts["seconds_by_state"] = {
+        result.facts["seconds_by_state"] = {
             f"{one.group} {one.instance_id}": seconds_by_state(one) for one in reports
         }
         stuck = [one.describe() for one in reports if one.state != "running"]
@@ -135,21 +135,21 @@ class ClusterLife:
                 "s3:PutObject on its report",
             )
 
-    def _result(self, notes: Notes) -> None:
+    def _result(self, result: StepResult) -> None:
         with self._open_cluster.get_client() as client:
             names = sorted(client.scheduler_info(n_workers=-1)["workers"])
-            notes.facts["workers"] = len(names)
+            result.facts["workers"] = len(names)
             futures = [client.submit(sum, [i, 1], workers=[w]) for i, w in enumerate(names)]
             found = [future.result(timeout=_RESULT_SECONDS) for future in futures]
         if len(names) != 2 or found != [1, 2]:
             raise LiveCheckFailed("two workers have to compute", given=found, allowed="[1, 2]")
 
-    def _watchdog(self, notes: Notes) -> None:
+    def _watchdog(self, result: StepResult) -> None:
         deployment = self._deployment
         client = deployment.aws.client("autoscaling")
         for name in deployment.groups.check_own():
             found = scheduled_actions(client, name)
-            notes.facts[name] = sorted(found)
+            result.facts[name] = sorted(found)
             if f"{name}-dead-man" not in found:
                 raise LiveCheckFailed(
                     "a group has no watchdog schedule",
@@ -157,7 +157,7 @@ class ClusterLife:
                     allowed=f"{name}-dead-man",
                 )
 
-    def _logs(self, notes: Notes) -> None:
+    def _logs(self, result: StepResult) -> None:
         hosts = {one.instance_id for one in self._deployment.reports()}
 
         def silent() -> set[str]:
@@ -173,25 +173,25 @@ class ClusterLife:
                 advice="hosts need logs:CreateLogStream and logs:PutLogEvents",
             )
 
-    def _session(self, notes: Notes) -> str | None:
+    def _session(self, result: StepResult) -> str | None:
         try:
-            notes.facts["plugin"] = find_plugin().version
+            result.facts["plugin"] = find_plugin().version
         except SessionManagerPluginMissing as error:
             return error.problem
         with self._open(attach=True, connect="ssm") as cluster, cluster.get_client() as client:
             client.submit(sum, [1, 2]).result(timeout=_RESULT_SECONDS)
         return None
 
-    def _grow(self, notes: Notes) -> None:
+    def _grow(self, result: StepResult) -> None:
         self._open_cluster.scale({WORKER_GROUP: 2})
         self._open_cluster.wait_for_workers(3, timeout=_HOSTS_SECONDS)
-        self._note_activities(notes)
+        self._note_activities(result)
 
-    def _failure(self, notes: Notes) -> None:
+    def _failure(self, result: StepResult) -> None:
         """Kill Dask on one host until the host gives up."""
         deployment, cluster = self._deployment, self._open_cluster
         (victim,) = deployment.groups.describe()[_ON_SPOT].active_ids
-        notes.facts["host"] = victim
+        result.facts["host"] = victim
 
         def report() -> HostReport | None:
             return next((one for one in deployment.reports() if one.instance_id == victim), None)
@@ -209,14 +209,14 @@ class ClusterLife:
         found = report()
         if found is not None:
             reasons = [reason for reason in found.reasons if reason]
-            notes.facts |= {"reasons": reasons, "log_tail": found.log_tail[-_LOG_LINES:]}
+            result.facts |= {"reasons": reasons, "log_tail": found.log_tail[-_LOG_LINES:]}
         if not failed:
             raise LiveCheckFailed(
                 "a host whose Dask was killed again and again didn't report that it failed",
                 given=None if found is None else found.describe(),
             )
 
-    def _shrink(self, notes: Notes) -> None:
+    def _shrink(self, result: StepResult) -> None:
         deployment = self._deployment
         groups = deployment.groups
         self._open_cluster.scale({SPOT_GROUP: 0})
@@ -226,13 +226,13 @@ class ClusterLife:
         groups.remove(WORKER_GROUP, how, lambda: time.sleep(_PAUSE_SECONDS))
         # What AWS says of a member on its way out, for the embedded AWS to say the same.
         for text in _refusals(deployment.aws, deployment, leaving):
-            notes.text(text)
-        notes.facts["seconds_until_gone"] = {
+            result.text(text)
+        result.facts["seconds_until_gone"] = {
             group: round(self._seconds_until(groups, group, number))
             for group, number in ((_ON_SPOT, 0), (WORKER_GROUP, 1))
         }
         left = groups.describe()[WORKER_GROUP].active_ids
-        self._note_activities(notes)
+        self._note_activities(result)
         if left != (survivor,):
             raise LiveCheckFailed(
                 "another host was ended than the one that was chosen",
@@ -256,18 +256,18 @@ class ClusterLife:
             )
         return time.monotonic() - began
 
-    def _stop(self, notes: Notes) -> None:
+    def _stop(self, result: StepResult) -> None:
         self._open_cluster.stop()
         self._cluster = None
 
-    def _start_again(self, notes: Notes) -> None:
+    def _start_again(self, result: StepResult) -> None:
         self._cluster = self._open(
             wait_for_workers=1, shutdown_on_close=True, timeout=_HOSTS_SECONDS
         )
         with self._cluster.get_client() as client:
             client.submit(sum, [1, 2]).result(timeout=_RESULT_SECONDS)
 
-    def _close(self, notes: Notes) -> None:
+    def _close(self, result: StepResult) -> None:
         self._open_cluster.close()
         self._cluster = None
         wanted = {
@@ -278,16 +278,16 @@ class ClusterLife:
         if wanted:
             raise LiveCheckFailed("groups of a closed cluster still want instances", given=wanted)
 
-    def _destroy(self, notes: Notes) -> None:
+    def _destroy(self, result: StepResult) -> None:
         self.load().destroy_cluster(CLUSTER)
 
-    def _note_activities(self, notes: Notes) -> None:
+    def _note_activities(self, result: StepResult) -> None:
         deployment = self._deployment
         since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=1)
         for name in deployment.groups.names:
             for activity in deployment.groups.activities(name, since):
                 for key in ("Description", "Cause", "StatusMessage"):
-                    notes.text(activity.get(key))
+                    result.text(activity.get(key))
 
 
 def seconds_by_state(report: HostReport) -> dict[str, float]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,7 +12,7 @@ from terradask._cleanup.delete import delete_resource
 from terradask._cleanup.resources import Resource
 from terradask._common.polling import wait_until
 from terradask._live_check.place import environment
-from terradask._live_check.steps import Notes, Step
+from terradask._live_check.steps import Step, StepResult
 from terradask._workspace.caller_scope import caller_scope
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_modules.caller_policies import caller_policies
@@ -32,26 +31,16 @@ _PROPAGATION_SECONDS, _PAUSE_SECONDS = 90.0, 2.0
 _IDENTITY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 
 
-@dataclass
-class Network:
-    """Applies the network, and plans it again."""
+def network_steps(workspace: Workspace) -> list[Step]:
+    """Return the steps that apply the network, and plan it again."""
 
-    workspace: Workspace
+    def apply(result: StepResult) -> None:
+        plan = workspace.plan_network()
+        result.facts["resources"] = len(plan.creates)
+        workspace.apply(plan)
 
-    def steps(self) -> list[Step]:
-        """Return the steps."""
-        return [
-            Step("network", "a network without a NAT gateway is applied", self._apply),
-            Step("no-changes", "a second plan finds nothing to change", self._plan_again),
-        ]
-
-    def _apply(self, notes: Notes) -> None:
-        plan = self.workspace.plan_network()
-        notes.facts["resources"] = len(plan.creates)
-        self.workspace.apply(plan)
-
-    def _plan_again(self, notes: Notes) -> None:
-        plan = self.workspace.plan_network()
+    def plan_again(_result: StepResult) -> None:
+        plan = workspace.plan_network()
         if plan.changed:
             changes = [f"{one.action} {one.address}" for one in plan.summary.changes]
             raise LiveCheckFailed(
@@ -60,6 +49,11 @@ class Network:
                 allowed="no change",
                 advice="send the report: terradask and AWS disagree about these attributes",
             )
+
+    return [
+        Step("network", "a network without a NAT gateway is applied", apply),
+        Step("no-changes", "a second plan finds nothing to change", plan_again),
+    ]
 
 
 @dataclass
@@ -74,24 +68,18 @@ class UserRole:
     workspace: Workspace
     _variables: dict[str, str | None] = field(default_factory=dict, repr=False)
 
-    def steps(self) -> list[Step]:
-        """Return the steps."""
-        return [Step("role", "a role with the policies of `terradask iam user` is used", self._use)]
+    def step(self) -> Step:
+        """Return the step."""
+        return Step("role", "a role with the policies of `terradask iam user` is used", self._use)
 
-    def acting(self, run: Callable[[Notes], Found]) -> Callable[[Notes], Found]:
+    def acting(self, run: Callable[[StepResult], Found]) -> Callable[[StepResult], Found]:
         """Return a step's function that acts as the role."""
 
-        def as_role(notes: Notes) -> Found:
-            with self.acting_now():
-                return run(notes)
+        def as_role(result: StepResult) -> Found:
+            with environment(self._variables):
+                return run(result)
 
         return as_role
-
-    @contextlib.contextmanager
-    def acting_now(self) -> Iterator[None]:
-        """Act as the role inside a block."""
-        with environment(self._variables):
-            yield
 
     @property
     def name(self) -> str:
@@ -99,8 +87,8 @@ class UserRole:
         prefix = self.workspace.settings.network.role_name_prefix
         return f"{prefix}{resource_name(self.workspace.settings.workspace.name, 'check')}"
 
-    def _use(self, notes: Notes) -> None:
-        self._make(notes)
+    def _use(self, result: StepResult) -> None:
+        self._make(result)
         sts = self.workspace.aws.client("sts")
         arn = f"{self._arn_of('role')}{self.name}"
 
@@ -116,13 +104,13 @@ class UserRole:
             "AWS_SECRET_ACCESS_KEY": credentials["SecretAccessKey"],
             "AWS_SESSION_TOKEN": credentials["SessionToken"],
         }
-        with self.acting_now():
+        with environment(self._variables):
             from terradask._aws.session import Aws
 
             user = Aws(self.workspace.region)
             _once_allowed(lambda: user.client("autoscaling").describe_auto_scaling_groups())
 
-    def _make(self, notes: Notes) -> None:
+    def _make(self, result: StepResult) -> None:
         workspace, iam = self.workspace, self.workspace.aws.client("iam")
         network = workspace.settings.network
         tags = [
@@ -143,7 +131,7 @@ class UserRole:
             **({} if boundary is None else {"PermissionsBoundary": boundary}),
         )
         policies = caller_policies(caller_scope(workspace.settings, workspace.aws), "user")
-        notes.facts["policies"] = len(policies)
+        result.facts["policies"] = len(policies)
         for name, document in policies.items():
             made = iam.create_policy(
                 PolicyName=name, PolicyDocument=json.dumps(document), Tags=tags

@@ -31,37 +31,21 @@ _RECORD = "record.json"
 
 
 @dataclass(frozen=True)
-class Record:
-    """One check that has begun, as its folder holds it."""
+class SmokeWorkspace:
+    """A throw-away workspace. Its folder has its settings, its network's state and its record: the
+    other fields.
+    """
 
+    folder: Path
     name: str
     account: str
     region: str
-    #: When it is over at the latest, in UTC.
+    #: When its check is over at the latest, in UTC.
     until: str
+    #: The check's process.
     pid: int
     #: When that process was started, by which another one of its number is told apart.
     process_started: str | None
-
-    @property
-    def runs(self) -> bool:
-        """Whether the check's process is alive, on this machine."""
-        return self.process_started is not None and (
-            process_started(self.pid) == self.process_started
-        )
-
-
-@dataclass(frozen=True)
-class SmokeWorkspace:
-    """A throw-away workspace. Its folder has its settings, its network's state and its record."""
-
-    record: Record
-    folder: Path
-
-    @property
-    def name(self) -> str:
-        """The workspace's name."""
-        return self.record.name
 
     @classmethod
     def begin(
@@ -76,33 +60,36 @@ class SmokeWorkspace:
         """Make a folder with a record, before anything is made in the account."""
         name = name or f"smoke-{secrets.token_hex(2)}"
         until = utc_text(datetime.datetime.now(datetime.UTC) + limit)
-        pid = os.getpid()
-        record = Record(name, account, region, until, pid, process_started(pid))
-        made = cls(record, base / name)
-        made.folder.mkdir(parents=True, exist_ok=True)
-        made._write_record()
-        return made
+        return cls(base / name, name, account, region, until, 0, None).taken_over()
 
     @classmethod
     def left(cls, base: Path) -> list[SmokeWorkspace]:
         """Return those that a check has begun and not removed, and whose process is gone."""
         found = (cls._read(path) for path in sorted(base.glob(f"*/{_RECORD}")))
-        return [one for one in found if one is not None and not one.record.runs]
+        return [one for one in found if one is not None and not one.runs]
 
     @classmethod
     def _read(cls, path: Path) -> SmokeWorkspace | None:
         try:
-            record = Record(**json.loads(path.read_bytes()))
+            found = cls(folder=path.parent, **json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
-        return cls(record, path.parent) if NAME.fullmatch(record.name) else None
+        return found if NAME.fullmatch(found.name) else None
+
+    @property
+    def runs(self) -> bool:
+        """Whether the check's process is alive, on this machine."""
+        return self.process_started is not None and (
+            process_started(self.pid) == self.process_started
+        )
 
     def taken_over(self) -> SmokeWorkspace:
-        """Make this process the one that removes it."""
+        """Make this process the one that removes it, in the record too."""
         pid = os.getpid()
-        record = replace(self.record, pid=pid, process_started=process_started(pid))
-        taken = replace(self, record=record)
-        taken._write_record()
+        taken = replace(self, pid=pid, process_started=process_started(pid))
+        record = {key: value for key, value in asdict(taken).items() if key != "folder"}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / _RECORD, json.dumps(record), sync=True)
         return taken
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
@@ -129,9 +116,6 @@ class SmokeWorkspace:
         state = {STATE_DIR_VARIABLE: str(self.folder / ".terradask")}
         with environment({**others, **state}), dask.config.set({"terradask": {}}):
             yield
-
-    def _write_record(self) -> None:
-        write_whole(self.folder / _RECORD, json.dumps(asdict(self.record)), sync=True)
 
 
 def base_folder() -> Path:

@@ -10,7 +10,7 @@ from typing import Any
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed as listed_pages
 from terradask._aws.session import Aws
-from terradask._live_check.steps import Notes
+from terradask._live_check.steps import StepResult
 from terradask.errors import AccessDenied, LiveCheckFailed
 from terradask_modules.caller_policies import CallerScope, caller_statements
 from terradask_modules.iam import Statement, allow, listed, policy_document
@@ -160,7 +160,7 @@ def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str
     return {**dict.fromkeys(open_ones - held, NOT_KNOWN), **lacking}
 
 
-def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
+def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None:
     """Ask AWS about everything that a check does; return why that can't be asked.
 
     Raises `LiveCheckFailed`. Permissions needed: ``iam:SimulatePrincipalPolicy`` and
@@ -188,19 +188,19 @@ def check_rights(aws: Aws, scope: CallerScope, notes: Notes) -> str | None:
         return f"this caller lacks {error.action}"
     if found is None:
         return "AWS's policy simulator doesn't know this caller"
-    notes.facts["actions"] = len({action for question, _ in found for action in question.actions})
+    result.facts["actions"] = len({action for question, _ in found for action in question.actions})
     said = [
         (action, why if why == NOT_KNOWN else f"{why}{_carrying(question)}")
         for question, verdict in found
         for action, why in verdict.items()
     ]
-    notes.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
+    result.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
     missing = dict(sorted((action, why) for action, why in said if why != NOT_KNOWN))
     if missing:
         raise LiveCheckFailed(
             f"the caller lacks {len(missing)} of the rights that the check needs",
             given="; ".join(f"{action} ({why})" for action, why in missing.items()),
-            allowed="those of terradask iam setup and terradask iam user, in any workspace",
+            allowed="those of terradask iam setup and terradask iam user, with network.flow_logs",
             advice="use an administrator's credentials for the check",
         )
     return None

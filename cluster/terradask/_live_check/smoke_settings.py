@@ -4,7 +4,6 @@ prescribes. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +37,14 @@ _PRESCRIBED = (
 )
 
 
-def cluster_settings(user: Settings, *, types: list[str] | None = None) -> dict[str, Any]:
+def cluster_settings(user: Settings, *, types: list[str]) -> dict[str, Any]:
     """Return the settings of the check's cluster: of the cheapest types, or of given ones."""
     hardware: dict[str, Any] = (
-        {"worker_cpu": CPU, "worker_memory": MEMORY}
-        if types is None
-        else {"worker_vm_types": types, "scheduler_vm_types": types}
+        {"worker_vm_types": types, "scheduler_vm_types": types}
+        if types
+        else {"worker_cpu": CPU, "worker_memory": MEMORY}
     )
-    group = {"cpu": CPU, "memory": MEMORY} if types is None else {"vm_types": types}
+    group = {"vm_types": types} if types else {"cpu": CPU, "memory": MEMORY}
     return {
         **hardware,
         "connect": "ssm" if user.cluster.connect == "ssm" else "public",
@@ -70,8 +69,9 @@ def smoke_settings(
     disk_gib: int = DISK_GIB,
     own_cidr: str | None = None,
     host_packages: Path | None = None,
-) -> Mapping[str, Mapping[str, Any]]:
-    """Return the throw-away workspace's sections.
+) -> dict[str, Any]:
+    """Return the throw-away workspace's sections; an empty `zone`, `types` or `until` is one that
+    isn't known yet.
 
     Without a NAT gateway and endpoints, a network costs nothing by the hour.
     """
@@ -83,14 +83,14 @@ def smoke_settings(
                 mode="json", include={"region", "own_address_url"}, exclude_none=True
             ),
             "name": name,
-            "tags": {**user.workspace.tags, UNTIL_TAG: until},
+            "tags": {**user.workspace.tags, **({UNTIL_TAG: until} if until else {})},
         },
         "network": {
             **given,
             # A path of the user's settings counts from where these lie.
             **({} if host_packages is None else {"host_packages": str(host_packages)}),
             "cidr": user.network.cidr,
-            "zones": [zone],
+            **({"zones": [zone]} if zone else {}),
             "nat": "none",
             "public_workers": True,
             "flow_logs": True,

@@ -21,7 +21,7 @@ def run_live(*, yes: bool, as_json: bool) -> int:
     """Run the account check, and return the exit code."""
     from terradask._common.progress import PhaseStarted
     from terradask._live_check.check import LiveCheck
-    from terradask._live_check.runner import Runner
+    from terradask._live_check.steps import Runner
 
     check_answerable(yes, "doctor --live")
     story = Story()
@@ -78,5 +78,5 @@ def _show(one: StepResult) -> None:
 def _report(check: LiveCheck, *, as_json: bool) -> None:
     path = check.write_report(Path.cwd())
     if as_json:
-        result_json(check.report().as_dict())
+        result_json(check.report())
     say(f"report: {path}, without the account's number")
