@@ -17,6 +17,7 @@ from terradask._live_check.check import LiveCheck, Offer
 from terradask._live_check.steps import Runner
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 from terradask_simulator import Simulator, leftovers
 
 from ..command import in_this_process
@@ -145,10 +146,8 @@ def test_aws_own_simulator_finds_that_an_administrator_lacks_nothing(sim: Simula
 @pytest.mark.usefixtures("kept_catalog")
 def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(sim: Simulator) -> None:
     # Of a workspace that begins like any other check's.
-    place = PolicyScope(
-        partition="aws", region="us-east-1", account="123456789012", workspace="smoke"
-    )
-    scope = CallerScope(place=place, session_manager=True, flow_logs=True)
+    where = Where(partition="aws", region="us-east-1", account="123456789012", workspace="smoke")
+    scope = CallerScope(hosts=PolicyScope(where=where), session_manager=True, flow_logs=True)
     callers: tuple[Caller, ...] = ("setup", "user")
     policies = [one for caller in callers for one in caller_policies(scope, caller).values()]
     own = {"Version": "2012-10-17", "Statement": [{**EVERYTHING, "Action": ["iam:*", "sts:*"]}]}
