@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
     ROLES,
     cluster_key,
@@ -80,7 +81,7 @@ def expected(names: ClusterNames, kind: str, address: str) -> Mapping[str, str] 
     address
         Name in the stack: what follows the type in the address.
     """
-    if kind not in _RULES or (kind in _ISOLATED and names.role_path is None):
+    if kind not in _RULES or (KINDS[kind].clusters == "isolated" and names.role_path is None):
         return None
     return _RULES[kind](names, address)
 
@@ -180,9 +181,3 @@ _RULES: Mapping[str, _Rule] = {
     "aws_vpc_security_group_egress_rule": _rule,
     "aws_vpc_security_group_ingress_rule": _rule,
 }
-#: Types that only an isolated cluster has.
-_ISOLATED = frozenset(
-    kind
-    for kind in _RULES
-    if kind.startswith(("aws_iam_", "aws_security_group", "aws_vpc_security_group_"))
-)

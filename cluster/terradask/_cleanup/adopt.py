@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from terradask._cleanup.resources import EGRESS_RULE, INGRESS_RULE, RULES, Resource, of_type
+from terradask._cleanup.resources import RULES, Resource, of_type
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import TAG_WORKSPACE
 
 _REFERENCE = re.compile(r"^\$\{([a-z0-9_]+\.[A-Za-z0-9_-]+)\.(?:id|arn|name)\}$")
@@ -31,7 +32,11 @@ _PEERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 def unknown_addresses(configuration: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
     """Return the configured addresses that are not in the state."""
     return [
-        address for kind in _ORDER for address in _blocks(configuration, kind) if address not in ids
+        address
+        for kind in KINDS.values()
+        if kind.adopt is not None
+        for address in _blocks(configuration, kind.terraform)
+        if address not in ids
     ]
 
 
@@ -52,8 +57,15 @@ def unfinished_security_groups(found: Sequence[Resource]) -> list[Resource]:
     return [group for group in of_type(found, "aws_security_group") if _is_unfinished(group, found)]
 
 
+#: Takes a type and its block, and returns what to import.
+_Match = Callable[[str, Mapping[str, Any]], str | None]
+
+
 class _Adoption:
-    """Walks a configuration, parents first, since children are found through them."""
+    """Walks a configuration, parents first, since children are found through them.
+
+    Its public methods are what `ResourceKind.adopt` names.
+    """
 
     def __init__(
         self, configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]
@@ -65,11 +77,14 @@ class _Adoption:
     def run(self) -> dict[str, str]:
         """Return what to import."""
         result: dict[str, str] = {}
-        for kind, match in _ORDER.items():
-            for address, block in _blocks(self._configuration, kind).items():
+        for kind in KINDS.values():
+            if kind.adopt is None:
+                continue
+            match: _Match = getattr(self, kind.adopt)
+            for address, block in _blocks(self._configuration, kind.terraform).items():
                 if address in self._ids:
                     continue
-                identity = match(self, kind, block)
+                identity = match(kind.terraform, block)
                 if identity is not None:
                     result[address] = self._ids[address] = identity
         return result
@@ -203,32 +218,6 @@ class _Adoption:
         if reference is not None:
             return self._ids.get(reference[1])
         return None if "${" in value else value
-
-
-#: Parents first.
-_ORDER: Mapping[str, Callable[[_Adoption, str, Mapping[str, Any]], str | None]] = {
-    "aws_vpc": _Adoption.vpc,
-    "aws_eip": _Adoption.tagged,
-    "aws_subnet": _Adoption.in_vpc,
-    "aws_internet_gateway": _Adoption.in_vpc,
-    "aws_egress_only_internet_gateway": _Adoption.in_vpc,
-    "aws_flow_log": _Adoption.flow_log,
-    "aws_nat_gateway": _Adoption.in_vpc,
-    "aws_route_table": _Adoption.in_vpc,
-    "aws_route": _Adoption.route,
-    "aws_route_table_association": _Adoption.association,
-    "aws_vpc_endpoint": _Adoption.in_vpc,
-    "aws_security_group": _Adoption.security_group,
-    INGRESS_RULE: _Adoption.rule,
-    EGRESS_RULE: _Adoption.rule,
-    "aws_iam_policy": _Adoption.named,
-    "aws_iam_role": _Adoption.named,
-    "aws_iam_instance_profile": _Adoption.named,
-    "aws_launch_template": _Adoption.named,
-    "aws_cloudwatch_log_group": _Adoption.named,
-    "aws_sns_topic": _Adoption.named,
-    "aws_s3_bucket": _Adoption.named,
-}
 
 
 def _blocks(configuration: Mapping[str, Any], kind: str) -> dict[str, Mapping[str, Any]]:

@@ -10,12 +10,6 @@ from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
 from terradask._cleanup.resources import (
-    AUTOSCALING_GROUP,
-    EGRESS_RULE,
-    INGRESS_RULE,
-    NETWORK_INTERFACE,
-    SECRET,
-    VOLUME,
     Resource,
     of_type,
     outermost,
@@ -24,41 +18,22 @@ from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask._deployments.store import STATE, STATE_LOCK, ClusterObjects
 from terradask.errors import AwsError, BaselineError, ClusterError, TerradaskError
+from terradask_modules.kinds import KINDS, ResourceKind
 
 #: Longest wait for whatever blocks the deletion of one resource: a NAT gateway takes minutes.
 LIMIT_SECONDS = 600.0
 
 PAUSE_SECONDS = 5.0
 
-_GONE = frozenset(
-    {
-        "NoSuchEntity",
-        "NoSuchBucket",
-        "ResourceNotFoundException",
-        "NatGatewayNotFound",
-        "Gateway.NotAttached",
-        "InvalidPlacementGroup.Unknown",
-    }
-)
-
-#: EC2 returns ``AuthFailure`` for an address whose NAT gateway is still being deleted.
-_IN_THE_WAY = frozenset(
-    {
-        "DependencyViolation",
-        "InvalidIPAddress.InUse",
-        "InvalidPlacementGroup.InUse",
-        "AuthFailure",
-        "DeleteConflict",
-        "OperationAborted",
-        "BucketNotEmpty",
-    }
-)
+#: The codes that many types have; the others stand with theirs.
+_GONE = frozenset({"NoSuchEntity", "ResourceNotFoundException"})
+_IN_THE_WAY = frozenset({"DependencyViolation", "DeleteConflict", "OperationAborted"})
 
 
 def delete_resource(aws: Aws, resource: Resource) -> None:
     """Delete one resource; one that is gone is no error. AWS refuses to delete one in use."""
-    service, delete = _ORDER[resource.type]
-    _unless_gone(partial(delete, aws.client(service), resource))
+    kind = KINDS[resource.type]
+    _unless_gone(partial(_delete, aws.client(kind.service), resource, kind))
 
 
 def delete_resources(
@@ -79,7 +54,7 @@ def delete_resources(
     for group in of_type(whole, "aws_security_group"):
         # Groups that reference each other can't be deleted one by one.
         _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
-    for kind in _ORDER:
+    for kind in reversed(KINDS):
         for resource in of_type(whole, kind):
             _delete_when_unused(aws, resource, progress, cluster)
 
@@ -123,7 +98,7 @@ def _delete_when_unused(
             refused = error.__cause__ if isinstance(error, AwsError) else error
             if (
                 not isinstance(refused, ClientError)
-                or refused.response["Error"]["Code"] not in _IN_THE_WAY
+                or refused.response["Error"]["Code"] not in _in_the_way()
             ):
                 raise
             refusals.append(refused)
@@ -165,7 +140,27 @@ def _is_gone(error: Mapping[str, Any]) -> bool:
     code = error["Code"]
     # Auto Scaling reports it only in its message.
     in_words = code == "ValidationError" and "not found" in error.get("Message", "")
-    return code in _GONE or code.endswith(".NotFound") or in_words
+    known = _GONE.union(*(kind.delete.gone for kind in KINDS.values() if kind.delete))
+    return code in known or code.endswith(".NotFound") or in_words
+
+
+def _in_the_way() -> frozenset[str]:
+    return _IN_THE_WAY.union(*(kind.delete.in_use for kind in KINDS.values() if kind.delete))
+
+
+def _delete(client: Any, resource: Resource, kind: ResourceKind) -> None:
+    if resource.type in _FIRST:
+        _FIRST[resource.type](client, resource)
+    delete, about = kind.delete, resource.description
+    assert delete is not None  # only such kinds
+    # Of a role's policy, the id has the role's name in it.
+    identity = about.get(delete.argument, resource.id)
+    arguments = {
+        **({} if kind.part_of is None else {kind.part_of[1]: about[kind.part_of[1]]}),
+        delete.argument: [identity] if delete.in_list else identity,
+        **delete.more,
+    }
+    getattr(client, delete.call)(**arguments)
 
 
 def _revoke_rules(client: Any, group: Resource) -> None:
@@ -177,16 +172,12 @@ def _revoke_rules(client: Any, group: Resource) -> None:
             _revoke(client, group.id, ids, egress=egress)
 
 
-def _revoke_rule(client: Any, rule: Resource, *, egress: bool) -> None:
-    _revoke(client, rule.description["GroupId"], [rule.id], egress=egress)
-
-
 def _revoke(client: Any, group: str, rules: list[str], *, egress: bool) -> None:
     revoke = client.revoke_security_group_egress if egress else client.revoke_security_group_ingress
     revoke(GroupId=group, SecurityGroupRuleIds=rules)
 
 
-def _delete_internet_gateway(client: Any, gateway: Resource) -> None:
+def _detach(client: Any, gateway: Resource) -> None:
     for attachment in gateway.description.get("Attachments", ()):
         _unless_gone(
             partial(
@@ -195,10 +186,9 @@ def _delete_internet_gateway(client: Any, gateway: Resource) -> None:
                 VpcId=attachment["VpcId"],
             )
         )
-    client.delete_internet_gateway(InternetGatewayId=gateway.id)
 
 
-def _delete_route_table(client: Any, table: Resource) -> None:
+def _disassociate(client: Any, table: Resource) -> None:
     for association in table.description.get("Associations", ()):
         if not association.get("Main"):
             _unless_gone(
@@ -207,42 +197,32 @@ def _delete_route_table(client: Any, table: Resource) -> None:
                     AssociationId=association["RouteTableAssociationId"],
                 )
             )
-    client.delete_route_table(RouteTableId=table.id)
 
 
-def _delete_instance_profile(client: Any, profile: Resource) -> None:
+def _take_roles_out(client: Any, profile: Resource) -> None:
     for role in client.get_instance_profile(InstanceProfileName=profile.id)["InstanceProfile"][
         "Roles"
     ]:
         client.remove_role_from_instance_profile(
             InstanceProfileName=profile.id, RoleName=role["RoleName"]
         )
-    client.delete_instance_profile(InstanceProfileName=profile.id)
 
 
-def _delete_role(client: Any, role: Resource) -> None:
+def _take_policies_off(client: Any, role: Resource) -> None:
     for policy in client.list_role_policies(RoleName=role.id)["PolicyNames"]:
         client.delete_role_policy(RoleName=role.id, PolicyName=policy)
     # Others attach some, such as Systems Manager's Quick Setup.
     for attached in client.list_attached_role_policies(RoleName=role.id)["AttachedPolicies"]:
         client.detach_role_policy(RoleName=role.id, PolicyArn=attached["PolicyArn"])
-    client.delete_role(RoleName=role.id)
 
 
-def _delete_role_policy(client: Any, policy: Resource) -> None:
-    client.delete_role_policy(
-        RoleName=policy.description["RoleName"], PolicyName=policy.description["PolicyName"]
-    )
-
-
-def _delete_policy(client: Any, policy: Resource) -> None:
+def _delete_old_versions(client: Any, policy: Resource) -> None:
     for version in client.list_policy_versions(PolicyArn=policy.id)["Versions"]:
         if not version["IsDefaultVersion"]:
             client.delete_policy_version(PolicyArn=policy.id, VersionId=version["VersionId"])
-    client.delete_policy(PolicyArn=policy.id)
 
 
-def _delete_bucket(client: Any, bucket: Resource) -> None:
+def _empty(client: Any, bucket: Resource) -> None:
     for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket.id):
         versions = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
         entries = [
@@ -250,54 +230,14 @@ def _delete_bucket(client: Any, bucket: Resource) -> None:
         ]
         if entries:
             client.delete_objects(Bucket=bucket.id, Delete={"Objects": entries, "Quiet": True})
-    client.delete_bucket(Bucket=bucket.id)
 
 
-_Deletion = tuple[str, Callable[[Any, Resource], object]]
-
-
-def _call(service: str, method: str, name: str, *, listed: bool = False, **more: bool) -> _Deletion:
-    """Return the deletion by one call that takes the id under this name, alone or in a list."""
-
-    def delete(client: Any, resource: Resource) -> object:
-        return getattr(client, method)(**{name: [resource.id] if listed else resource.id}, **more)
-
-    return service, delete
-
-
-#: Terraform's type -> service, and how to delete one; dependants first.
-_ORDER: Mapping[str, _Deletion] = {
-    # With its instances.
-    AUTOSCALING_GROUP: _call(
-        "autoscaling", "delete_auto_scaling_group", "AutoScalingGroupName", ForceDelete=True
-    ),
-    # At once, even if it is scheduled for deletion: its name can then be used again.
-    SECRET: _call("secretsmanager", "delete_secret", "SecretId", ForceDeleteWithoutRecovery=True),
-    INGRESS_RULE: ("ec2", partial(_revoke_rule, egress=False)),
-    EGRESS_RULE: ("ec2", partial(_revoke_rule, egress=True)),
-    "aws_nat_gateway": _call("ec2", "delete_nat_gateway", "NatGatewayId"),
-    "aws_flow_log": _call("ec2", "delete_flow_logs", "FlowLogIds", listed=True),
-    "aws_vpc_endpoint": _call("ec2", "delete_vpc_endpoints", "VpcEndpointIds", listed=True),
-    "aws_launch_template": _call("ec2", "delete_launch_template", "LaunchTemplateId"),
-    "aws_placement_group": _call("ec2", "delete_placement_group", "GroupName"),
-    "aws_iam_instance_profile": ("iam", _delete_instance_profile),
-    "aws_iam_role_policy": ("iam", _delete_role_policy),
-    "aws_iam_role": ("iam", _delete_role),
-    # A role's boundary is deleted after the role.
-    "aws_iam_policy": ("iam", _delete_policy),
-    "aws_cloudwatch_log_group": _call("logs", "delete_log_group", "logGroupName"),
-    "aws_sns_topic": _call("sns", "delete_topic", "TopicArn"),
-    "aws_eip": _call("ec2", "release_address", "AllocationId"),
-    "aws_internet_gateway": ("ec2", _delete_internet_gateway),
-    "aws_egress_only_internet_gateway": _call(
-        "ec2", "delete_egress_only_internet_gateway", "EgressOnlyInternetGatewayId"
-    ),
-    NETWORK_INTERFACE: _call("ec2", "delete_network_interface", "NetworkInterfaceId"),
-    VOLUME: _call("ec2", "delete_volume", "VolumeId"),
-    "aws_security_group": _call("ec2", "delete_security_group", "GroupId"),
-    "aws_subnet": _call("ec2", "delete_subnet", "SubnetId"),
-    "aws_route_table": ("ec2", _delete_route_table),
-    "aws_vpc": _call("ec2", "delete_vpc", "VpcId"),
-    # Last: while it exists, the network can be found.
-    "aws_s3_bucket": ("s3", _delete_bucket),
+#: What is done before a resource of a type is deleted, as AWS deletes nothing that has parts.
+_FIRST: Mapping[str, Callable[[Any, Resource], None]] = {
+    "aws_internet_gateway": _detach,
+    "aws_route_table": _disassociate,
+    "aws_iam_instance_profile": _take_roles_out,
+    "aws_iam_role": _take_policies_off,
+    "aws_iam_policy": _delete_old_versions,
+    "aws_s3_bucket": _empty,
 }

@@ -5,28 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
 from terradask._cleanup.resources import Resource
 from terradask._pricing.running import Parts
 
-#: Resources of AWS; and a cluster's objects, the lock on a state, plans on this machine.
-Kind = Literal[
-    "deployment",
-    "instance",
-    "group",
-    "secret",
-    "network-interface",
-    "volume",
-    "security-group",
-    "launch-template",
-    "placement-group",
-    "role",
-    "instance-profile",
-    "objects",
-    "lock",
-    "plan",
-]
+#: What an orphan can be: a resource, as `terradask_modules.kinds` calls it, an ``instance``; a
+#: cluster's ``deployment`` or ``objects``, the ``lock`` on a state, a ``plan`` on this machine.
+Kind = str
 
 
 @dataclass(frozen=True)

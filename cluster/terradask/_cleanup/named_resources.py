@@ -5,26 +5,36 @@ tags.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
 from terradask._aws.tags import tags_of
 from terradask._cleanup.resources import Resource
 from terradask.errors import AccessDenied
+from terradask_modules.kinds import KINDS, Named
 
-#: Terraform's type -> boto3's method, its parameter for the name, the key in its answer.
-_IN_IAM = {
-    "aws_iam_role": ("get_role", "RoleName", "Role"),
-    "aws_iam_instance_profile": ("get_instance_profile", "InstanceProfileName", "InstanceProfile"),
-    "aws_iam_policy": ("get_policy", "PolicyArn", "Policy"),
-}
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+
+
+def find_named(aws: Aws, kind: str, name: str, path: str = "/") -> list[Resource]:
+    """Return the resource of this kind and name, if there is one."""
+    about = KINDS[kind]
+    assert isinstance(about.find, Named)  # only such kinds
+    place = {"partition": aws.partition, "region": aws.region, "account": aws.account_id}
+    identity = about.find.arn.format(**place, path=path, name=name) or name
+    client = aws.client(about.service)
+    if about.service == "iam":
+        return find_in_iam(client, kind, identity)
+    return (find_topic if about.service == "sns" else find_log_group)(client, identity)
 
 
 def find_in_iam(client: Any, kind: str, identity: str) -> list[Resource]:
     """Return the role, instance profile or policy of this name or ARN, if there is one."""
-    method, argument, key = _IN_IAM[kind]
+    find = KINDS[kind].find
+    assert isinstance(find, Named)  # only such kinds
     with unless("NoSuchEntity"):
-        found = getattr(client, method)(**{argument: identity})[key]
+        found = getattr(client, find.call)(**{find.argument: identity})[find.key]
         return [Resource(kind, identity, tags_of(found.get("Tags")), found)]
     return []
 

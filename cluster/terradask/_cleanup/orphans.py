@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind
 from terradask._pricing.running import Parts
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import TAG_CLUSTER, group_name, is_group_key, secret_id
 
 #: AWS creates these for an instance, and removes them with it.
-_PARTS_OF_HOSTS = frozenset({"volume", "network-interface"})
+_PARTS_OF_HOSTS = frozenset(kind.orphan for kind in KINDS.values() if kind.is_of_host)
 
 
 @dataclass(frozen=True)

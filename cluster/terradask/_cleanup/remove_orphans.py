@@ -21,15 +21,7 @@ from terradask._cleanup.orphans import Stray
 from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.store import DESCRIPTOR, STATE, ClusterObjects
 from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
-
-#: What clusters have of their own: removed together, as security groups reference each other.
-_OWN: tuple[Kind, ...] = (
-    "launch-template",
-    "placement-group",
-    "instance-profile",
-    "role",
-    "security-group",
-)
+from terradask_modules.kinds import KINDS
 
 
 @dataclass(frozen=True)
@@ -103,7 +95,9 @@ class OrphanRemoval:
     def _remove(self, cluster: str, orphans: list[Stray]) -> None:
         """Remove a cluster's orphans; stop at a failed step, since later ones depend on it."""
         hosts = _of(orphans, "instance")
-        own = [orphan for orphan in orphans if orphan.kind in _OWN]
+        # What clusters have of their own goes together, as security groups reference each other.
+        kinds = {kind.orphan for kind in KINDS.values() if kind.clusters is not None}
+        own = [orphan for orphan in orphans if orphan.kind in kinds]
         steps: list[tuple[list[Stray], Callable[[], object]]] = [
             *(([s], partial(self._delete, s)) for s in _of(orphans, "group")),
             (hosts, partial(self._end, cluster, hosts)),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask._aws.tags import tag_filters
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 from terradask_stacks.cluster_resources import kinds
 
@@ -18,13 +19,6 @@ DESCRIPTOR_OBJECT = "aws_s3_object"
 #: Address of a cluster's secret in its stack.
 SECRET_ADDRESS = f"{SECRET}.keys"
 NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"
-
-#: Type that is deleted with another resource -> that one's type, and its id's key.
-PARENTS: Mapping[str, tuple[str, str]] = {
-    INGRESS_RULE: ("aws_security_group", "GroupId"),
-    EGRESS_RULE: ("aws_security_group", "GroupId"),
-    "aws_iam_role_policy": ("aws_iam_role", "RoleName"),
-}
 
 #: What clusters can have of their own, in addition to their groups and secret.
 OF_CLUSTERS = kinds() - {AUTOSCALING_GROUP, SECRET, DESCRIPTOR_OBJECT}
@@ -97,7 +91,5 @@ def outermost(resources: Sequence[Resource]) -> list[Resource]:
 
 
 def _parent(resource: Resource) -> tuple[str, str] | None:
-    if resource.type not in PARENTS:
-        return None
-    kind, key = PARENTS[resource.type]
-    return kind, resource.description[key]
+    part_of = KINDS[resource.type].part_of
+    return None if part_of is None else (part_of[0], resource.description[part_of[1]])

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from terradask._aws.listing import listed
 from terradask._cleanup.bucket_scan import BucketScan
-from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, NotVisible, OldPlan
+from terradask._cleanup.inventory import Deployed, Inventory, Item, NotVisible, OldPlan
 from terradask._cleanup.resources import (
-    AUTOSCALING_GROUP,
     NETWORK_INTERFACE,
-    SECRET,
     VOLUME,
     Owner,
     Resource,
@@ -38,6 +36,7 @@ from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import gp3_volume, parts_of_host, parts_of_secret
 from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask.errors import AccessDenied, BackendMissing
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
     NETWORK_STACK,
     ROLES,
@@ -56,19 +55,6 @@ Found = TypeVar("Found")
 _PARALLEL = 16
 #: A volume or an interface that is attached to no instance.
 _AVAILABLE = {"Name": "status", "Values": ["available"]}
-
-#: Terraform's type -> its kind, and the key of its date in AWS; None if AWS has no date.
-_KINDS: Mapping[str, tuple[Kind, str | None]] = {
-    AUTOSCALING_GROUP: ("group", "CreatedTime"),
-    SECRET: ("secret", "CreatedDate"),
-    VOLUME: ("volume", "CreateTime"),
-    NETWORK_INTERFACE: ("network-interface", None),
-    "aws_launch_template": ("launch-template", "CreateTime"),
-    "aws_placement_group": ("placement-group", None),
-    "aws_security_group": ("security-group", None),
-    "aws_iam_role": ("role", "CreateDate"),
-    "aws_iam_instance_profile": ("instance-profile", "CreateDate"),
-}
 
 
 @dataclass(frozen=True)
@@ -312,10 +298,10 @@ def _instance(instance: Instance, region: str) -> Item:
 
 
 def _item(resource: Resource) -> Item:
-    kind, date = _KINDS[resource.type]
-    born = None if date is None else resource.description.get(date)
+    kind = KINDS[resource.type]
+    born = None if kind.born is None else resource.description.get(kind.born)
     whose = _owner(resource.tags.get(TAG_WORKSPACE), resource.tags.get(TAG_CLUSTER))
-    return Item(kind, resource.id, *whose, born, resource=resource)
+    return Item(kind.orphan, resource.id, *whose, born, resource=resource)
 
 
 def _old_plans(folder: Path, now: datetime.datetime) -> Iterator[OldPlan]:

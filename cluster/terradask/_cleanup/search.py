@@ -21,18 +21,15 @@ from terradask._aws.tags import tags_of
 from terradask._cleanup.named_resources import (
     find_bucket,
     find_in_iam,
-    find_log_group,
+    find_named,
     find_role_policies,
-    find_topic,
 )
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     EGRESS_RULE,
     INGRESS_RULE,
-    NETWORK_INTERFACE,
     SECRET,
     SECRET_ADDRESS,
-    VOLUME,
     Owner,
     Resource,
     clusters_of,
@@ -40,6 +37,7 @@ from terradask._cleanup.resources import (
 )
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
+from terradask_modules.kinds import KINDS, Listed, Named, ResourceKind
 from terradask_modules.names import ROLES, role_name, secret_id, secrets_prefix
 
 if TYPE_CHECKING:
@@ -48,44 +46,6 @@ if TYPE_CHECKING:
 
 #: Makes a client's call and returns the resources found.
 _Search = Callable[[], Sequence[Resource]]
-
-#: Terraform's type -> boto3's method, the key of the list in its answer, the key of the id.
-_IN_EC2 = {
-    "aws_vpc": ("describe_vpcs", "Vpcs", "VpcId"),
-    "aws_subnet": ("describe_subnets", "Subnets", "SubnetId"),
-    "aws_internet_gateway": ("describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
-    "aws_nat_gateway": ("describe_nat_gateways", "NatGateways", "NatGatewayId"),
-    "aws_eip": ("describe_addresses", "Addresses", "AllocationId"),
-    "aws_route_table": ("describe_route_tables", "RouteTables", "RouteTableId"),
-    "aws_vpc_endpoint": ("describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
-    "aws_security_group": ("describe_security_groups", "SecurityGroups", "GroupId"),
-    "aws_launch_template": ("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
-    "aws_egress_only_internet_gateway": (
-        "describe_egress_only_internet_gateways",
-        "EgressOnlyInternetGateways",
-        "EgressOnlyInternetGatewayId",
-    ),
-    "aws_flow_log": ("describe_flow_logs", "FlowLogs", "FlowLogId"),
-    "aws_placement_group": ("describe_placement_groups", "PlacementGroups", "GroupName"),
-    NETWORK_INTERFACE: ("describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
-    VOLUME: ("describe_volumes", "Volumes", "VolumeId"),
-}
-
-#: Searched only if configured: the caller may lack the permission otherwise.
-_OPTIONAL = frozenset(
-    {
-        "aws_egress_only_internet_gateway",
-        "aws_flow_log",
-        "aws_placement_group",
-        NETWORK_INTERFACE,
-        VOLUME,
-    }
-)
-
-#: EC2 resources that any cluster can have of its own, and that isolated ones have.
-_PLACEMENT = "aws_placement_group"
-_TEMPLATE = "aws_launch_template"
-_OF_CLUSTERS = ("aws_security_group", _TEMPLATE)
 
 #: EC2 lists gateways and endpoints for a while after their deletion.
 _ENDED = frozenset({"deleted", "deleting", "failed"})
@@ -105,30 +65,21 @@ def find_network(
     ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured,
     ``sns:ListTagsForResource`` if a topic is.
     """
-    ec2, iam, logs, s3 = (aws.client(service) for service in ("ec2", "iam", "logs", "s3"))
-    owner, configured = Owner(workspace), configuration.get("resource", {})
+    ec2, owner, configured = aws.client("ec2"), Owner(workspace), configuration.get("resource", {})
     searches: list[_Search] = [
-        partial(find_in_ec2, ec2, kind, owner)
-        for kind in _IN_EC2
-        if kind not in _OPTIONAL or kind in configured
+        *(
+            partial(find_in_ec2, ec2, kind.terraform, owner)
+            for kind in _in_ec2()
+            if not kind.is_optional or kind.terraform in configured
+        ),
+        *(
+            partial(find_named, aws, kind.terraform, block["name"], block.get("path", "/"))
+            for kind in KINDS.values()
+            if isinstance(kind.find, Named)
+            for block in configured.get(kind.terraform, {}).values()
+        ),
+        partial(find_bucket, aws.client("s3"), bucket, aws.account_id),
     ]
-    for kind in ("aws_iam_role", "aws_iam_instance_profile"):
-        searches += [
-            partial(find_in_iam, iam, kind, block["name"])
-            for block in configured.get(kind, {}).values()
-        ]
-    searches += [
-        partial(find_log_group, logs, block["name"])
-        for block in configured.get("aws_cloudwatch_log_group", {}).values()
-    ]
-    for block in configured.get("aws_sns_topic", {}).values():
-        arn = f"arn:{aws.partition}:sns:{aws.region}:{aws.account_id}:{block['name']}"
-        searches.append(partial(find_topic, aws.client("sns"), arn))
-    for block in configured.get("aws_iam_policy", {}).values():
-        name = f"{block.get('path', '/')}{block['name']}"
-        arn = f"arn:{aws.partition}:iam::{aws.account_id}:policy{name}"
-        searches.append(partial(find_in_iam, iam, "aws_iam_policy", arn))
-    searches.append(partial(find_bucket, s3, bucket, aws.account_id))
     # Buckets are tagged after their creation; the name has the account's number.
     return [
         r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)
@@ -146,17 +97,16 @@ def find_cluster(
     ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; ``iam:GetRole``,
     ``ListRolePolicies``, ``GetInstanceProfile``.
     """
-    ec2, owner = aws.client("ec2"), Owner(workspace, cluster)
-    searches: list[_Search] = [partial(_placement_groups, ec2, owner)]
+    owner = Owner(workspace, cluster)
+    searches = _in_ec2_of_clusters(aws, owner, isolated, own_templates=own_templates)
     if isolated is None:
-        searches += [partial(find_in_ec2, ec2, _TEMPLATE, owner)] if own_templates else []
         return [resource for resource in _answers(searches) if owner.owns(resource)]
     iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
-    searches += [partial(find_in_ec2, ec2, kind, owner) for kind in _OF_CLUSTERS]
     searches += [
-        partial(find_in_iam, iam, kind, name)
-        for kind in ("aws_iam_role", "aws_iam_instance_profile")
+        partial(find_in_iam, iam, kind.terraform, name)
+        for kind in KINDS.values()
+        if kind.clusters == "isolated" and isinstance(kind.find, Named)
         for name in names
     ]
     found = [resource for resource in _answers(searches) if owner.owns(resource)]
@@ -204,10 +154,8 @@ def clusters_in_ec2(
     """Return the names of the clusters that have their own placement groups, launch templates or,
     if isolated, security groups.
     """
-    ec2 = aws.client("ec2")
-    kinds = _OF_CLUSTERS if isolated is not None else (_TEMPLATE,) if own_templates else ()
-    searches: list[_Search] = [partial(find_in_ec2, ec2, kind, Owner(workspace)) for kind in kinds]
-    found = _answers([partial(_placement_groups, ec2, Owner(workspace)), *searches])
+    owner = Owner(workspace)
+    found = _answers(_in_ec2_of_clusters(aws, owner, isolated, own_templates=own_templates))
     return clusters_of(found, workspace)
 
 
@@ -263,12 +211,11 @@ def find_rules(aws: Aws, identity: str, values: Sequence[str]) -> list[Resource]
 
 def described(client: Any, kind: str, filters: Sequence[Mapping[str, Any]]) -> Iterator[Resource]:
     """Yield the EC2 resources of one kind that match filters."""
-    method, listing, key = _IN_EC2[kind]
-    # Flow logs spell it differently.
-    argument = "Filter" if kind == "aws_flow_log" else "Filters"
-    for item in listed(client, method, listing, **{argument: filters}):
+    find = KINDS[kind].find
+    assert isinstance(find, Listed)  # only such kinds
+    for item in listed(client, find.call, find.listing, Filters=filters):
         # Only interfaces have their tags under another key.
-        yield Resource(kind, item[key], tags_of(item.get("Tags", item.get("TagSet"))), item)
+        yield Resource(kind, item[find.id], tags_of(item.get("Tags", item.get("TagSet"))), item)
 
 
 def find_in_ec2(
@@ -291,7 +238,7 @@ def find_everything_in_ec2(client: Any, workspace: str) -> list[Resource]:
     Permission needed: ``ec2:Describe*``.
     """
     owner = Owner(workspace)
-    found = _answers([partial(find_in_ec2, client, kind, owner) for kind in _IN_EC2])
+    found = _answers([partial(find_in_ec2, client, kind.terraform, owner) for kind in _in_ec2()])
     return [each for each in found if owner.tags.items() <= each.tags.items()]
 
 
@@ -352,9 +299,32 @@ def _answers(searches: Sequence[_Search]) -> list[Resource]:
     return [resource for answer in side_by_side(searches, 8) for resource in answer]
 
 
-def _placement_groups(client: Any, owner: Owner) -> list[Resource]:
+def _in_ec2() -> list[ResourceKind]:
+    """Return what EC2 lists by its tags."""
+    return [kind for kind in KINDS.values() if isinstance(kind.find, Listed)]
+
+
+def _in_ec2_of_clusters(
+    aws: Aws, owner: Owner, isolated: Isolated | None, *, own_templates: bool
+) -> list[_Search]:
+    """Return the searches in EC2 for what clusters have of their own."""
+    theirs = {"each"} | ({"templates", "isolated"} if isolated is not None else set())
+    theirs |= {"templates"} if own_templates else set()
+    return [
+        partial(
+            _unless_denied if kind.is_optional else find_in_ec2,
+            aws.client("ec2"),
+            kind.terraform,
+            owner,
+        )
+        for kind in _in_ec2()
+        if kind.clusters in theirs
+    ]
+
+
+def _unless_denied(client: Any, kind: str, owner: Owner) -> list[Resource]:
     try:
-        return find_in_ec2(client, _PLACEMENT, owner)
+        return find_in_ec2(client, kind, owner)
     except AccessDenied:
         # An older caller policy without this permission: such a caller can't have created any.
         return []

@@ -16,11 +16,10 @@ from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner
 from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import ForeignResources
-from terradask_stacks.cluster_resources import ClusterNames
+from terradask_modules.kinds import KINDS, Listed, Named
+from terradask_stacks.cluster_resources import ClusterNames, kinds
 
-_ROLE, _PROFILE = "aws_iam_role", "aws_iam_instance_profile"
-_TEMPLATE, _SECURITY_GROUP = "aws_launch_template", "aws_security_group"
-_PLACEMENT = "aws_placement_group"
+_ROLE, _SECURITY_GROUP = "aws_iam_role", "aws_security_group"
 
 #: Id of a resource -> its tags; what doesn't exist is left out.
 _Tags = Mapping[str, Mapping[str, str]]
@@ -83,17 +82,19 @@ class StateGuard:
 
     def _tags_in_aws(self, entries: Sequence[Entry]) -> Mapping[str, _Tags]:
         """Return the tags of what entries name, by type."""
-        look_up: Mapping[str, Callable[[list[str]], _Tags]] = {
+        look_up: dict[str, Callable[[list[str]], _Tags]] = {
             AUTOSCALING_GROUP: self._of_groups,
             SECRET: self._of_secrets,
-            _PLACEMENT: partial(self._in_ec2, _PLACEMENT, "group-name"),
-            _TEMPLATE: self._of_templates,
-            _SECURITY_GROUP: partial(self._in_ec2, _SECURITY_GROUP, "group-id"),
+            "aws_launch_template": self._of_templates,
             **dict.fromkeys(RULES, self._of_rules),
-            _ROLE: partial(self._in_iam, _ROLE),
-            _PROFILE: partial(self._in_iam, _PROFILE),
             "aws_iam_role_policy": self._of_role_policies,
         }
+        for kind in kinds() - look_up.keys():
+            find = KINDS[kind].find
+            if isinstance(find, Listed):
+                look_up[kind] = partial(self._in_ec2, kind, find.by_id)
+            elif isinstance(find, Named):
+                look_up[kind] = partial(self._in_iam, kind)
         ids: dict[str, list[str]] = {}
         for entry in entries:
             if entry.type in look_up:

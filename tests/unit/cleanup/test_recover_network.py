@@ -7,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 from terradask._aws.session import Aws
-from terradask._cleanup import search
 from terradask._cleanup.delete import delete_resources
 from terradask._cleanup.recover_network import NetworkRecovery
 from terradask._cleanup.resources import (
@@ -15,6 +14,7 @@ from terradask._cleanup.resources import (
     Resource,
 )
 from terradask._cleanup.search import find_network, find_security_groups
+from terradask_modules.kinds import KINDS, Listed
 from terradask_modules.names import boundary_name, clusters_role_path
 
 from .planted import DOCUMENT, PREFIX, Planted, as_state, ids, own, tagged, templates
@@ -90,9 +90,9 @@ def test_what_clusters_have_of_their_own_is_not_the_networks(aws: Aws):
 
 def test_every_page_of_what_ec2_has_is_read(aws: Aws):
     assert {
-        kind
-        for kind, (method, _, _) in search._IN_EC2.items()
-        if not aws.client("ec2").can_paginate(method)
+        name
+        for name, kind in KINDS.items()
+        if isinstance(kind.find, Listed) and not aws.client("ec2").can_paginate(kind.find.call)
     } == {
         "aws_eip",
         "aws_placement_group",

@@ -1,0 +1,255 @@
+"""Every type of resource that terradask makes or finds, and what it knows of each. Pure data.
+
+The order is that in which they are made: each stands on earlier ones only. Resources are adopted in
+this order, and deleted in the opposite one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class Listed:
+    """How EC2 lists it by tags: boto3's method, the key of the list, the key of the id."""
+
+    call: str
+    listing: str
+    id: str
+
+    @property
+    def by_id(self) -> str:
+        """The filter that finds it by its id; launch templates have none."""
+        return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", self.id).lower()
+
+
+@dataclass(frozen=True)
+class Named:
+    """How it is asked for where no list has tags: boto3's method, its parameter, the key of the
+    answer; none where it takes more than a call.
+    """
+
+    call: str = ""
+    argument: str = ""
+    key: str = ""
+    #: What is asked for, where that isn't the name; a path has slashes on both sides.
+    arn: str = ""
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """How it is deleted: boto3's method, and its parameter for the id."""
+
+    call: str
+    argument: str
+    _: KW_ONLY
+    in_list: bool = False
+    more: Mapping[str, bool] = field(default_factory=dict)
+    #: `gone`, `in_use`: the codes by which AWS says so, beside those that many types have.
+    gone: tuple[str, ...] = ()
+    in_use: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ResourceKind:
+    """One type of resource."""
+
+    #: Terraform's name of it.
+    terraform: str
+    _: KW_ONLY
+    #: boto3's name of its service.
+    service: str = "ec2"
+    #: None: as only this type is, or with what it is part of.
+    find: Listed | Named | None = None
+    #: Searched only where it is configured: the caller may lack the permission otherwise.
+    is_optional: bool = False
+    #: None: with what it is part of.
+    delete: Deletion | None = None
+    #: The type that it is deleted with, and the key of that one's id in its description.
+    part_of: tuple[str, str] | None = None
+    #: How `terradask._cleanup.adopt` finds one that a state lacks, to import it. None: not at all.
+    adopt: str | None = None
+    #: Its name among the orphans of a sweep.
+    orphan: str = ""
+    #: The key of its date in AWS; None if AWS has none.
+    born: str | None = None
+    #: Which clusters have their own: each can, those with own templates, isolated ones.
+    clusters: Literal["each", "templates", "isolated"] | None = None
+    #: Whether AWS makes it for an instance, and removes it with that.
+    is_of_host: bool = False
+
+
+def _in_ec2(
+    terraform: str,
+    noun: str = "",
+    *,
+    id: str = "",
+    in_list: bool = False,
+    gone: tuple[str, ...] = (),
+    in_use: tuple[str, ...] = (),
+    **more: Any,
+) -> ResourceKind:
+    """Return a kind whose calls and keys follow from its name, as most of EC2's do."""
+    noun = noun or terraform.removeprefix("aws_")
+    camel = noun.title().replace("_", "")
+    id = id or f"{camel}Id"
+    plural = "s" if in_list else ""
+    delete = Deletion(
+        f"delete_{noun}{plural}", id + plural, in_list=in_list, gone=gone, in_use=in_use
+    )
+    find = Listed(f"describe_{noun}s", f"{camel}s", id)
+    return ResourceKind(terraform, find=find, delete=delete, **more)
+
+
+_KINDS = (
+    # Deleted last: while it exists, the network can be found.
+    ResourceKind(
+        "aws_s3_bucket",
+        service="s3",
+        delete=Deletion(
+            "delete_bucket", "Bucket", gone=("NoSuchBucket",), in_use=("BucketNotEmpty",)
+        ),
+        adopt="named",
+    ),
+    ResourceKind("aws_s3_object"),
+    _in_ec2("aws_vpc", adopt="vpc"),
+    _in_ec2("aws_route_table", adopt="in_vpc"),
+    ResourceKind("aws_route", adopt="route"),
+    _in_ec2("aws_subnet", adopt="in_vpc"),
+    ResourceKind("aws_route_table_association", adopt="association"),
+    _in_ec2(
+        "aws_security_group",
+        id="GroupId",
+        adopt="security_group",
+        orphan="security-group",
+        clusters="isolated",
+    ),
+    _in_ec2(
+        "aws_ebs_volume",
+        "volume",
+        is_optional=True,
+        orphan="volume",
+        born="CreateTime",
+        is_of_host=True,
+    ),
+    _in_ec2("aws_network_interface", is_optional=True, orphan="network-interface", is_of_host=True),
+    _in_ec2("aws_egress_only_internet_gateway", is_optional=True, adopt="in_vpc"),
+    _in_ec2("aws_internet_gateway", gone=("Gateway.NotAttached",), adopt="in_vpc"),
+    ResourceKind(
+        "aws_eip",
+        find=Listed("describe_addresses", "Addresses", "AllocationId"),
+        # EC2 returns ``AuthFailure`` for an address whose NAT gateway is still being deleted.
+        delete=Deletion(
+            "release_address", "AllocationId", in_use=("InvalidIPAddress.InUse", "AuthFailure")
+        ),
+        adopt="tagged",
+    ),
+    ResourceKind(
+        "aws_sns_topic",
+        service="sns",
+        find=Named(arn="arn:{partition}:sns:{region}:{account}:{name}"),
+        delete=Deletion("delete_topic", "TopicArn"),
+        adopt="named",
+    ),
+    ResourceKind(
+        "aws_cloudwatch_log_group",
+        service="logs",
+        find=Named(),
+        delete=Deletion("delete_log_group", "logGroupName"),
+        adopt="named",
+    ),
+    # A role's boundary.
+    ResourceKind(
+        "aws_iam_policy",
+        service="iam",
+        find=Named(
+            "get_policy", "PolicyArn", "Policy", "arn:{partition}:iam::{account}:policy{path}{name}"
+        ),
+        delete=Deletion("delete_policy", "PolicyArn"),
+        adopt="named",
+    ),
+    ResourceKind(
+        "aws_iam_role",
+        service="iam",
+        find=Named("get_role", "RoleName", "Role"),
+        delete=Deletion("delete_role", "RoleName"),
+        adopt="named",
+        orphan="role",
+        born="CreateDate",
+        clusters="isolated",
+    ),
+    ResourceKind(
+        "aws_iam_role_policy",
+        service="iam",
+        delete=Deletion("delete_role_policy", "PolicyName"),
+        part_of=("aws_iam_role", "RoleName"),
+        clusters="isolated",
+    ),
+    ResourceKind(
+        "aws_iam_instance_profile",
+        service="iam",
+        find=Named("get_instance_profile", "InstanceProfileName", "InstanceProfile"),
+        delete=Deletion("delete_instance_profile", "InstanceProfileName"),
+        adopt="named",
+        orphan="instance-profile",
+        born="CreateDate",
+        clusters="isolated",
+    ),
+    _in_ec2(
+        "aws_placement_group",
+        id="GroupName",
+        is_optional=True,
+        gone=("InvalidPlacementGroup.Unknown",),
+        in_use=("InvalidPlacementGroup.InUse",),
+        orphan="placement-group",
+        clusters="each",
+    ),
+    _in_ec2(
+        "aws_launch_template",
+        adopt="named",
+        orphan="launch-template",
+        born="CreateTime",
+        clusters="templates",
+    ),
+    _in_ec2("aws_vpc_endpoint", in_list=True, adopt="in_vpc"),
+    _in_ec2("aws_flow_log", in_list=True, is_optional=True, adopt="flow_log"),
+    _in_ec2("aws_nat_gateway", gone=("NatGatewayNotFound",), adopt="in_vpc"),
+    ResourceKind(
+        "aws_vpc_security_group_egress_rule",
+        delete=Deletion("revoke_security_group_egress", "SecurityGroupRuleIds", in_list=True),
+        part_of=("aws_security_group", "GroupId"),
+        adopt="rule",
+        clusters="isolated",
+    ),
+    ResourceKind(
+        "aws_vpc_security_group_ingress_rule",
+        delete=Deletion("revoke_security_group_ingress", "SecurityGroupRuleIds", in_list=True),
+        part_of=("aws_security_group", "GroupId"),
+        adopt="rule",
+        clusters="isolated",
+    ),
+    ResourceKind(
+        "aws_secretsmanager_secret",
+        service="secretsmanager",
+        # At once, even if it is scheduled for deletion: its name can then be used again.
+        delete=Deletion("delete_secret", "SecretId", more={"ForceDeleteWithoutRecovery": True}),
+        orphan="secret",
+        born="CreatedDate",
+    ),
+    ResourceKind(
+        "aws_autoscaling_group",
+        service="autoscaling",
+        # With its instances.
+        delete=Deletion(
+            "delete_auto_scaling_group", "AutoScalingGroupName", more={"ForceDelete": True}
+        ),
+        orphan="group",
+        born="CreatedTime",
+    ),
+)
+
+#: Terraform's type -> its kind; each after those that it stands on.
+KINDS: dict[str, ResourceKind] = {kind.terraform: kind for kind in _KINDS}
