@@ -54,6 +54,23 @@ class Deletion:
 
 
 @dataclass(frozen=True)
+class Charge:
+    """What AWS charges for one: what it is called, and what isn't in its price."""
+
+    what: str = ""
+    note: str | None = None
+    #: The product of the price list that it is one of; None if it costs by its use alone, or
+    #: nothing.
+    product: Literal["nat-gateway", "public-ipv4", "secret"] | None = None
+
+
+#: Of what AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
+#: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), or charges for with the
+#: bucket that it belongs to.
+FREE = Charge()
+
+
+@dataclass(frozen=True)
 class ResourceKind:
     """One type of resource."""
 
@@ -76,6 +93,8 @@ class ResourceKind:
     orphan: str = ""
     #: The key of its date in AWS; None if AWS has none.
     born: str | None = None
+    #: None: it depends on its attributes, or isn't known.
+    price: Charge | None = None
     #: Which clusters have their own: each can, those with own templates, isolated ones.
     clusters: Literal["each", "templates", "isolated"] | None = None
     #: Whether AWS makes it for an instance, and removes it with that.
@@ -113,18 +132,20 @@ _KINDS = (
             "delete_bucket", "Bucket", gone=("NoSuchBucket",), in_use=("BucketNotEmpty",)
         ),
         adopt="named",
+        price=Charge("S3 storage", "by the GB and request"),
     ),
-    ResourceKind("aws_s3_object"),
-    _in_ec2("aws_vpc", adopt="vpc"),
-    _in_ec2("aws_route_table", adopt="in_vpc"),
-    ResourceKind("aws_route", adopt="route"),
-    _in_ec2("aws_subnet", adopt="in_vpc"),
-    ResourceKind("aws_route_table_association", adopt="association"),
+    ResourceKind("aws_s3_object", price=FREE),
+    _in_ec2("aws_vpc", adopt="vpc", price=FREE),
+    _in_ec2("aws_route_table", adopt="in_vpc", price=FREE),
+    ResourceKind("aws_route", adopt="route", price=FREE),
+    _in_ec2("aws_subnet", adopt="in_vpc", price=FREE),
+    ResourceKind("aws_route_table_association", adopt="association", price=FREE),
     _in_ec2(
         "aws_security_group",
         id="GroupId",
         adopt="security_group",
         orphan="security-group",
+        price=FREE,
         clusters="isolated",
     ),
     _in_ec2(
@@ -136,8 +157,8 @@ _KINDS = (
         is_of_host=True,
     ),
     _in_ec2("aws_network_interface", is_optional=True, orphan="network-interface", is_of_host=True),
-    _in_ec2("aws_egress_only_internet_gateway", is_optional=True, adopt="in_vpc"),
-    _in_ec2("aws_internet_gateway", gone=("Gateway.NotAttached",), adopt="in_vpc"),
+    _in_ec2("aws_egress_only_internet_gateway", is_optional=True, adopt="in_vpc", price=FREE),
+    _in_ec2("aws_internet_gateway", gone=("Gateway.NotAttached",), adopt="in_vpc", price=FREE),
     ResourceKind(
         "aws_eip",
         find=Listed("describe_addresses", "Addresses", "AllocationId"),
@@ -146,6 +167,7 @@ _KINDS = (
             "release_address", "AllocationId", in_use=("InvalidIPAddress.InUse", "AuthFailure")
         ),
         adopt="tagged",
+        price=Charge("public IPv4 address", product="public-ipv4"),
     ),
     ResourceKind(
         "aws_sns_topic",
@@ -153,13 +175,16 @@ _KINDS = (
         find=Named(arn="arn:{partition}:sns:{region}:{account}:{name}"),
         delete=Deletion("delete_topic", "TopicArn"),
         adopt="named",
+        price=Charge("messages of ends", "by the message and mail"),
     ),
+    ResourceKind("aws_sns_topic_subscription", price=FREE),
     ResourceKind(
         "aws_cloudwatch_log_group",
         service="logs",
         find=Named(),
         delete=Deletion("delete_log_group", "logGroupName"),
         adopt="named",
+        price=Charge("logs", "by the GB taken in and kept"),
     ),
     # A role's boundary.
     ResourceKind(
@@ -170,6 +195,7 @@ _KINDS = (
         ),
         delete=Deletion("delete_policy", "PolicyArn"),
         adopt="named",
+        price=FREE,
     ),
     ResourceKind(
         "aws_iam_role",
@@ -178,6 +204,7 @@ _KINDS = (
         delete=Deletion("delete_role", "RoleName"),
         adopt="named",
         orphan="role",
+        price=FREE,
         born="CreateDate",
         clusters="isolated",
     ),
@@ -186,6 +213,7 @@ _KINDS = (
         service="iam",
         delete=Deletion("delete_role_policy", "PolicyName"),
         part_of=("aws_iam_role", "RoleName"),
+        price=FREE,
         clusters="isolated",
     ),
     ResourceKind(
@@ -195,6 +223,7 @@ _KINDS = (
         delete=Deletion("delete_instance_profile", "InstanceProfileName"),
         adopt="named",
         orphan="instance-profile",
+        price=FREE,
         born="CreateDate",
         clusters="isolated",
     ),
@@ -205,23 +234,37 @@ _KINDS = (
         gone=("InvalidPlacementGroup.Unknown",),
         in_use=("InvalidPlacementGroup.InUse",),
         orphan="placement-group",
+        price=FREE,
         clusters="each",
     ),
     _in_ec2(
         "aws_launch_template",
         adopt="named",
         orphan="launch-template",
+        price=FREE,
         born="CreateTime",
         clusters="templates",
     ),
     _in_ec2("aws_vpc_endpoint", in_list=True, adopt="in_vpc"),
-    _in_ec2("aws_flow_log", in_list=True, is_optional=True, adopt="flow_log"),
-    _in_ec2("aws_nat_gateway", gone=("NatGatewayNotFound",), adopt="in_vpc"),
+    _in_ec2(
+        "aws_flow_log",
+        in_list=True,
+        is_optional=True,
+        adopt="flow_log",
+        price=Charge("flow logs", "by the GB"),
+    ),
+    _in_ec2(
+        "aws_nat_gateway",
+        gone=("NatGatewayNotFound",),
+        adopt="in_vpc",
+        price=Charge("NAT gateway", "and each GB that goes through it", "nat-gateway"),
+    ),
     ResourceKind(
         "aws_vpc_security_group_egress_rule",
         delete=Deletion("revoke_security_group_egress", "SecurityGroupRuleIds", in_list=True),
         part_of=("aws_security_group", "GroupId"),
         adopt="rule",
+        price=FREE,
         clusters="isolated",
     ),
     ResourceKind(
@@ -229,6 +272,7 @@ _KINDS = (
         delete=Deletion("revoke_security_group_ingress", "SecurityGroupRuleIds", in_list=True),
         part_of=("aws_security_group", "GroupId"),
         adopt="rule",
+        price=FREE,
         clusters="isolated",
     ),
     ResourceKind(
@@ -237,6 +281,7 @@ _KINDS = (
         # At once, even if it is scheduled for deletion: its name can then be used again.
         delete=Deletion("delete_secret", "SecretId", more={"ForceDeleteWithoutRecovery": True}),
         orphan="secret",
+        price=Charge("secret", "and each call", "secret"),
         born="CreatedDate",
     ),
     ResourceKind(

@@ -19,6 +19,7 @@ from terradask._pricing.plan_resources import PlannedStack
 from terradask._pricing.prices import Component, PriceKey
 from terradask._pricing.running import Volumes
 from terradask_host.gauges import GAUGES
+from terradask_modules.kinds import FREE, KINDS, Charge, ResourceKind
 
 DATA = Path(__file__).with_name("data")
 SCHEDULER = TemplateVersion("lt-99c4e28c223614a20", "1")
@@ -382,3 +383,19 @@ def test_spot_prices_of_all_zones_in_which_workers_may_be():
     }
     assert {key.zone for key in listed["on-demand"].keys} == {None}
     assert "charges for each GB between them" in (listed["on-demand"].note or "")
+
+
+def test_a_kind_costs_what_its_entry_says(monkeypatch: pytest.MonkeyPatch):
+    plan = added(document("network"), "aws_key_pair")
+
+    def of_key_pair() -> list[tuple[str, bool, bool]]:
+        return [
+            (component.what, component.counted, bool(component.problem))
+            for component in found(plan)
+            if component.address == "aws_key_pair.more"
+        ]
+
+    assert of_key_pair() == [("aws_key_pair", True, True)]
+    for price, listed in ((FREE, []), (Charge("keys", "by use"), [("keys", False, False)])):
+        monkeypatch.setitem(KINDS, "aws_key_pair", ResourceKind("aws_key_pair", price=price))
+        assert of_key_pair() == listed

@@ -1,7 +1,7 @@
 """From a plan and a list of prices to an estimate. Pure but for what the list does to answer.
 
-A type of resource that isn't listed here is never taken for free: it shows as a thing without a
-price.
+A type of resource that is listed neither here nor among the kinds is never taken for free: it shows
+as a thing without a price.
 """
 
 from __future__ import annotations
@@ -15,37 +15,25 @@ from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask._pricing.groups import HostLaunch, TemplateVersion, group_components, template_of
 from terradask._pricing.launches import planned_launch
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
-from terradask._pricing.prices import Component, Price, PriceKey, PriceList, Product, Quotes
+from terradask._pricing.prices import Component, Price, PriceKey, PriceList, Quotes
 from terradask_host.gauges import GAUGES
+from terradask_modules.kinds import FREE, KINDS
 
 #: As many prices that are missing for one reason are named before the rest is counted.
 _NAMED = 3
 
-#: What AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
-#: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), and what it charges with
-#: the bucket or the secret that it belongs to.
+#: What else is free in a plan, or charged for with what it belongs to.
 _FREE = frozenset(
     {
-        "aws_vpc",
-        "aws_subnet",
-        "aws_route",
-        "aws_route_table",
-        "aws_route_table_association",
-        "aws_internet_gateway",
-        "aws_egress_only_internet_gateway",
         "aws_vpc_dhcp_options",
         "aws_network_acl",
         "aws_default_network_acl",
         "aws_default_route_table",
         "aws_eip_association",
-        "aws_launch_template",
         "aws_autoscaling_schedule",
         "aws_autoscaling_lifecycle_hook",
         "aws_secretsmanager_secret_policy",
         "aws_cloudwatch_log_resource_policy",
-        "aws_placement_group",
-        "aws_sns_topic_subscription",
-        "aws_s3_object",
         "aws_secretsmanager_secret_version",
         "terraform_data",
     }
@@ -60,21 +48,6 @@ _FREE_PREFIXES = (
     "aws_vpc_ipv4_cidr_block_association",
     "aws_vpc_ipv6_cidr_block_association",
 )
-
-#: What AWS charges for by its use alone.
-_BY_USE = {
-    "aws_s3_bucket": ("S3 storage", "by the GB and request"),
-    "aws_cloudwatch_log_group": ("logs", "by the GB taken in and kept"),
-    "aws_flow_log": ("flow logs", "by the GB"),
-    "aws_sns_topic": ("messages of ends", "by the message and mail"),
-}
-
-#: Of which each resource is one: what it is, and what isn't in its price.
-_ONE_EACH: Mapping[str, tuple[str, Product, str | None]] = {
-    "aws_nat_gateway": ("NAT gateway", "nat-gateway", "and each GB that goes through it"),
-    "aws_eip": ("public IPv4 address", "public-ipv4", None),
-    "aws_secretsmanager_secret": ("secret", "secret", "and each call"),
-}
 
 
 def estimate(
@@ -140,22 +113,25 @@ def _metrics(resource: PlannedResource, stack: PlannedStack, region: str) -> Ite
 
 
 def _of(resource: PlannedResource, region: str) -> Iterator[Component]:
+    price = KINDS[resource.type].price if resource.type in KINDS else None
     if resource.type == "aws_vpc_endpoint":
         yield from _endpoint(resource, region)
-    elif resource.type in _ONE_EACH:
-        name, product, more = _ONE_EACH[resource.type]
-        keys = (PriceKey(product, region),)
-        yield Component(address=resource.address, what=name, keys=keys, note=more)
-    elif resource.type in _BY_USE:
-        what, note = _BY_USE[resource.type]
-        yield Component(
-            address=resource.address, what=what, note=f"{note}; not in the totals", counted=False
-        )
-    elif resource.type not in _FREE and not resource.type.startswith(_FREE_PREFIXES):
+    elif price is None:
+        if resource.type not in _FREE and not resource.type.startswith(_FREE_PREFIXES):
+            yield Component(
+                address=resource.address,
+                what=resource.type,
+                problem=f"no price is known here for {resource.type}",
+            )
+    elif price.product is not None:
+        keys = (PriceKey(price.product, region),)
+        yield Component(address=resource.address, what=price.what, keys=keys, note=price.note)
+    elif price != FREE:
         yield Component(
             address=resource.address,
-            what=resource.type,
-            problem=f"no price is known here for {resource.type}",
+            what=price.what,
+            note=f"{price.note}; not in the totals",
+            counted=False,
         )
 
 
