@@ -64,6 +64,21 @@ class Charge:
     product: Literal["nat-gateway", "public-ipv4", "secret"] | None = None
 
 
+@dataclass(frozen=True)
+class Rights:
+    """What EC2 calls the actions on one."""
+
+    #: Its type in ARNs.
+    type: str
+    make: str
+    #: In or of what it is made: nothing else, a VPC, other resources of the network.
+    within: Literal["nothing", "vpc", "others"]
+    #: What is done to it afterwards, its deletion included.
+    change: tuple[str, ...]
+    #: The same, in a network that has, gets or loses IPv6 addresses.
+    dual_stack: tuple[str, ...] = ()
+
+
 #: Of what AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
 #: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), or charges for with the
 #: bucket that it belongs to.
@@ -93,12 +108,19 @@ class ResourceKind:
     orphan: str = ""
     #: The key of its date in AWS; None if AWS has none.
     born: str | None = None
+    #: None: not made by EC2, or not by a caller.
+    rights: Rights | None = None
     #: None: it depends on its attributes, or isn't known.
     price: Charge | None = None
     #: Which clusters have their own: each can, those with own templates, isolated ones.
     clusters: Literal["each", "templates", "isolated"] | None = None
     #: Whether AWS makes it for an instance, and removes it with that.
     is_of_host: bool = False
+
+
+def action_of(call: str) -> str:
+    """Return the action of a method of boto3, as policies name it, without its service."""
+    return call.title().replace("_", "")
 
 
 def _in_ec2(
@@ -109,6 +131,11 @@ def _in_ec2(
     in_list: bool = False,
     gone: tuple[str, ...] = (),
     in_use: tuple[str, ...] = (),
+    type: str = "",
+    make: str = "",
+    within: Literal["nothing", "vpc", "others"] | None = None,
+    change: tuple[str, ...] = (),
+    dual_stack: tuple[str, ...] = (),
     **more: Any,
 ) -> ResourceKind:
     """Return a kind whose calls and keys follow from its name, as most of EC2's do."""
@@ -120,7 +147,13 @@ def _in_ec2(
         f"delete_{noun}{plural}", id + plural, in_list=in_list, gone=gone, in_use=in_use
     )
     find = Listed(f"describe_{noun}s", f"{camel}s", id)
-    return ResourceKind(terraform, find=find, delete=delete, **more)
+    rights = None
+    if within is not None:
+        changes = (action_of(delete.call), *change)
+        rights = Rights(
+            type or noun.replace("_", "-"), make or f"Create{camel}", within, changes, dual_stack
+        )
+    return ResourceKind(terraform, find=find, delete=delete, rights=rights, **more)
 
 
 _KINDS = (
@@ -135,16 +168,53 @@ _KINDS = (
         price=Charge("S3 storage", "by the GB and request"),
     ),
     ResourceKind("aws_s3_object", price=FREE),
-    _in_ec2("aws_vpc", adopt="vpc", price=FREE),
-    _in_ec2("aws_route_table", adopt="in_vpc", price=FREE),
+    _in_ec2(
+        "aws_vpc",
+        adopt="vpc",
+        within="nothing",
+        change=("ModifyVpcAttribute",),
+        dual_stack=("AssociateVpcCidrBlock", "DisassociateVpcCidrBlock"),
+        price=FREE,
+    ),
+    _in_ec2(
+        "aws_route_table",
+        adopt="in_vpc",
+        within="vpc",
+        change=(
+            "AssociateRouteTable",
+            "CreateRoute",
+            "DeleteRoute",
+            "DisassociateRouteTable",
+            "ReplaceRoute",
+        ),
+        price=FREE,
+    ),
     ResourceKind("aws_route", adopt="route", price=FREE),
-    _in_ec2("aws_subnet", adopt="in_vpc", price=FREE),
+    _in_ec2(
+        "aws_subnet",
+        adopt="in_vpc",
+        within="vpc",
+        dual_stack=(
+            "AssociateSubnetCidrBlock",
+            "DisassociateSubnetCidrBlock",
+            "ModifySubnetAttribute",
+        ),
+        price=FREE,
+    ),
     ResourceKind("aws_route_table_association", adopt="association", price=FREE),
     _in_ec2(
         "aws_security_group",
         id="GroupId",
         adopt="security_group",
         orphan="security-group",
+        within="vpc",
+        change=(
+            "AuthorizeSecurityGroupEgress",
+            "AuthorizeSecurityGroupIngress",
+            "ModifySecurityGroupRules",
+            "RevokeSecurityGroupEgress",
+            "RevokeSecurityGroupIngress",
+        ),
         price=FREE,
         clusters="isolated",
     ),
@@ -157,8 +227,21 @@ _KINDS = (
         is_of_host=True,
     ),
     _in_ec2("aws_network_interface", is_optional=True, orphan="network-interface", is_of_host=True),
-    _in_ec2("aws_egress_only_internet_gateway", is_optional=True, adopt="in_vpc", price=FREE),
-    _in_ec2("aws_internet_gateway", gone=("Gateway.NotAttached",), adopt="in_vpc", price=FREE),
+    _in_ec2(
+        "aws_egress_only_internet_gateway",
+        is_optional=True,
+        adopt="in_vpc",
+        within="vpc",
+        price=FREE,
+    ),
+    _in_ec2(
+        "aws_internet_gateway",
+        gone=("Gateway.NotAttached",),
+        adopt="in_vpc",
+        within="nothing",
+        change=("AttachInternetGateway", "DetachInternetGateway"),
+        price=FREE,
+    ),
     ResourceKind(
         "aws_eip",
         find=Listed("describe_addresses", "Addresses", "AllocationId"),
@@ -167,6 +250,9 @@ _KINDS = (
             "release_address", "AllocationId", in_use=("InvalidIPAddress.InUse", "AuthFailure")
         ),
         adopt="tagged",
+        rights=Rights(
+            "elastic-ip", "AllocateAddress", "nothing", ("DisassociateAddress", "ReleaseAddress")
+        ),
         price=Charge("public IPv4 address", product="public-ipv4"),
     ),
     ResourceKind(
@@ -234,6 +320,7 @@ _KINDS = (
         gone=("InvalidPlacementGroup.Unknown",),
         in_use=("InvalidPlacementGroup.InUse",),
         orphan="placement-group",
+        within="nothing",
         price=FREE,
         clusters="each",
     ),
@@ -241,22 +328,35 @@ _KINDS = (
         "aws_launch_template",
         adopt="named",
         orphan="launch-template",
+        within="nothing",
+        change=("CreateLaunchTemplateVersion", "ModifyLaunchTemplate"),
         price=FREE,
         born="CreateTime",
         clusters="templates",
     ),
-    _in_ec2("aws_vpc_endpoint", in_list=True, adopt="in_vpc"),
+    _in_ec2(
+        "aws_vpc_endpoint",
+        in_list=True,
+        adopt="in_vpc",
+        within="others",
+        change=("ModifyVpcEndpoint",),
+    ),
     _in_ec2(
         "aws_flow_log",
         in_list=True,
         is_optional=True,
         adopt="flow_log",
+        type="vpc-flow-log",
+        make="CreateFlowLogs",
+        within="vpc",
         price=Charge("flow logs", "by the GB"),
     ),
     _in_ec2(
         "aws_nat_gateway",
         gone=("NatGatewayNotFound",),
         adopt="in_vpc",
+        type="natgateway",
+        within="others",
         price=Charge("NAT gateway", "and each GB that goes through it", "nat-gateway"),
     ),
     ResourceKind(

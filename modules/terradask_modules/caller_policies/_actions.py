@@ -6,61 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: What EC2 makes, by kind: how.
-MADE_ALONE = {
-    "elastic-ip": "AllocateAddress",
-    "internet-gateway": "CreateInternetGateway",
-    "launch-template": "CreateLaunchTemplate",
-    "vpc": "CreateVpc",
-}
+from terradask_modules.kinds import KINDS, Listed, action_of
+
+_RIGHTS = [kind.rights for kind in KINDS.values() if kind.rights is not None]
+#: What EC2 makes, by its type in ARNs: how.
+MADE_ALONE = {one.type: one.make for one in _RIGHTS if one.within == "nothing"}
 #: Made within a VPC; the request names nothing else.
-MADE_IN_VPC = {
-    "egress-only-internet-gateway": "CreateEgressOnlyInternetGateway",
-    "route-table": "CreateRouteTable",
-    "security-group": "CreateSecurityGroup",
-    "subnet": "CreateSubnet",
-    "vpc-flow-log": "CreateFlowLogs",
-}
+MADE_IN_VPC = {one.type: one.make for one in _RIGHTS if one.within == "vpc"}
 #: Made of other resources of the network.
-MADE_OF_OTHERS = {"natgateway": "CreateNatGateway", "vpc-endpoint": "CreateVpcEndpoint"}
+MADE_OF_OTHERS = {one.type: one.make for one in _RIGHTS if one.within == "others"}
 #: By which rules of a security group are made.
 RULES = ("AuthorizeSecurityGroupEgress", "AuthorizeSecurityGroupIngress")
 #: What is done to it afterwards.
-CHANGES = {
-    "egress-only-internet-gateway": ("DeleteEgressOnlyInternetGateway",),
-    "elastic-ip": ("DisassociateAddress", "ReleaseAddress"),
-    "internet-gateway": ("AttachInternetGateway", "DeleteInternetGateway", "DetachInternetGateway"),
-    "launch-template": (
-        "CreateLaunchTemplateVersion",
-        "DeleteLaunchTemplate",
-        "ModifyLaunchTemplate",
-    ),
-    "natgateway": ("DeleteNatGateway",),
-    "route-table": (
-        "AssociateRouteTable",
-        "CreateRoute",
-        "DeleteRoute",
-        "DeleteRouteTable",
-        "DisassociateRouteTable",
-        "ReplaceRoute",
-    ),
-    "security-group": (
-        *RULES,
-        "DeleteSecurityGroup",
-        "ModifySecurityGroupRules",
-        "RevokeSecurityGroupEgress",
-        "RevokeSecurityGroupIngress",
-    ),
-    "subnet": ("DeleteSubnet",),
-    "vpc": ("DeleteVpc", "ModifyVpcAttribute"),
-    "vpc-endpoint": ("DeleteVpcEndpoints", "ModifyVpcEndpoint"),
-    "vpc-flow-log": ("DeleteFlowLogs",),
-}
+CHANGES = {one.type: one.change for one in _RIGHTS}
 #: What is done to a network that has, gets or loses IPv6 addresses.
-DUAL_STACK_CHANGES = {
-    "subnet": ("AssociateSubnetCidrBlock", "DisassociateSubnetCidrBlock", "ModifySubnetAttribute"),
-    "vpc": ("AssociateVpcCidrBlock", "DisassociateVpcCidrBlock"),
-}
+DUAL_STACK_CHANGES = {one.type: one.dual_stack for one in _RIGHTS}
+#: How EC2 lists what a network is searched for, whatever is configured.
+SEE_ALWAYS = [
+    action_of(kind.find.call)
+    for kind in KINDS.values()
+    if isinstance(kind.find, Listed) and not kind.is_optional
+]
 
 SEE_ROLES = (
     "iam:GetRole",

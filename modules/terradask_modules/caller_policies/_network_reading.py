@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._actions import SEE_ROLES
+from terradask_modules.caller_policies._actions import SEE_ALWAYS, SEE_ROLES, of_ec2
 from terradask_modules.caller_policies._notices import see_topic
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow
@@ -22,24 +22,20 @@ def read_network(scope: CallerScope) -> list[Statement]:
             "SeeNetwork",
             [
                 *optional,
-                "ec2:DescribeAddresses",
-                "ec2:DescribeAddressesAttribute",
-                "ec2:DescribeAvailabilityZones",
-                "ec2:DescribeImages",
-                "ec2:DescribeInternetGateways",
-                "ec2:DescribeLaunchTemplateVersions",
-                "ec2:DescribeLaunchTemplates",
-                "ec2:DescribeNatGateways",
-                "ec2:DescribeNetworkAcls",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribePrefixLists",
-                "ec2:DescribeRouteTables",
-                "ec2:DescribeSecurityGroupRules",
-                "ec2:DescribeSecurityGroups",
-                "ec2:DescribeSubnets",
-                "ec2:DescribeVpcAttribute",
-                "ec2:DescribeVpcEndpoints",
-                "ec2:DescribeVpcs",
+                *of_ec2(
+                    [
+                        *SEE_ALWAYS,
+                        "DescribeAddressesAttribute",
+                        "DescribeAvailabilityZones",
+                        "DescribeImages",
+                        "DescribeLaunchTemplateVersions",
+                        "DescribeNetworkAcls",
+                        "DescribeNetworkInterfaces",
+                        "DescribePrefixLists",
+                        "DescribeSecurityGroupRules",
+                        "DescribeVpcAttribute",
+                    ]
+                ),
                 "logs:DescribeLogGroups",
             ],
             "*",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from terradask_modules.caller_policies._actions import CHANGES, MADE_ALONE, of_ec2
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow, both
 
 _KIND = "placement-group"
-_MAKE = "CreatePlacementGroup"
+_MAKE = MADE_ALONE[_KIND]
 
 
 def see_placement_groups(scope: CallerScope) -> Statement:
@@ -29,7 +30,7 @@ def keep_placement_groups(scope: CallerScope) -> list[Statement]:
         ),
         allow(
             "UsePlacementGroups",
-            ["ec2:DeletePlacementGroup", "ec2:RunInstances"],
+            of_ec2([*CHANGES[_KIND], "RunInstances"]),
             groups,
             scope.owned_by_a_cluster,
         ),
