@@ -80,12 +80,6 @@ def bucket_name(workspace: str, account: str, region: str) -> str:
     return f"terradask-{workspace}-{account}-{region}"
 
 
-def workspace_of_bucket(bucket: str, region: str) -> str | None:
-    """Return the workspace whose bucket has a name; None if it isn't such a name."""
-    found = re.fullmatch(rf"terradask-([a-z][a-z0-9-]*)-[0-9]{{12}}-{re.escape(region)}", bucket)
-    return found[1] if found else None
-
-
 def resource_name(workspace: str, *parts: str) -> str:
     """Return the name of one of the workspace's resources."""
     return "-".join(("terradask", workspace, *parts))

@@ -14,14 +14,10 @@ from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
     ROLES,
     cluster_key,
-    group_name,
-    host_name,
     is_group_key,
     is_worker_group,
-    placement_group_name,
-    role_name,
-    secret_id,
 )
+from terradask_modules.where import Where
 
 #: The data that the stack reads, by type and name.
 DATA = {"aws_s3_object": "baseline"}
@@ -38,31 +34,20 @@ class ClusterNames:
 
     Parameters
     ----------
-    workspace, cluster
-        Their names.
-    partition, region, account, bucket
-        Where they are.
+    where
+        The cluster.
     role_path, role_name_prefix
         Where the cluster's own roles lie; None where it has none, because hosts share the
         workspace's.
     """
 
-    workspace: str
-    cluster: str
-    partition: str
-    region: str
-    account: str
-    bucket: str
+    where: Where
     role_path: str | None = None
     role_name_prefix: str = ""
 
     def role(self, role: str) -> str:
         """Return the name of a role of the cluster's own."""
-        return role_name(self.workspace, role, self.role_name_prefix, self.cluster)
-
-    def arn(self, service: str, resource: str) -> str:
-        """Return the ARN of something in this account and region."""
-        return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
+        return self.where.role_name(role, self.role_name_prefix)
 
 
 _Rule = Callable[[ClusterNames, str], Mapping[str, str] | None]
@@ -98,24 +83,24 @@ def _exactly(**attributes: str) -> dict[str, str]:
 def _group(names: ClusterNames, key: str) -> Mapping[str, str] | None:
     if not is_group_key(key):
         return None
-    name = group_name(names.workspace, names.cluster, key)
+    name = names.where.group_name(key)
     return _exactly(id=name, name=name)
 
 
 def _secret(names: ClusterNames, address: str) -> Mapping[str, str] | None:
     if address != "keys":
         return None
-    name = secret_id(names.workspace, names.cluster)
+    name = names.where.secret_id
     # Secrets Manager puts six characters behind the name.
-    arn = re.escape(names.arn("secretsmanager", f"secret:{name}-")) + "[A-Za-z0-9]{6}"
+    arn = re.escape(names.where.arn("secretsmanager", f"secret:{name}-")) + "[A-Za-z0-9]{6}"
     return {"id": arn, "arn": arn, "name": re.escape(name)}
 
 
 def _descriptor(names: ClusterNames, address: str) -> Mapping[str, str] | None:
     if address != "descriptor":
         return None
-    key = cluster_key(names.cluster, "cluster.json")
-    bucket = re.escape(names.bucket)
+    key = cluster_key(str(names.where.cluster), "cluster.json")
+    bucket = re.escape(names.where.bucket)
     # Newer providers put the bucket in front.
     return {"id": f"({bucket}/)?{re.escape(key)}", "bucket": bucket, "key": re.escape(key)}
 
@@ -128,12 +113,12 @@ def _template(names: ClusterNames, address: str) -> Mapping[str, str] | None:
     if group is not None and (role != "worker" or not is_worker_group(group)):
         return None
     host = role if group is None else f"{role}-{group}"
-    name = host_name(names.workspace, host, names.cluster) + _ARCHITECTURES[architecture]
+    name = names.where.host_name(host) + _ARCHITECTURES[architecture]
     return {"id": "lt-[0-9a-f]+", "name": re.escape(name)}
 
 
 def _placement_group(names: ClusterNames, address: str) -> Mapping[str, str] | None:
-    name = placement_group_name(names.workspace, names.cluster)
+    name = names.where.placement_group
     return _exactly(id=name, name=name) if address == "hosts" else None
 
 
@@ -141,7 +126,7 @@ def _role(names: ClusterNames, role: str) -> Mapping[str, str] | None:
     if role not in ROLES:
         return None
     name = names.role(role)
-    arn = f"arn:{names.partition}:iam::{names.account}:role{names.role_path}{name}"
+    arn = names.where.iam_arn(f"role{names.role_path}{name}")
     return _exactly(id=name, name=name, arn=arn)
 
 
@@ -158,7 +143,7 @@ def _instance_profile(names: ClusterNames, role: str) -> Mapping[str, str] | Non
 def _security_group(names: ClusterNames, role: str) -> Mapping[str, str] | None:
     if role not in ROLES:
         return None
-    name = host_name(names.workspace, role, names.cluster)
+    name = names.where.host_name(role)
     return {"id": "sg-[0-9a-f]+", "name": re.escape(name)}
 
 

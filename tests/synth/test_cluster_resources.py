@@ -11,6 +11,7 @@ import pytest
 
 from terradask._cleanup.known_state import PROVIDER, read_state
 from terradask_modules.aws import PROVIDER_SOURCE
+from terradask_modules.where import Where
 from terradask_stacks.cluster_resources import DATA, ClusterNames, expected, kinds
 
 from .conftest import ACCOUNT
@@ -25,16 +26,13 @@ def stack(name: str) -> dict[str, Any]:
 
 
 def names_of(document: dict[str, Any], *, isolated: bool = True) -> ClusterNames:
-    bucket = document["terraform"]["backend"]["s3"]["bucket"]
-    workspace = bucket.split("-")[1]
+    state = document["terraform"]["backend"]["s3"]
+    where = Where.of_bucket(state["bucket"], state["region"], "etl")
+    assert where is not None
+    assert where.account == ACCOUNT
     return ClusterNames(
-        workspace=workspace,
-        cluster="etl",
-        partition="aws",
-        region="us-east-1",
-        account=ACCOUNT,
-        bucket=bucket,
-        role_path=f"/terradask/{workspace}/" if isolated else None,
+        where=where,
+        role_path=f"/terradask/{where.workspace}/" if isolated else None,
         role_name_prefix="dept-",
     )
 

@@ -204,9 +204,7 @@ PROFILES = {"instance_profiles": {"scheduler": "a", "worker": "b"}}
 def test_only_what_clusters_stand_on_is_held(
     network: dict[str, Any], deployed: dict[str, Any], replaced: list[str]
 ) -> None:
-    assert (
-        list(replaced_settings(NetworkSettings(**network), baseline(**deployed), "aws")) == replaced
-    )
+    assert list(replaced_settings(NetworkSettings(**network), baseline(**deployed))) == replaced
 
 
 def loaded(tmp_path: Path, **network: Any) -> LoadedSettings:

@@ -17,7 +17,6 @@ from terradask._common.checksum import sha256_of_file
 from terradask._plans.basis import (
     PlanArchive,
     PlanBasis,
-    PlanPlace,
     configuration_sha256,
     provider_version,
     terradask_version,
@@ -28,12 +27,13 @@ from terradask._plans.saved import Plan, open_plan
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import InvalidInput, PlanChanged
+from terradask_modules.where import Where
 
 from ..planned_changes import changes
 from .report_data import CONTEXT, of_changes
 
 CONFIGURATION = json.dumps({"terraform": {"backend": {"local": {"path": "x"}}}})
-PLACE = PlanPlace("default", "123456789012", "us-east-1")
+WHERE = Where(partition="aws", region="us-east-1", account="123456789012", workspace="default")
 LOCK = 'provider "registry.terraform.io/hashicorp/aws" {\n  version     = "5.100.0"\n}\n'
 
 
@@ -98,24 +98,22 @@ def test_what_was_saved_comes_back(tmp_path: Path):
         True,
     )
     opened.check()
-    opened.basis.check_origin(PLACE, terraform_version="1.11.4")
+    opened.basis.check_origin(WHERE, terraform_version="1.11.4")
     opened.basis.check_state(StateVersion(7, "line"))
     assert {p.stat().st_mode & 0o777 for p in (tmp_path / "saved").iterdir()} == {0o600}
 
 
 @pytest.mark.parametrize(
-    ("what", "place", "version"),
+    ("what", "where", "version"),
     [
-        ("workspace", PlanPlace("other", "123456789012", "us-east-1"), "1.11.4"),
-        ("account", PlanPlace("default", "999999999999", "us-east-1"), "1.11.4"),
-        ("region", PlanPlace("default", "123456789012", "eu-west-1"), "1.11.4"),
-        ("Terraform version", PLACE, "1.12.0"),
+        ("workspace", replace(WHERE, workspace="other"), "1.11.4"),
+        ("account", replace(WHERE, account="999999999999"), "1.11.4"),
+        ("region", replace(WHERE, region="eu-west-1"), "1.11.4"),
+        ("Terraform version", WHERE, "1.12.0"),
     ],
 )
-def test_another_place_or_version_is_named(
-    tmp_path: Path, what: str, place: PlanPlace, version: str
-):
-    error = _refused(what, _plan(tmp_path).basis.check_origin, place, terraform_version=version)
+def test_another_place_or_version_is_named(tmp_path: Path, what: str, where: Where, version: str):
+    error = _refused(what, _plan(tmp_path).basis.check_origin, where, terraform_version=version)
     assert "planned" in str(error)
     assert "now" in str(error)
 
@@ -124,7 +122,7 @@ def test_another_terradask_is_named(tmp_path: Path):
     _refused(
         "terradask version",
         _plan(tmp_path, terradask_version="0.0.1").basis.check_origin,
-        PLACE,
+        WHERE,
         terraform_version="1.11.4",
     )
 

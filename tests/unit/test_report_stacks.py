@@ -20,6 +20,7 @@ from terradask._workspace.clusters import Clusters, running_among
 from terradask._workspace.planner import Planner, in_order
 from terradask.cli._apply import _meant
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
+from terradask_modules.where import Where
 from terradask_stacks.settings import Settings
 
 from .report_data import CONTEXT, of_changes, report
@@ -124,9 +125,10 @@ def test_one_stack_that_fails_stops_no_other():
 
 
 def test_what_runs_is_asked_for_where_it_can_be_hit(monkeypatch: pytest.MonkeyPatch):
+    where = Where(partition="aws", region="us-east-1", account="123456789012", workspace="default")
     context: Any = SimpleNamespace(
-        name="default",
-        aws=SimpleNamespace(account_id="123456789012", region="us-east-1"),
+        aws=None,
+        network=SimpleNamespace(where=where),
         loaded=SimpleNamespace(path=None, lock_path=None),
         settings=Settings(),
     )

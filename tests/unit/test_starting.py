@@ -96,7 +96,7 @@ class Record(ClusterRecord):
 
     @property
     def secret(self) -> ClusterSecret:
-        return UntaggedSecret(self.aws, self.place)
+        return UntaggedSecret(self.aws, self.where)
 
     @property
     def groups(self) -> Any:

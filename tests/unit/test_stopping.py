@@ -76,7 +76,7 @@ def record_of(groups: Groups) -> Any:
         find_groups=lambda: groups,
         limiter=SimpleNamespace(slot=contextlib.nullcontext),
         aws=SimpleNamespace(client=lambda name: NoSecret()),
-        place=SimpleNamespace(secret_id="terradask/default/etl"),
+        where=SimpleNamespace(secret_id="terradask/default/etl"),
         objects=nothing,
         run=lambda: None,
         scheduler=lambda: None,

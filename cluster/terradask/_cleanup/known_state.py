@@ -122,8 +122,8 @@ def _why_foreign_instance(
     if "index_key" in instance or "attributes_flat" in instance:
         return "clusters have no lists of resources"
     patterns = expected(names, str(resource["type"]), str(resource["name"])) or {}
-    if attributes.get("region", names.region) != names.region:
-        return f"its region is {attributes['region']!r}, the workspace's {names.region!r}"
+    if attributes.get("region", names.where.region) != names.where.region:
+        return f"its region is {attributes['region']!r}, the workspace's {names.where.region!r}"
     for attribute, pattern in patterns.items():
         value = attributes.get(attribute)
         # What an interrupted apply left can lack attributes, and a profile can have lost its role;

@@ -12,7 +12,7 @@ from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
 from terradask._cleanup.named_resources import find_in_iam
-from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Owner, Resource
+from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Resource
 from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import ForeignResources
@@ -41,7 +41,7 @@ class StateGuard:
     def __init__(self, aws: Aws, names: ClusterNames) -> None:
         self._aws = aws
         self._names = names
-        self._tags = Owner(names.workspace, names.cluster).tags
+        self._tags = names.where.tags
         #: Types and ids that were found to be the cluster's.
         self._checked: set[tuple[str, str]] = set()
 
@@ -64,7 +64,7 @@ class StateGuard:
         foreign = self.foreign(document)
         if not foreign:
             return
-        name = self._names.cluster
+        name = str(self._names.where.cluster)
         raise ForeignResources(
             f"The state of cluster {name!r} names {len(foreign)} "
             f"{'thing that isn' if len(foreign) == 1 else 'things that aren'}'t the cluster's; "

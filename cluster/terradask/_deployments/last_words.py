@@ -78,7 +78,7 @@ class LastWords:
         record, run_id = self.record, self.run.run_id
         question = Question(hosts=(SCHEDULER_GROUP,), run=run_id)
         try:
-            group = LogGroup(record.aws, record.place.workspace, busy_seconds=_BUSY_SECONDS)
+            group = LogGroup(record.aws, record.where.workspace, busy_seconds=_BUSY_SECONDS)
             reader = LogReader(group, record.name)
             chosen = reader.choose(question, run_id, is_last=True)
             lines = (line for _, line in reader.lines(question, chosen, run_id))

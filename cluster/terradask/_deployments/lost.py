@@ -9,35 +9,35 @@ from collections.abc import Mapping
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.session import Aws
-from terradask._deployments.place import ClusterPlace
 from terradask._deployments.store import DESCRIPTOR
 from terradask.errors import ClusterNotFound
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import cluster_key
+from terradask_modules.where import Where
 
 logger = logging.getLogger("terradask")
 
 
-def groups_at_aws(aws: Aws, place: ClusterPlace) -> tuple[Groups, dict[str, Group]]:
+def groups_at_aws(aws: Aws, where: Where) -> tuple[Groups, dict[str, Group]]:
     """Find a cluster's groups by their tags and names, whatever the documents say."""
-    return Groups.found(aws, workspace=place.workspace, cluster=place.cluster)
+    return Groups.found(aws, workspace=where.workspace, cluster=str(where.cluster))
 
 
-def raised_groups(aws: Aws, place: ClusterPlace) -> dict[str, Group]:
+def raised_groups(aws: Aws, where: Where) -> dict[str, Group]:
     """Return which of a cluster's groups are to have hosts; none if the caller may not look."""
     try:
-        _, found = groups_at_aws(aws, place)
+        _, found = groups_at_aws(aws, where)
     except Exception:
-        logger.debug("can't look for groups of %s", place.cluster, exc_info=True)
+        logger.debug("can't look for groups of %s", str(where.cluster), exc_info=True)
         return {}
     return {name: group for name, group in found.items() if group.desired}
 
 
-def not_found(place: ClusterPlace, raised: Mapping[str, Group]) -> ClusterNotFound:
+def not_found(where: Where, raised: Mapping[str, Group]) -> ClusterNotFound:
     """Return the error for a cluster without ``cluster.json``; `raised` are its groups that
     are to have hosts all the same: a start needs the document, so it was there.
     """
-    name = place.cluster
+    name = str(where.cluster)
     if not raised:
         return ClusterNotFound(
             f"There is no cluster {name!r} in this workspace.",
@@ -50,7 +50,7 @@ def not_found(place: ClusterPlace, raised: Mapping[str, Group]) -> ClusterNotFou
         f"cluster.json of cluster {name!r} is gone from the bucket, and the cluster runs.",
         cluster=name,
         given=(
-            f"nothing at s3://{place.bucket}/{cluster_key(name, DESCRIPTOR)}; instances that its "
+            f"nothing at s3://{where.bucket}/{cluster_key(name, DESCRIPTOR)}; instances that its "
             f"groups are to have: {numbers}"
         ),
         advice=(

@@ -16,13 +16,14 @@ from terradask._deployments.documents import (
     read_run,
 )
 from terradask._deployments.lost import groups_at_aws, not_found, raised_groups
-from terradask._deployments.place import ClusterPlace
+from terradask._deployments.place import check_names, where_is
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.state import ended_by_itself, is_raised, is_young, over
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterStopped
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
+from terradask_modules.where import Where
 
 
 class ClusterRecord:
@@ -57,7 +58,7 @@ class ClusterRecord:
         """
         descriptor = self._find_descriptor()
         if descriptor is None:
-            raise not_found(self.place, raised_groups(self.aws, self.place))
+            raise not_found(self.where, raised_groups(self.aws, self.where))
         return descriptor
 
     def _find_descriptor(self) -> Descriptor | None:
@@ -65,7 +66,7 @@ class ClusterRecord:
         if document is None:
             return None
         descriptor = read_descriptor(document)
-        self.place.check(descriptor)
+        check_names(descriptor, self.where)
         return descriptor
 
     def find_groups(self) -> Groups:
@@ -73,9 +74,9 @@ class ClusterRecord:
         `ClusterNotFound` where they are gone too.
         """
         if not self.exists:
-            groups, state = groups_at_aws(self.aws, self.place)
+            groups, state = groups_at_aws(self.aws, self.where)
             if not state:
-                raise not_found(self.place, {})
+                raise not_found(self.where, {})
             vars(self)["groups"] = groups
         return self.groups
 
@@ -87,20 +88,20 @@ class ClusterRecord:
         return known is not None and known != descriptor
 
     @cached_property
-    def place(self) -> ClusterPlace:
+    def where(self) -> Where:
         """Which cluster it is, whatever its documents say."""
-        return ClusterPlace.of(self.bucket, self.aws.region, self.name)
+        return where_is(self.bucket, self.aws.region, self.name)
 
     @cached_property
     def groups(self) -> Groups:
         """The cluster's Auto Scaling groups."""
-        groups, place = self.descriptor.groups, self.place
-        return Groups(self.aws, groups, workspace=place.workspace, cluster=place.cluster)
+        groups = self.descriptor.groups
+        return Groups(self.aws, groups, workspace=self.where.workspace, cluster=self.name)
 
     @cached_property
     def secret(self) -> ClusterSecret:
         """The cluster's secret."""
-        return ClusterSecret(self.aws, self.place)
+        return ClusterSecret(self.aws, self.where)
 
     @property
     def marked_closing(self) -> bool:
@@ -112,7 +113,7 @@ class ClusterRecord:
         """
         if not self.objects.exists(CLOSING):
             return False
-        _, groups = groups_at_aws(self.aws, self.place)
+        _, groups = groups_at_aws(self.aws, self.where)
         return not is_raised(groups)
 
     def run(self) -> Run | None:

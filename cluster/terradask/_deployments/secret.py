@@ -11,9 +11,8 @@ from typing import Any
 from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
-from terradask._deployments.place import ClusterPlace
 from terradask.errors import AccessDenied, ClusterError, ForeignResources, TooManyStarts
-from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
+from terradask_modules.where import Where
 
 _CURRENT = "AWSCURRENT"
 #: The label of the version that every stop makes the current one.
@@ -33,16 +32,16 @@ class ClusterSecret:
     ``secretsmanager:UpdateSecretVersionStage`` on it.
     """
 
-    def __init__(self, aws: Aws, place: ClusterPlace) -> None:
+    def __init__(self, aws: Aws, where: Where) -> None:
         self._aws = aws
-        self._place = place
+        self._where = where
         self._is_own = False
 
     @cached_property
     def _description(self) -> Mapping[str, Any] | None:
         client = self._aws.client("secretsmanager")
         with unless("ResourceNotFoundException"):
-            found: Mapping[str, Any] = client.describe_secret(SecretId=self._place.secret_id)
+            found: Mapping[str, Any] = client.describe_secret(SecretId=self._where.secret_id)
             # One that is scheduled for deletion takes no value any more.
             return None if found.get("DeletedDate") else found
         return None
@@ -55,12 +54,12 @@ class ClusterSecret:
     @property
     def tags(self) -> dict[str, str]:
         """Its tags, read once. Raises `ClusterError`."""
-        found, cluster = self._description, self._place.cluster
+        found, cluster = self._description, self._where.cluster
         if found is None:
             raise ClusterError(
                 f"The secret of cluster {cluster!r} is gone, which holds the keys of its runs.",
                 cluster=cluster,
-                given=f"no secret {self._place.secret_id}",
+                given=f"no secret {self._where.secret_id}",
                 advice=f"terradask apply {cluster} makes it again",
             )
         return tags_of(found.get("Tags"))
@@ -72,15 +71,15 @@ class ClusterSecret:
         """
         if self._is_own:
             return
-        place = self._place
-        expected = {TAG_WORKSPACE: place.workspace, TAG_CLUSTER: place.cluster}
+        where, cluster = self._where, str(self._where.cluster)
+        expected = where.tags
         tags = self.tags
         if not expected.items() <= tags.items():
             advice = (
                 "put its tags back (aws secretsmanager tag-resource) if Terraform made it for this "
                 "cluster; otherwise remove it"
             )
-            raise foreign_secret(place.cluster, place.secret_id, tags, expected, advice)
+            raise foreign_secret(cluster, where.secret_id, tags, expected, advice)
         self._is_own = True
 
     def write(self, document: Mapping[str, Any], *, version_id: str) -> None:
@@ -99,7 +98,7 @@ class ClusterSecret:
         found = self._description or {}
         for attempt in range(_MOST_MOVES):
             if attempt:
-                found = client.describe_secret(SecretId=self._place.secret_id)
+                found = client.describe_secret(SecretId=self._where.secret_id)
             held = found.get("VersionIdsToStages", {})
             current, without = (_with(label, held) for label in (_CURRENT, _WITHOUT_KEYS))
             if current in (None, without):
@@ -113,7 +112,7 @@ class ClusterSecret:
                 # Where a start has put other keys meanwhile, it is no longer that version's.
                 with unless("InvalidParameterException"):
                     client.update_secret_version_stage(
-                        SecretId=self._place.secret_id,
+                        SecretId=self._where.secret_id,
                         VersionStage=_CURRENT,
                         RemoveFromVersionId=current,
                         MoveToVersionId=without,
@@ -132,18 +131,18 @@ class ClusterSecret:
 
     def _put(self, document: Mapping[str, Any], version_id: str, *labels: str) -> None:
         self.check_own()
-        place = self._place
+        where, cluster = self._where, str(self._where.cluster)
         with unless("LimitExceededException"):
             self._aws.client("secretsmanager").put_secret_value(
-                SecretId=place.secret_id,
+                SecretId=where.secret_id,
                 SecretString=json.dumps(document),
                 ClientRequestToken=version_id,
                 VersionStages=list(labels),
             )
             return
         raise TooManyStarts(
-            f"Cluster {place.cluster!r} was started too often in the last 24 hours.",
-            cluster=place.cluster,
+            f"Cluster {cluster!r} was started too often in the last 24 hours.",
+            cluster=cluster,
             given="100 versions of its secret, none older than a day",
             allowed="100 starts in 24 hours: each makes one, and AWS removes none earlier",
             advice="start it later, or use a cluster of another name meanwhile; keep one running "

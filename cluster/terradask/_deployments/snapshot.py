@@ -52,15 +52,15 @@ def take_snapshot(record: ClusterRecord, also: Callable[[], object]) -> Snapshot
         partial(record.objects.read_bytes, RUN),
         lambda: record.marked_closing,
         partial(_if_read, record.scheduler),
-        partial(_if_read, partial(read_secret, record.aws, record.place.secret_id)),
+        partial(_if_read, partial(read_secret, record.aws, record.where.secret_id)),
         partial(_if_read, partial(_listed_groups, record)),
         partial(_if_read, also),
     ]
     exists, content, closing, scheduler, secret, listed, _ = side_by_side(reads, len(reads))
     run = None if content is None else read_run(parse_object(content, RUN))
     if not exists:
-        if run is not None and not closing and (raised := raised_groups(record.aws, record.place)):
-            raise not_found(record.place, raised)
+        if run is not None and not closing and (raised := raised_groups(record.aws, record.where)):
+            raise not_found(record.where, raised)
         return Snapshot(closing, "nothing", run)
     if run is None:
         return Snapshot(closing, "stopped", run)
@@ -73,8 +73,8 @@ def take_snapshot(record: ClusterRecord, also: Callable[[], object]) -> Snapshot
 
 
 def _listed_groups(record: ClusterRecord) -> list[Mapping[str, Any]]:
-    place, client = record.place, record.aws.client("autoscaling")
-    found = tagged_groups(client, workspace=place.workspace, cluster=place.cluster)
+    client = record.aws.client("autoscaling")
+    found = tagged_groups(client, workspace=record.where.workspace, cluster=record.name)
     return [group for _, group in found]
 
 

@@ -41,7 +41,7 @@ def stop_cluster(
     """
     is_stopped: Future[bool] = Future()
     # As it is now: the start of the run has seen it without these keys.
-    secret = ClusterSecret(record.aws, record.place)
+    secret = ClusterSecret(record.aws, record.where)
     with ThreadPoolExecutor(3) as pool:
         current = begun(pool, record.run)
         note = partial(note_end, record, most_reports=most_reports, done="stopped")

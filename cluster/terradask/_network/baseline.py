@@ -10,7 +10,9 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask.errors import BaselineFormat, NoBaseline
-from terradask_modules.names import ROLES, role_name
+from terradask_modules.names import ROLES
+from terradask_modules.partitions import partition_of
+from terradask_modules.where import Where
 
 BASELINE_FORMAT = 1
 BASELINE_KEY = "workspace.json"
@@ -132,6 +134,16 @@ class Baseline(_Model):
     #: Clusters may have launch templates of their own, isolated or not.
     cluster_launch_templates: bool = False
 
+    @property
+    def where(self) -> Where:
+        """The workspace."""
+        return Where(
+            partition=partition_of(self.region),
+            region=self.region,
+            account=self.account,
+            workspace=self.workspace,
+        )
+
     def host_roles(self, cluster: str) -> dict[str, tuple[str, ...]]:
         """Return the ARNs of the IAM roles that a cluster's hosts may have: the workspace's, and
         the cluster's own where clusters have some. One that was applied before keeps the former.
@@ -139,13 +151,10 @@ class Baseline(_Model):
         shared: dict[str, tuple[str, ...]] = {role: (self.roles[role],) for role in ROLES}
         if self.isolated is None:
             return shared
-        partition, path = self.roles["worker"].split(":")[1], self.isolated.role_path
+        where, path = self.where.of_cluster(cluster), self.isolated.role_path
+        names = {role: where.role_name(role, self.isolated.role_name_prefix) for role in ROLES}
         return {
-            role: (
-                *arns,
-                f"arn:{partition}:iam::{self.account}:role{path}"
-                + role_name(self.workspace, role, self.isolated.role_name_prefix, cluster),
-            )
+            role: (*arns, where.iam_arn(f"role{path}{names[role]}"))
             for role, arns in shared.items()
         }
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from terradask._network.baseline import Baseline, Isolated, read_baseline
 from terradask.errors import BaselineError
-from terradask_modules.names import bucket_name, clusters_role_path
+from terradask_modules.names import clusters_role_path
+from terradask_modules.where import Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -23,10 +24,20 @@ class DeployedNetwork:
         self._baseline: Baseline | None = None
 
     @property
+    def where(self) -> Where:
+        """The workspace, deployed or not."""
+        workspace = self._settings.workspace
+        return Where(
+            partition=self._aws.partition,
+            region=workspace.region,
+            account=self._aws.account_id,
+            workspace=workspace.name,
+        )
+
+    @property
     def bucket(self) -> str:
         """The workspace's bucket, deployed or not."""
-        workspace = self._settings.workspace
-        return bucket_name(workspace.name, self._aws.account_id, workspace.region)
+        return self.where.bucket
 
     def baseline(self) -> Baseline:
         """Return the baseline, read once; raise what `read_baseline` raises."""

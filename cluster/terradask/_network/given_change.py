@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from terradask_modules.names import ROLES, bucket_name, role_name
+from terradask_modules.names import ROLES, bucket_name
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def check_change(settings: Settings, aws: Aws) -> None:
         return
     replaced = {
         f"network.{name}": found
-        for name, found in replaced_settings(settings.network, baseline, aws.partition).items()
+        for name, found in replaced_settings(settings.network, baseline).items()
     }
     if baseline.isolation == "cluster" and settings.workspace.isolation == "workspace":
         replaced["workspace.isolation"] = "security groups for hosts of isolated clusters"
@@ -44,9 +44,7 @@ def check_change(settings: Settings, aws: Aws) -> None:
         )
 
 
-def replaced_settings(
-    network: NetworkSettings, baseline: Baseline, partition: str
-) -> dict[str, str]:
+def replaced_settings(network: NetworkSettings, baseline: Baseline) -> dict[str, str]:
     """Return the settings of the network that would replace what clusters stand on: setting -> what
     is deployed.
 
@@ -71,10 +69,10 @@ def replaced_settings(
     if network.instance_profiles is not None:
         replaced["instance_profiles"] = "roles of its own"
         return replaced
-    names = {role: role_name(baseline.workspace, role, network.role_name_prefix) for role in ROLES}
+    where = baseline.where
+    names = {role: where.role_name(role, network.role_name_prefix) for role in ROLES}
     expected = {
-        role: f"arn:{partition}:iam::{baseline.account}:role{network.role_path}{name}"
-        for role, name in names.items()
+        role: where.iam_arn(f"role{network.role_path}{name}") for role, name in names.items()
     }
     if baseline.roles != expected:
         wrong = (

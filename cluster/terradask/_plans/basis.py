@@ -17,6 +17,7 @@ from terradask._common.json_text import parse_json
 from terradask._terraform.folder_contents import CONFIGURATION, IMPORTS, LOCK_FILE
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import PlanChanged
+from terradask_modules.where import Where
 
 #: Our own rule: after a day a plan must be reviewed again.
 PLAN_LIFETIME = datetime.timedelta(hours=24)
@@ -26,15 +27,6 @@ _CONFIGURATION = "tfconfig/"
 _MODULES = "tfconfig/modules.json"
 
 _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"]+)"')
-
-
-@dataclass(frozen=True)
-class PlanPlace:
-    """The workspace that a plan is for."""
-
-    workspace: str
-    account: str
-    region: str
 
 
 @dataclass(frozen=True)
@@ -64,12 +56,12 @@ class PlanBasis:
             "%Y-%m-%dT%H:%M:%SZ"
         )
 
-    def check_origin(self, place: PlanPlace, *, terraform_version: str) -> None:
+    def check_origin(self, where: Where, *, terraform_version: str) -> None:
         """Refuse another workspace's plan, or other versions'. Raises `PlanChanged`."""
         found = {
-            "workspace": (self.workspace, place.workspace),
-            "account": (self.account, place.account),
-            "region": (self.region, place.region),
+            "workspace": (self.workspace, where.workspace),
+            "account": (self.account, where.account),
+            "region": (self.region, where.region),
             "terradask version": (self.terradask_version, terradask_version()),
             "Terraform version": (self.terraform_version, terraform_version),
         }

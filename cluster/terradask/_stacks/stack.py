@@ -10,7 +10,7 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -20,7 +20,6 @@ from terradask._plans.basis import (
     PLAN_LIFETIME,
     PlanArchive,
     PlanBasis,
-    PlanPlace,
     configuration_sha256,
     provider_version,
     terradask_version,
@@ -36,6 +35,7 @@ from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
+from terradask_modules.where import Where
 
 #: How often a plan is made until it starts from the state that there is.
 _ATTEMPTS = 6
@@ -111,7 +111,7 @@ class Stack:
 
     def plan(
         self,
-        place: PlanPlace,
+        where: Where,
         *,
         destroy: bool,
         out: str | os.PathLike[str] | None = None,
@@ -124,7 +124,7 @@ class Stack:
         plan = Plan(
             folder=self.folder,
             plan_file=plan_file,
-            basis=self._basis(place, plan_file, destroy=destroy),
+            basis=self._basis(where, plan_file, destroy=destroy),
             show=self.show,
         )
         if out is not None:
@@ -235,12 +235,14 @@ class Stack:
         with phase(self._progress, "show", self.name):
             return self.terraform.show(plan_file)
 
-    def _basis(self, place: PlanPlace, plan_file: PlanFile, *, destroy: bool) -> PlanBasis:
+    def _basis(self, where: Where, plan_file: PlanFile, *, destroy: bool) -> PlanBasis:
         written = PlanArchive.read(plan_file.path)
         return PlanBasis(
             stack=self.name,
             destroy=destroy,
-            **asdict(place),
+            workspace=where.workspace,
+            account=where.account,
+            region=where.region,
             terradask_version=terradask_version(),
             terraform_version=written.terraform_version,
             provider_version=provider_version(self.folder),

@@ -15,7 +15,6 @@ from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
-    from terradask._plans.basis import PlanPlace
     from terradask._plans.folder import Plans
     from terradask._plans.policy_gate import PolicyGate
     from terradask._plans.report import PlanReport, ReportContext
@@ -184,7 +183,7 @@ class Planner:
             )
             stack.init()
             imports = {} if destroy else self._cleanup.network(stack).imports()
-            plan = stack.plan(self._place, destroy=destroy, imports=imports)
+            plan = stack.plan(self._context.network.where, destroy=destroy, imports=imports)
             try:
                 check_network_quotas(self.aws, plan.creates, self._context.warn)
             except BaseException:
@@ -293,7 +292,7 @@ class Planner:
                 # Asked while the stack was written, which takes longer.
                 check.check(self._context.warn, starts=starts)
             try:
-                return stack.plan(self._place, destroy=destroy, out=out)
+                return stack.plan(self._context.network.where, destroy=destroy, out=out)
             except BaseException:
                 self._cleanup.cluster(name).forget_empty_state()
                 raise
@@ -358,7 +357,7 @@ class Planner:
             show_in=lambda folder, file: self._stacks.stack(folder.name).show(file),
         )
         version = self._stacks.stack(plan.stack).terraform.binary.version_text
-        plan.basis.check_origin(self._place, terraform_version=version)
+        plan.basis.check_origin(self._context.network.where, terraform_version=version)
         plan.basis.check_expiry()
         # The folder may be old, or missing: what counts is what the settings say now.
         with self._stacks.locked(plan.stack):
@@ -479,20 +478,14 @@ class Planner:
         from terradask._plans.commit import commit_of
         from terradask._plans.report import ReportContext
 
-        path, place = self._context.loaded.path, self._place
+        path, where = self._context.loaded.path, self._context.network.where
         return ReportContext(
-            workspace=place.workspace,
-            account=place.account,
-            region=place.region,
+            workspace=where.workspace,
+            account=where.account,
+            region=where.region,
             terradask_version=terradask_version(),
             commit=None if path is None else commit_of(path.parent),
         )
-
-    @property
-    def _place(self) -> PlanPlace:
-        from terradask._plans.basis import PlanPlace
-
-        return PlanPlace(self._context.name, self.aws.account_id, self.aws.region)
 
     @property
     def _clusters(self) -> Clusters:

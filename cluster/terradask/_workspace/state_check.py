@@ -84,12 +84,7 @@ class ClusterStateCheck:
         if self._found is None:
             context, isolated = self._context, self._context.network.isolated()
             names = ClusterNames(
-                workspace=context.name,
-                cluster=self._cluster,
-                partition=context.aws.partition,
-                region=context.aws.region,
-                account=context.aws.account_id,
-                bucket=context.bucket,
+                where=context.network.where.of_cluster(self._cluster),
                 role_path=None if isolated is None else isolated.role_path,
                 role_name_prefix="" if isolated is None else isolated.role_name_prefix,
             )

@@ -22,6 +22,7 @@ from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
 from terradask._deployments.accounts.account import Account, Offer, UsePrice, read_account
 from terradask._deployments.accounts.look import Look, looked
+from terradask._deployments.place import where_is
 from terradask._pricing.prices import PriceKey, PriceList
 from terradask.errors import AwsError, DocumentFormat
 from terradask_host.documents import UNREADABLE, HostReport
@@ -30,8 +31,6 @@ from terradask_modules.names import (
     ACCOUNTS,
     CLUSTER_PATTERN,
     TAG_RUN_PREFIX,
-    group_name,
-    workspace_of_bucket,
 )
 
 logger = logging.getLogger("terradask")
@@ -142,10 +141,10 @@ class AccountBook:
     def _look(self, account: Account, read_reports: Callable[[], Sequence[HostReport]]) -> Look:
         # The run's first second is that of its document.
         since = datetime.datetime.fromtimestamp(account.started_at, datetime.UTC)
-        workspace = str(workspace_of_bucket(self.bucket, self.aws.region))
+        where = where_is(self.bucket, self.aws.region, account.cluster)
         autoscaling, ec2 = self.aws.client("autoscaling"), self.aws.client("ec2")
         of_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
-        groups = [group_name(workspace, account.cluster, name) for name in account.groups]
+        groups = [where.group_name(name) for name in account.groups]
         calls: list[Callable[[], Any]] = [
             *(partial(activities_since, autoscaling, group, since) for group in groups),
             lambda: list(listed_instances(ec2, Filters=of_run)),

@@ -47,7 +47,7 @@ def hosts_with_logs(record: ClusterRecord, question: Question) -> dict[str, str]
 
 
 def _reader(record: ClusterRecord) -> LogReader:
-    return LogReader(LogGroup(record.aws, record.place.workspace), record.name)
+    return LogReader(LogGroup(record.aws, record.where.workspace), record.name)
 
 
 def _asked_run(record: ClusterRecord, reader: LogReader, question: Question) -> str | None:
