@@ -98,10 +98,13 @@ class Planner:
         from terradask._plans.report import WorkspaceReport
         from terradask._policy.masking import masked_text
 
-        # First: planning writes files, and would make the checkout dirty.
-        context = self._report_context()
         names = in_order(self._declared() if stacks is None else stacks)
         alone = names[0] if stacks is not None and len(names) == 1 else None
+        if alone not in (None, NETWORK_STACK):
+            # A name that can't be is said before AWS is asked.
+            validate_cluster_name(alone)
+        # First: planning writes files, and would make the checkout dirty.
+        context = self._report_context()
         waiting = () if destroy else self._waiting(names)
         names = [name for name in names if name not in waiting]
         unchanged = self._unchanged(names) if changed_only and not destroy else ()
