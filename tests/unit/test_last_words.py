@@ -55,7 +55,7 @@ def wait(account: LogAccount, *members: str, timeout_seconds: float) -> None:
     record = SimpleNamespace(
         name="etl",
         aws=account.aws,
-        place=SimpleNamespace(workspace="default"),
+        where=SimpleNamespace(workspace="default"),
         objects=Unreported(),
         groups=SimpleNamespace(describe=lambda: {"scheduler": group}, failures=lambda name: []),
         descriptor=Descriptor("default", "etl", "us-east-1", "b", "us-east-1a", {}, "s", {}, {}),

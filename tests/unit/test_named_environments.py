@@ -225,7 +225,7 @@ def test_a_declaration_that_has_changed_since_is_told(
     stored: NamedEnvironments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock = lock_of()
-    monkeypatch.setattr(Environments, "_lock", lambda self, settings, architecture: lock)
+    monkeypatch.setattr(Environments, "_lock", lambda self, settings: lock)
     requirements, path = tmp_path / "team.txt", tmp_path / "terradask.toml"
     requirements.write_text("acme\n")
 

@@ -73,7 +73,7 @@ def test_a_schedulers_host_that_s3_refuses_says_so_in_its_log_and_clients_find_i
     record = SimpleNamespace(
         name=cluster.name,
         aws=SimpleNamespace(client=lambda name: getattr(account, name)),
-        place=SimpleNamespace(workspace=LOG_GROUP.removeprefix("/terradask/")),
+        where=SimpleNamespace(workspace=LOG_GROUP.removeprefix("/terradask/")),
     )
     words = LastWords(record, SimpleNamespace(run_id=RUN_ID))  # type: ignore[arg-type]
     try:
