@@ -115,10 +115,11 @@ def test_why_a_cluster_has_ended_is_told_to_people_and_scripts():
 
 def test_the_command_to_log_in_names_the_host_that_counts():
     group = Group("g", 1, 1, (Member("i-old", "Terminating"), Member("i-new", "InService")))
-    command = _ssh_command(ClusterSettings(allow_ssh=True, allow_ssh_from=["10.0.0.0/8"]), group)
+    opened = ClusterSettings(allow_ssh=True, allow_ssh_from=["10.0.0.0/8"])
+    command = _ssh_command(opened, group)
     assert command == "aws ec2-instance-connect ssh --instance-id i-new --os-user ec2-user"
     assert _ssh_command(ClusterSettings(allow_ssh=False), group) is None
-    assert _ssh_command(ClusterSettings(allow_ssh=True, allow_ssh_from=["10.0.0.0/8"]), None) is None
+    assert _ssh_command(opened, None) is None
     running = status(state="running", ssh_command=command)
     assert f"log in     {command}" in story(running).splitlines()
     assert "log in" not in story(status(state="running"))
