@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.simulator, pytest.mark.life]
 PLACE = PolicyScope(
     where=Where(partition="aws", region="us-east-1", account="123456789012", workspace="default")
 )
+TOPIC = PLACE.where.end_topic_arn
 SCOPE = CallerScope(hosts=PLACE, notify_emails=True, session_manager=True)
 EMAILS = ("ada@example.com", "bo@example.com")
 
@@ -57,7 +58,7 @@ def test_a_networks_own_topic_is_told_and_goes_with_it(strict_sim: Simulator) ->
         )
 
         def subscribers() -> list[str]:
-            found = sns.list_subscriptions_by_topic(TopicArn=PLACE.end_topic_arn)["Subscriptions"]
+            found = sns.list_subscriptions_by_topic(TopicArn=TOPIC)["Subscriptions"]
             return sorted(one["Endpoint"] for one in found if one["Protocol"] == "email")
 
         with strict_sim.acting_as("setup", *policies("setup")):
@@ -65,7 +66,7 @@ def test_a_networks_own_topic_is_told_and_goes_with_it(strict_sim: Simulator) ->
             plan = made.plan_network()
             made.apply(plan)
         assert subscribers() == list(EMAILS)
-        attributes = sns.get_topic_attributes(TopicArn=PLACE.end_topic_arn)["Attributes"]
+        attributes = sns.get_topic_attributes(TopicArn=TOPIC)["Attributes"]
         assert attributes["KmsMasterKeyId"] == "alias/aws/sns"
         (statement,) = json.loads(attributes["Policy"])["Statement"]
         assert (statement["Effect"], statement["Sid"]) == ("Deny", "TlsOnly")
@@ -79,7 +80,7 @@ def test_a_networks_own_topic_is_told_and_goes_with_it(strict_sim: Simulator) ->
             made.apply(made.plan_network())
         assert subscribers() == [EMAILS[0]]
 
-        queue = subscribed_queue(sns, sqs, PLACE.end_topic_arn, {"cluster": ["etl"]}, "own")
+        queue = subscribed_queue(sns, sqs, TOPIC, {"cluster": ["etl"]}, "own")
         with strict_sim.applied():
             cluster = Cluster("etl", n_workers=0, idle_timeout="6s", shutdown_on_close=False)
             with cluster, pytest.raises(ClusterEnded):
