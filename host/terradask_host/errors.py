@@ -10,7 +10,8 @@ HostError
 ├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
 ├── DistributedTooOld      distributed has holes that a later version closed
 ├── KeysOnDisk             the folder for keys is not in memory
-└── DaskFailed             the Dask process could not start, or died too often
+├── DaskFailed             the Dask process could not start, or died too often
+└── CommandRefused         what a client asks of the scheduler's host can't be
 ```
 """
 
@@ -88,3 +89,11 @@ class KeysOnDisk(HostError):
 
 class DaskFailed(HostError):
     """The Dask process could not start, or died too often."""
+
+
+class CommandRefused(HostError):
+    """What a client asks of the scheduler's host can't be done, and why; the client raises it."""
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it as a reply has it."""
+        return {**vars(self), "given": None if self.given is None else str(self.given)}

@@ -9,11 +9,6 @@ from typing import Any, Self
 from terradask_host.document_fields import typed
 from terradask_host.structure import known_fields
 
-#: The operation by which a client sets or ends a group's policy; part of what clients rely on.
-ADAPT_OPERATION = "terradask_adapt"
-#: The operation by which it reads the policies of all groups.
-POLICIES_OPERATION = "terradask_policies"
-
 
 @dataclass(frozen=True)
 class ScalingPolicy:

@@ -67,6 +67,7 @@ SHARED = {
         "terradask_host.bucket_encryption.",
         "terradask_host.bucket_owner.",
         "terradask_host.channel_credentials.",
+        "terradask_host.commands.",
         "terradask_host.conda_lines.",
         "terradask_host.end_once.",
         "terradask_host.document_fields.",

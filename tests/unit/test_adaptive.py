@@ -25,6 +25,8 @@ from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask.errors import ClusterError, VersionMismatch
+from terradask_host.commands import Adapt, ReadPolicies
+from terradask_host.preload.commands import Commands
 from terradask_host.preload.scaling import ScalingWatch
 from terradask_host.scaling_policy import ScalingPolicy
 
@@ -62,10 +64,15 @@ async def client_of(host: Host | None) -> AsyncIterator[ScalingPolicies]:
         host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
     ) as scheduler:
         if host is not None:
-            host.watch = ScalingWatch(scheduler, {}, host)
+            watch = host.watch = ScalingWatch(scheduler, {}, host)
+            handlers = {
+                Adapt: lambda a: watch.adapt(a.policies),
+                ReadPolicies: lambda _: watch.policies,
+            }
+            Commands(scheduler, handlers)
         health, nothing = Health("etl"), None
         health.status = Status.running
-        attachment: Any = SimpleNamespace(scheduler=SimpleNamespace(scaling=None, exchanges=None))
+        attachment: Any = SimpleNamespace(scheduler=SimpleNamespace(scaling=None))
         async with rpc(scheduler.address) as comm:
             yield ScalingPolicies(
                 SchedulerConnection(

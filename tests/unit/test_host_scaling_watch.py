@@ -12,12 +12,12 @@ import time
 import dask
 import pytest
 from distributed import Client, Scheduler, Worker
-from distributed.core import rpc
 
+from terradask_host.errors import CommandRefused
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.scaling import ScalingWatch, observe
 from terradask_host.rules.load import Load
-from terradask_host.scaling_policy import ADAPT_OPERATION, POLICIES_OPERATION, ScalingPolicy
+from terradask_host.scaling_policy import ScalingPolicy
 
 from ..waiting import HANG_SECONDS, eventually_async
 
@@ -206,26 +206,17 @@ def test_a_client_is_answered_when_the_host_program_has_taken_its_policy():
         async with scheduler_with() as (scheduler, _):
             said = []
             watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
-            async with rpc(scheduler.address) as client:
-                assert await getattr(client, POLICIES_OPERATION)() == {
-                    "policies": {},
-                    "markets": True,
-                }
-                asked = asyncio.ensure_future(
-                    getattr(client, ADAPT_OPERATION)(policies={"workers": POLICY})
-                )
-                await eventually_async(lambda: said)
-                assert said == [("adapt", {"number": 1, "policies": {"workers": POLICY}})]
-                assert not asked.done()
-                watch.take_policies({"number": 1, "policies": {"workers": POLICY}, "why": None})
-                assert await asked == {"policies": {"workers": POLICY}}
-                assert (await getattr(client, POLICIES_OPERATION)())["policies"] == {
-                    "workers": POLICY
-                }
-                asked = asyncio.ensure_future(getattr(client, ADAPT_OPERATION)(policies={}))
-                await eventually_async(lambda: len(said) == 2)
-                watch.take_policies({"number": 2, "policies": {}, "why": "no bucket"})
-                assert await asked == {"why": "no bucket"}
+            asked = asyncio.ensure_future(watch.adapt({"workers": POLICY}))
+            await eventually_async(lambda: said)
+            assert said == [("adapt", {"number": 1, "policies": {"workers": POLICY}})]
+            assert not asked.done()
+            watch.take_policies({"number": 1, "policies": {"workers": POLICY}, "why": None})
+            assert await asked == watch.policies == {"workers": POLICY}
+            asked = asyncio.ensure_future(watch.adapt({}))
+            await eventually_async(lambda: len(said) == 2)
+            watch.take_policies({"number": 2, "policies": {}, "why": "no bucket"})
+            with pytest.raises(CommandRefused, match="no bucket"):
+                await asked
 
     asyncio.run(main())
 

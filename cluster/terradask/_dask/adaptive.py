@@ -13,10 +13,9 @@ from terradask._dask.host_size import HostSize
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.lifetime import parse_duration
 from terradask._deployments.worker_counts import DEFAULT_MAXIMUM
-from terradask.errors import ClusterError, InvalidInput, UnsupportedOption
+from terradask.errors import ClusterError, InvalidInput, UnsupportedOption, VersionMismatch
+from terradask_host.commands import Adapt, ReadPolicies
 from terradask_host.scaling_policy import (
-    ADAPT_OPERATION,
-    POLICIES_OPERATION,
     ScalingPolicy,
     policies_document,
     read_policies,
@@ -32,41 +31,27 @@ class ScalingPolicies:
     connection: SchedulerConnection
     #: By group; None: the hosts are of an older terradask, which scales nothing.
     known: Mapping[str, ScalingPolicy] | None = field(default=None, init=False)
-    #: Whether the cluster's host moves workers between markets; one of an older terradask doesn't.
-    moves_markets: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        scheduler = self.connection.attachment.scheduler
-        self.known, self.moves_markets = scheduler.scaling, scheduler.exchanges is not None
+        self.known = self.connection.attachment.scheduler.scaling
 
     async def refresh(self) -> None:
         """Read what is in force: other clients may have changed it."""
-        answer = await getattr(self.connection.scheduler, POLICIES_OPERATION)()
-        self.known = None if answer is None else read_policies(answer["policies"])
-        self.moves_markets = answer is not None and bool(answer.get("markets"))
+        try:
+            self.known = read_policies(await self.connection.send(ReadPolicies()))
+        except VersionMismatch:
+            self.known = None
 
     async def set(self, policies: Mapping[str, ScalingPolicy | None]) -> None:
         """Set the policies of groups; None ends a group's. Returns when the host has taken them.
 
         Raises `ClusterError`, `VersionMismatch`.
         """
-        answer = await self.connection.request(
-            ADAPT_OPERATION,
-            "adaptive scaling",
-            policies={
-                group: None if policy is None else policy.to_document()
-                for group, policy in policies.items()
-            },
-        )
-        if "why" in answer:
-            name = self.connection.health.name
-            raise ClusterError(
-                f"The scheduler's host of cluster {name!r} didn't take how it is to scale.",
-                cluster=name,
-                given=str(answer["why"]),
-                advice=f"try again; terradask logs {name} scheduler shows what it does",
-            )
-        self.known = read_policies(answer["policies"])
+        documents = {
+            group: None if policy is None else policy.to_document()
+            for group, policy in policies.items()
+        }
+        self.known = read_policies(await self.connection.send(Adapt(documents)))
 
     async def stop(self, group: str) -> None:
         """End adapting of a group of workers, whichever client has set it; its number stays as it
@@ -95,9 +80,10 @@ class ScalingPolicies:
         number is there.
         """
         await self.refresh()
-        known = self.known or {}
+        if (known := self.known) is None:
+            return
         ended = [group for group in groups if group in known]
-        awaited = [group for group in groups if group in on_markets and self.moves_markets]
+        awaited = [group for group in groups if group in on_markets]
         if ended:
             await self.set(dict.fromkeys([*ended, *awaited]))
         elif awaited:
@@ -280,7 +266,7 @@ def warn_if_not_moving(
     older terradask.
     """
     names = [group for group, chain in groups.items() if len(chain) > 1]
-    if names and not policies.moves_markets:
+    if names and policies.known is None:
         logger.warning(
             "cluster %s doesn't ask on demand for what spot lacks (%s): its hosts run an older "
             "terradask. terradask apply network, then stop and start the cluster",

@@ -14,7 +14,9 @@ from distributed import Client
 from distributed.comm import Comm
 from distributed.core import rpc
 from distributed.objects import SchedulerInfo
+from distributed.protocol import to_serialize
 
+from terradask._dask.commands import Refused, packed, read_reply, refused
 from terradask._dask.dial import Dialer
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
@@ -26,6 +28,7 @@ from terradask.errors import (
     SchedulerUnreachable,
     VersionMismatch,
 )
+from terradask_host.commands import OPERATION, Command
 from terradask_host.documents import SchedulerAddress
 
 logger = logging.getLogger("terradask")
@@ -243,6 +246,24 @@ class SchedulerConnection:
             When its hosts run an older terradask.
         """
         await self.request("terradask_task_output", "this choice", client=client.id)
+
+    async def send(self, command: Command, *, refused: Refused = refused) -> Any:
+        """Send the scheduler a command, and return its answer.
+
+        Raises
+        ------
+        ClusterClosed, ClusterEnded, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts run another terradask, without this command.
+        ClusterError
+            When it is refused; `refused` makes the error.
+        """
+        async with self.translated_end():
+            # Dask's DEBUG log shows only the type of what is serialized.
+            call = getattr(self.scheduler, OPERATION)(sealed=to_serialize(packed(command)))
+            reply = await call
+        return read_reply(self.health.name, command, reply, refused=refused)
 
     async def request(self, operation: str, what: str, **arguments: Any) -> Any:
         """Return the scheduler's answer to one of terradask's RPC operations.

@@ -28,7 +28,7 @@ from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.problems import group_problems
 from terradask._deployments.shortfall import Shortfall, describe
-from terradask.errors import TerradaskError
+from terradask.errors import ClusterError, TerradaskError
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import WORKER_GROUP
 
@@ -428,7 +428,7 @@ class WorkerPool:
     async def _refresh_policies(self) -> None:
         """Read how groups scale themselves, where the scheduler answers soon: it is shown."""
         if self.health.unreachable is None and not self.workers.run_is_over:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ClusterError):
                 async with asyncio.timeout(_POLICIES_SECONDS):
                     await self.policies.refresh()
 

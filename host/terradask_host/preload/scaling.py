@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
+from terradask_host.errors import CommandRefused
 from terradask_host.preload.drain import empty
 from terradask_host.rules.join_watchdog import instance_of
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
-from terradask_host.scaling_policy import ADAPT_OPERATION, POLICIES_OPERATION
 
 #: As many waiting tasks are looked at, as Dask does; they stand for the others.
 SAMPLE = 100
@@ -45,12 +45,10 @@ class ScalingWatch:
         self._policies = dict(policies)
         self._report = report
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._asked: dict[int, asyncio.Future[str | None]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._trouble: str | None = None
         self._changed = asyncio.Event()
-        scheduler.handlers[ADAPT_OPERATION] = self.adapt
-        scheduler.handlers[POLICIES_OPERATION] = self.policies
         #: What the host program asks for -> what takes it.
         self.words = {
             "policies": self.take_policies,
@@ -58,26 +56,28 @@ class ScalingWatch:
             "observe": self.observe,
         }
 
+    @property
     def policies(self) -> dict[str, Any]:
-        """Return the policies of all groups that adapt, and that the host program moves workers
-        between markets; an older host says nothing of either.
-        """
-        return {"policies": self._policies, "markets": True}
+        """The policies of all groups that adapt."""
+        return self._policies
 
-    async def adapt(self, policies: dict[str, Any]) -> dict[str, Any]:
+    async def adapt(self, policies: Mapping[str, Any]) -> dict[str, Any]:
         """Set the policies of groups; None ends a group's. Return those of all groups once the host
-        program has taken them, or ``why`` it didn't.
+        program has taken them. Raises `CommandRefused`.
         """
         number = next(self._numbers)
         self._asked[number] = asyncio.get_running_loop().create_future()
         self._report("adapt", number=number, policies=policies)
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await self._asked[number]
+                why = await self._asked[number]
         except TimeoutError:
-            return {"why": f"the scheduler's host didn't answer for {ANSWER_SECONDS:.0f} s"}
+            why = f"the scheduler's host didn't answer for {ANSWER_SECONDS:.0f} s"
         finally:
             del self._asked[number]
+        if why is not None:
+            raise CommandRefused(why)
+        return self._policies
 
     def take_policies(self, word: Mapping[str, Any]) -> None:
         """Take what the host program says of policies."""
@@ -85,8 +85,7 @@ class ScalingWatch:
         self._changed.set()
         waits = self._asked.get(word["number"])
         if waits is not None and not waits.done():
-            why = word["why"]
-            waits.set_result({"policies": self._policies} if why is None else {"why": why})
+            waits.set_result(word["why"])
 
     def retire(self, word: Mapping[str, Any]) -> None:
         """Retire the workers of hosts, and report when their data has moved; those to be drained

@@ -13,8 +13,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+from terradask_host.commands import Adapt, ReadPolicies
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import Dial, to_port, to_socket
+from terradask_host.preload.commands import Commands
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
@@ -186,6 +188,10 @@ async def serve_scheduler(
         inner = await _on_loopback(start["loopback"])
         life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
         scaling = ScalingWatch(scheduler, start["scaling"], report)
+        Commands(
+            scheduler,
+            {Adapt: lambda a: scaling.adapt(a.policies), ReadPolicies: lambda _: scaling.policies},
+        )
         leave.others |= scaling.words
         leave.others["kernels"] = lambda word: life.note_open_kernels(word["open"])
         watching = [
