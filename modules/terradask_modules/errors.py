@@ -103,7 +103,3 @@ class InvalidInput(TerradaskError, ValueError):
 
 class CidrError(InvalidInput):
     """The subnets don't fit into the network's block."""
-
-
-class NodeMissing(TerradaskError):
-    """Synthesis needs Node.js and there is none."""

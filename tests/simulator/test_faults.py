@@ -19,7 +19,7 @@ from terradask import Cluster
 from terradask._aws import s3
 from terradask.errors import (
     ClusterError,
-    ExpiredCredentials,
+    NoCredentials,
     SchedulerReplaced,
     SchedulerUnreachable,
 )
@@ -141,7 +141,7 @@ def test_credentials_that_expire_cost_nothing_and_what_was_asked_is_done_with_ne
     ):
         begun = client.map(lambda n: n + 1, range(20), pure=False)
         sim.expire_credentials(os.environ["AWS_ACCESS_KEY_ID"])
-        with pytest.raises(ExpiredCredentials, match="aws sso login"):
+        with pytest.raises(NoCredentials, match="aws sso login"):
             cluster.events()
         cluster.scale(4)
         assert client.gather(begun) == list(range(1, 21))

@@ -12,7 +12,7 @@ import pytest
 
 import terradask
 from terradask import set_backend_options
-from terradask.errors import ArgumentCombination, RegionUnknown, SettingsError
+from terradask.errors import ArgumentCombination, RegionUnusable, SettingsError
 from terradask_stacks.loading import load_settings
 
 OFFICE = {"ports": [8786, 8787], "cidr": "203.0.113.0/24"}
@@ -205,7 +205,7 @@ def test_however_the_file_is_written(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "says"),
     [
-        ({"region_name": "us-wets-2"}, RegionUnknown, "us-west-2"),
+        ({"region_name": "us-wets-2"}, RegionUnusable, "us-west-2"),
         (
             {"region_name": "us-west-2", "zone_name": "us-west-1b"},
             SettingsError,

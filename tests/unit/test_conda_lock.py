@@ -18,8 +18,7 @@ from terradask._deployments.package_sync import describe_packages
 from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock
 from terradask.errors import (
-    CondaInstallerUnavailable,
-    CondaSupportMissing,
+    SetupError,
     SoftwareFileInvalid,
     SoftwareNotResolved,
 )
@@ -287,7 +286,7 @@ def test_without_rattler_the_error_says_what_to_install(
     lock: Lock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "rattler", None)
-    with pytest.raises(CondaSupportMissing, match=r"pip install 'terradask\[conda\]'"):
+    with pytest.raises(SetupError, match=r"pip install 'terradask\[conda\]'"):
         lock("channels: ['HOST/forge']\ndependencies: [frame]\n")
 
 
@@ -327,7 +326,7 @@ def test_an_installer_that_can_not_be_had_is_told(
     monkeypatch.setenv("PIP_NO_CACHE_DIR", "1")
     with serving(tmp_path) as url:
         monkeypatch.setenv("PIP_INDEX_URL", url)
-        with pytest.raises(CondaInstallerUnavailable, match=r"(?s)py-rattler==.*conda.*PIP_INDEX"):
+        with pytest.raises(SetupError, match=r"(?s)py-rattler==.*conda.*PIP_INDEX"):
             installer_wheel(ARCHITECTURE)
 
 

@@ -22,7 +22,7 @@ from terradask._live_check.rights import NOT_KNOWN, Answer, answers, questions, 
 from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Runner, Step, StepResult
 from terradask._workspace.host_packages import packages_folder
-from terradask.errors import AccessDenied, LiveCheckFailed
+from terradask.errors import AccessDenied, TerradaskError
 from terradask_host.documents import HostReport
 from terradask_modules.iam import allow
 from terradask_stacks.loading import settings_in
@@ -133,7 +133,7 @@ def test_the_report_names_no_account_and_no_caller(tmp_path: Path) -> None:
         result.text(
             "User: arn:aws:sts::123456789012:assumed-role/Admin/grace@acme.org is not authorized"
         )
-        raise LiveCheckFailed("no", given="203.0.113.7/32 and arn:aws:iam::123456789012:user/grace")
+        raise TerradaskError("no", given="203.0.113.7/32 and arn:aws:iam::123456789012:user/grace")
 
     runner.run([steps.step("told", told)])
     (tmp_path / "terradask.toml").write_text("[workspace]\nregion = 'us-east-1'\n")

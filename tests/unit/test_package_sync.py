@@ -28,7 +28,7 @@ from terradask._software.scan import Installed, scan
 from terradask._software.sync import PackageSync, Sync, Synced
 from terradask.errors import (
     PackagesNotSynced,
-    ResolverMissing,
+    SetupError,
     SoftwareNotFromIndex,
     SoftwareNotInstalled,
     SoftwareNotResolved,
@@ -294,7 +294,7 @@ def test_an_index_that_does_not_answer_ends_it_without_its_password(synced, tmp_
 
 def test_without_uv_the_error_says_how_to_get_it(synced, monkeypatch, tmp_path) -> None:
     monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
-    with pytest.raises(ResolverMissing, match="pip install uv"):
+    with pytest.raises(SetupError, match="pip install uv"):
         synced(variables={"PATH": str(tmp_path)})
 
 

@@ -280,7 +280,9 @@ def test_exit_code_says_whether_they_suffice(
     assert run(["quotas", "--json"]) == 8
     told = capsys.readouterr()
     assert [one["verdict"] for one in json.loads(told.out)] == ["enough", "unknown", "short"]
-    assert json.loads(told.err)["error"] == "QuotaTooSmall"
+    error = json.loads(told.err)
+    assert error["error"] == "QuotaExceeded"
+    assert "too small for what the settings can reach" in error["problem"]
 
 
 def test_request_succeeds_when_everything_short_is_asked_for(

@@ -21,8 +21,8 @@ from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.secrets import SecretRelay
 from terradask.errors import (
     ClusterStopped,
-    ExpiredCredentials,
     InvalidInput,
+    NoCredentials,
     VersionMismatch,
     WorkersUntold,
 )
@@ -111,7 +111,7 @@ async def test_credentials_are_sent_once_unless_they_shall_be_kept_fresh():
         [
             lent("first", 0.1),
             lent("second", 0.1),
-            ExpiredCredentials("log in", advice="aws sso login"),
+            NoCredentials("log in", advice="aws sso login"),
             lent("third"),
         ]
     )
@@ -131,7 +131,7 @@ async def test_what_keeps_credentials_from_being_sent_is_logged_once_and_tried_a
     lends = Lends(
         [
             lent("first", 0.2),
-            ExpiredCredentials("the AWS login has expired", advice="aws sso login"),
+            NoCredentials("the AWS login has expired", advice="aws sso login"),
         ]
     )
     async with scheduler(told) as running, relaying(running.address, lends) as (relay, _):

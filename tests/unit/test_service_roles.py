@@ -15,7 +15,7 @@ from terradask._aws.session import Aws
 from terradask._doctor.doctor import check_service_roles
 from terradask._doctor.finding import Finding
 from terradask._doctor.volume_key import check_volume_key, missing_statements, statements_for
-from terradask.errors import AccessDenied, ServiceRoleMissing
+from terradask.errors import AccessDenied, AwsError
 
 ACCOUNT = "123456789012"
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"
@@ -128,9 +128,9 @@ def test_missing_role_that_may_not_be_made_says_who_can(aws: StubbedAws) -> None
     missing(iam)
     iam.add_response("get_role", FOUND)
     denied(iam, "create_service_linked_role", "iam:CreateServiceLinkedRole")
-    with pytest.raises(ServiceRoleMissing, match="AWSServiceRoleForAutoScaling") as caught:
+    with pytest.raises(AwsError, match="AWSServiceRoleForAutoScaling") as caught:
         ensure_service_roles(aws)
-    assert caught.value.denied == "iam:CreateServiceLinkedRole"
+    assert caught.value.given == "AWS refuses iam:CreateServiceLinkedRole"
     assert "create-service-linked-role --aws-service-name autoscaling.amazonaws.com" in str(
         caught.value
     )

@@ -19,8 +19,8 @@ from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import unlock
 from terradask.errors import (
     AccessDenied,
+    AwsError,
     BackendMissing,
-    BucketTaken,
     InvalidInput,
     StateConflict,
     StateLocked,
@@ -202,10 +202,10 @@ def test_trouble_with_the_bucket_is_told_before_anything_moves(folder: Folder):
 def test_a_bucket_of_somebody_elses_is_not_fallen_for(folder: Folder):
     folder.settings("s3")
     folder.s3.owners[BUCKET] = THEM
-    with pytest.raises(BucketTaken, match=BUCKET):
+    with pytest.raises(AwsError, match=BUCKET):
         folder.settle()
     folder.s3.taken = {"ours"}
-    with pytest.raises(BucketTaken, match=r"bucket under \[state\] in terradask\.toml"):
+    with pytest.raises(AwsError, match=r"bucket under \[state\] in terradask\.toml"):
         make_state_bucket(
             folder.state._aws,
             "ours",
@@ -227,14 +227,14 @@ def theirs(folder: Folder) -> str:
 def test_a_bucket_that_the_settings_name_is_of_the_callers_account(folder: Folder, theirs: str):
     folder.local = state_of(9)
     folder.settings("s3", bucket=theirs)
-    with pytest.raises(BucketTaken, match="TERRADASK_STATE__BUCKET_OWNER") as refused:
+    with pytest.raises(AwsError, match="TERRADASK_STATE__BUCKET_OWNER") as refused:
         folder.settle()
     assert (refused.value.given, refused.value.allowed) == (
         theirs,
         f"a bucket of account {ACCOUNT}",
     )
     assert folder.s3.calls == ["HeadBucket", "HeadBucket"]
-    with pytest.raises(BucketTaken, match="TERRADASK_STATE__BUCKET_OWNER"):
+    with pytest.raises(AwsError, match="TERRADASK_STATE__BUCKET_OWNER"):
         make_state_bucket(
             folder.state._aws, theirs, tags={}, kms_key_arn=None, own_name=False, warn=print
         )
@@ -276,7 +276,7 @@ def test_no_note_leads_to_a_state_of_somebody_elses(folder: Folder, theirs: str,
     path = folder.root / ".terradask/state/network.place.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(note if owner is None else {**note, "owner": owner}))
-    with pytest.raises(BucketTaken, match=r"network\.place\.json"):
+    with pytest.raises(AwsError, match=r"network\.place\.json"):
         folder.settle()
     assert folder.local is None
     assert set(folder.s3.calls) == {"HeadBucket"}

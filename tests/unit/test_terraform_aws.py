@@ -27,13 +27,12 @@ from terradask._common.clock import utc_text
 from terradask._network.baseline import parse_baseline
 from terradask.errors import (
     AccessDenied,
+    AwsError,
     BaselineFormat,
-    ClockSkewed,
     EndpointUnreachable,
-    ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
-    RegionUnknown,
+    RegionUnusable,
 )
 from terradask_stacks.validators.resources import check_region
 
@@ -61,62 +60,77 @@ def _refusal(code: str, message: str = "") -> ClientError:
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("error", "expected", "said"),
     [
-        (_refusal("ExpiredToken"), ExpiredCredentials),
-        (_refusal("RequestExpired"), ExpiredCredentials),
-        (_refusal("ExpiredTokenException"), ExpiredCredentials),
+        (_refusal("ExpiredToken"), NoCredentials, "have expired"),
+        (_refusal("RequestExpired"), NoCredentials, "have expired"),
+        (_refusal("ExpiredTokenException"), NoCredentials, "have expired"),
         (
             _refusal(
                 "RequestTimeTooSkewed",
                 "The difference between the request time and the current time is too large.",
             ),
-            ClockSkewed,
+            AwsError,
+            "its clock is wrong",
         ),
         (
             _refusal(
                 "SignatureDoesNotMatch",
                 "Signature expired: 20261120T041852Z is now earlier than 20261120T050352Z",
             ),
-            ClockSkewed,
+            AwsError,
+            "its clock is wrong",
         ),
         (
             _refusal(
                 "InvalidSignatureException",
                 "Signature not yet current: 20261120T061852Z is still later than",
             ),
-            ClockSkewed,
+            AwsError,
+            "its clock is wrong",
         ),
         (
             _refusal("SignatureDoesNotMatch", "The request signature we calculated does not match"),
             InvalidCredentials,
+            "accept",
         ),
-        (_refusal("InvalidClientTokenId"), InvalidCredentials),
-        (_refusal("AuthFailure"), InvalidCredentials),
+        (_refusal("InvalidClientTokenId"), InvalidCredentials, "accept"),
+        (_refusal("AuthFailure"), InvalidCredentials, "accept"),
         (
             _refusal(
                 "UnauthorizedOperation",
                 "User: x is not authorized to perform: ec2:DescribeVpcs because",
             ),
             AccessDenied,
+            "ec2:DescribeVpcs",
         ),
-        (NoCredentialsError(), NoCredentials),
+        (NoCredentialsError(), NoCredentials, "no AWS credentials"),
         (
             EndpointConnectionError(endpoint_url="https://ec2.us-east-1.amazonaws.com"),
             EndpointUnreachable,
+            "answer",
         ),
-        (ReadTimeoutError(endpoint_url="https://ec2"), EndpointUnreachable),
-        (ConnectionClosedError(endpoint_url="https://ec2"), EndpointUnreachable),
+        (ReadTimeoutError(endpoint_url="https://ec2"), EndpointUnreachable, "answer"),
+        (ConnectionClosedError(endpoint_url="https://ec2"), EndpointUnreachable, "answer"),
         # Of the files in ~/.aws, and of programs that they name.
-        (ConfigParseError(path="~/.aws/config"), NoCredentials),
-        (InvalidConfigError(error_msg="The source_profile b doesn't exist"), NoCredentials),
-        (InfiniteLoopConfigError(source_profile="a", visited_profiles=["a"]), NoCredentials),
-        (json.JSONDecodeError("Expecting value", "", 0), NoCredentials),
+        (ConfigParseError(path="~/.aws/config"), NoCredentials, "can't be used"),
+        (
+            InvalidConfigError(error_msg="The source_profile b doesn't exist"),
+            NoCredentials,
+            "configuration",
+        ),
+        (
+            InfiniteLoopConfigError(source_profile="a", visited_profiles=["a"]),
+            NoCredentials,
+            "configuration",
+        ),
+        (json.JSONDecodeError("Expecting value", "", 0), NoCredentials, "prints no JSON"),
     ],
 )
-def test_errors_are_translated(error: Exception, expected: type[Exception]):
-    with pytest.raises(expected) as caught, translated("us-east-1"):
+def test_errors_are_translated(error: Exception, expected: type[Exception], said: str):
+    with pytest.raises(expected, match=said) as caught, translated("us-east-1"):
         raise error
+    assert type(caught.value) is expected
     assert caught.value.__cause__ is error
     assert caught.value.advice
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
@@ -124,19 +138,19 @@ def test_errors_are_translated(error: Exception, expected: type[Exception]):
 
 @pytest.mark.parametrize(
     ("ahead_seconds", "expected"),
-    [(3600, ClockSkewed), (-1000, ClockSkewed), (60, ExpiredCredentials)],
+    [(3600, "clock is wrong"), (-1000, "clock is wrong"), (60, "credentials have expired")],
 )
 def test_what_ec2_calls_expired_is_the_clocks_fault_where_they_differ(
-    ahead_seconds: float, expected: type[Exception]
+    ahead_seconds: float, expected: str
 ):
     there = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=ahead_seconds)
     refusal = _refusal("RequestExpired", "Request has expired.")
     refusal.response["ResponseMetadata"] = {
         "HTTPHeaders": {"date": email.utils.format_datetime(there, usegmt=True)}
     }
-    with pytest.raises(expected) as caught, translated("us-east-1"):
+    with pytest.raises(AwsError, match=expected) as caught, translated("us-east-1"):
         raise refusal
-    assert (f"{utc_text(there)} at AWS" in str(caught.value)) is (expected is ClockSkewed)
+    assert (f"{utc_text(there)} at AWS" in str(caught.value)) is (ahead_seconds != 60)
 
 
 def test_denied_action_comes_from_the_message_or_the_call():
@@ -171,7 +185,8 @@ def test_region_that_does_not_exist_names_the_nearest():
     found = typed_error(
         EndpointConnectionError(endpoint_url="https://ec2.us-esat-1.amazonaws.com"), "us-esat-1"
     )
-    assert isinstance(found, RegionUnknown)
+    assert isinstance(found, RegionUnusable)
+    assert "no such AWS region" in str(found)
     assert "us-east-1" in str(found)
 
 
@@ -179,7 +194,7 @@ def test_region_that_the_sdk_does_not_know_is_told_before_the_first_call(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-    with pytest.raises(RegionUnknown, match="eu-central-1") as caught:
+    with pytest.raises(RegionUnusable, match="eu-central-1") as caught:
         Aws("eu-centrall-1").client("ec2")
     assert (caught.value.given, caught.value.exit_code) == ("eu-centrall-1", 2)
 

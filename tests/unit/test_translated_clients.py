@@ -20,8 +20,8 @@ from terradask._deployments.deployment import Deployment
 from terradask.errors import (
     AccessDenied,
     EndpointUnreachable,
-    ExpiredCredentials,
     InvalidCredentials,
+    NoCredentials,
     TerradaskError,
 )
 
@@ -87,7 +87,7 @@ WAYS = [call, paginate, wait, in_a_thread]
     ("code", "expected"),
     [
         ("UnauthorizedOperation", AccessDenied),
-        ("RequestExpired", ExpiredCredentials),
+        ("RequestExpired", NoCredentials),
         ("AuthFailure", InvalidCredentials),
     ],
 )
@@ -157,7 +157,7 @@ def test_expired_credentials_pass_and_the_next_client_has_new_ones(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = answers(aws.client("sts"), ("ExpiredToken", "no"))
-    with pytest.raises(ExpiredCredentials) as caught:
+    with pytest.raises(NoCredentials, match="have expired") as caught:
         client.get_caller_identity()
     assert is_transient(caught.value)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "renewed")

@@ -75,7 +75,7 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     Credentials that are temporary already, such as those of a role or of IAM Identity Center, are
     returned as they are.
 
-    Raises `NoCredentials`, `ExpiredCredentials`, `InvalidCredentials`, `AccessDenied`.
+    Raises `NoCredentials`, `InvalidCredentials`, `AccessDenied`.
 
     Permissions needed: none. AWS asks for none for `GetSessionToken
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_control-access_getsessiontoken.html>`_

@@ -7,7 +7,7 @@ from typing import Any
 
 from terradask._aws.answers import unless
 from terradask._aws.session import Aws
-from terradask.errors import AccessDenied, ServiceRoleMissing
+from terradask.errors import AccessDenied, AwsError
 from terradask_modules.caller_policies import SERVICE_ROLES
 
 AUTOSCALING = "autoscaling.amazonaws.com"
@@ -48,7 +48,7 @@ def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
 
     They belong to the account, cost nothing, and stay when the network is destroyed.
 
-    Raises `ServiceRoleMissing`.
+    Raises `AwsError`.
 
     Permissions needed: ``iam:GetRole`` and ``iam:CreateServiceLinkedRole`` on both roles. A role
     that the caller may neither see nor make is taken to be there: most accounts have it.
@@ -83,5 +83,11 @@ def _make(aws: Aws, role: ServiceRole) -> bool:
         # Without the role of spot, groups on demand launch; the first spot group reports it.
         if role.exists is None or role.service != AUTOSCALING:
             return False
-        raise ServiceRoleMissing(role.name, command=role.command, denied=error.action) from error
+        raise AwsError(
+            f"the account has no service-linked role {role.name}, without which AWS launches no "
+            "instance for a group",
+            given=f"AWS refuses {error.action}",
+            allowed="an existing role, or the right to create it (`terradask iam setup`)",
+            advice=f"ask an administrator to run, once for the account: {role.command}",
+        ) from error
     return False

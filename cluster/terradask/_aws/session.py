@@ -18,7 +18,7 @@ from terradask._aws.translation import (
     unknown_region,
 )
 from terradask._common.forked import left_to_parent
-from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionNotEnabled
+from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionUnusable
 from terradask_host.bucket_encryption import name_encryption, of_network
 from terradask_host.bucket_owner import expect_owner
 from terradask_host.end_once import end_once
@@ -92,7 +92,7 @@ class Aws:
         _CONNECTED.add(self)
 
     def client(self, name: str) -> Any:
-        """Return a service's client, made once. Raises `NoCredentials`, `RegionUnknown`."""
+        """Return a service's client, made once. Raises `NoCredentials`, `RegionUnusable`."""
         # One that is there waits for no other, which takes a tenth of a second to be made.
         if (made := self._clients.get(name)) is not None:
             return made
@@ -130,7 +130,7 @@ class Aws:
         return self.caller_arn.split(":")[1]
 
     def check_region(self) -> None:
-        """Refuse a region that AWS's SDK doesn't know. Raises `RegionUnknown`."""
+        """Refuse a region that AWS's SDK doesn't know. Raises `RegionUnusable`."""
         if self.region not in known_regions():
             raise unknown_region(self.region)
 
@@ -199,7 +199,13 @@ class Aws:
                     self._identity = self.client("sts").get_caller_identity()
                 except InvalidCredentials as error:
                     if self._accepted_elsewhere():
-                        raise RegionNotEnabled(self.region) from error
+                        raise RegionUnusable(
+                            "the account has not enabled this region: AWS accepts its credentials "
+                            "elsewhere",
+                            given=self.region,
+                            advice=f"aws account enable-region --region-name {self.region}, which "
+                            "takes minutes to hours; or choose another workspace.region",
+                        ) from error
                     raise
             return self._identity
 

@@ -19,12 +19,10 @@ from terradask._common.clock import utc_text
 from terradask.errors import (
     AccessDenied,
     AwsError,
-    ClockSkewed,
     EndpointUnreachable,
-    ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
-    RegionUnknown,
+    RegionUnusable,
     TerradaskError,
 )
 from terradask_host.end_once import THROTTLED
@@ -121,7 +119,7 @@ def typed_error(error: Exception, region: str, service: str = "") -> AwsError | 
     if isinstance(error, expired) or (
         isinstance(error, RuntimeError) and "still expired" in str(error)
     ):
-        return ExpiredCredentials(f"the AWS login has expired: {error}", advice=CREDENTIALS_ADVICE)
+        return NoCredentials(f"the AWS login has expired: {error}", advice=CREDENTIALS_ADVICE)
     # The others of its kind are about answers that broke off, or didn't come.
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
         return _unreachable(error, region)
@@ -181,11 +179,11 @@ def is_transient(error: BaseException) -> bool:
     return isinstance(error, OSError | HTTPClientError) and not isinstance(error, InterruptedError)
 
 
-def unknown_region(region: str) -> RegionUnknown:
+def unknown_region(region: str) -> RegionUnusable:
     """Return the error for a region that the SDK doesn't know, with the nearest that it knows."""
     known = known_regions()
     near = difflib.get_close_matches(region, known, 3, 0.5) or list(known[:5])
-    return RegionUnknown(
+    return RegionUnusable(
         "there is no such AWS region",
         given=region,
         allowed=", ".join(near) + ", …",
@@ -217,14 +215,14 @@ def _refused(error: ClientError, region: str, service: str) -> AwsError | None:
     message = error.response.get("Error", {}).get("Message", "")
     clocks = _clocks(error.response)
     if SKEWED.search(f"{code} {message}") or (clocks and code in EXPIRED | _INVALID):
-        return ClockSkewed(
+        return AwsError(
             "AWS rejects this machine's requests: its clock is wrong",
             given=clocks or message or code,
             allowed="at most 15 minutes from AWS's clock",
             advice=CLOCK_ADVICE,
         )
     if code in EXPIRED:
-        return ExpiredCredentials(
+        return NoCredentials(
             "the AWS credentials have expired", given=message or code, advice=CREDENTIALS_ADVICE
         )
     if code in _INVALID:

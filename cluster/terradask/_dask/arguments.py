@@ -297,16 +297,16 @@ class ClusterArguments(KindedArguments):
         When `create` or `attach` doesn't allow what would be necessary.
     PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused,
     SoftwareLockInvalid, SoftwareNotLocked, SoftwareNotFromIndex, WheelNotBuilt, ContainerUnusable,
-    CondaSupportMissing, CondaInstallerUnavailable
+    SetupError, SetupError
         When `software`, `software_lock`, `package_sync`, `local_modules` or `container` asks for
         what hosts can't have, or for what can't be found out or built here; before anything is
         made.
     ArgumentCombination
         When two different regions or zones are given, or both ``firewall`` and ``ingress``.
-    RegionUnknown, UnknownZone
+    RegionUnusable, UnknownZone
         For a region that AWS's SDK doesn't know, and for a zone in which the network has no
         subnets.
-    NoCredentials, ExpiredCredentials, AccessDenied
+    NoCredentials, AccessDenied
         When there are no `credentials` to send; before anything is made.
     NoMatchingType
         When no instance type matches; with the nearest requests that match one.

@@ -229,7 +229,7 @@ class ClusterFacts:
         ------
         InvalidInput
             For a name of no worker; with those that have logs.
-        LogsDenied, LogsBusy
+        AccessDenied, EndpointUnreachable
             As for `logs`.
         """
         own = [line[1] for line in self._cluster_manager_logs] if cluster else None

@@ -121,7 +121,7 @@ class SecretRelay:
 
         Raises
         ------
-        NoCredentials, ExpiredCredentials, InvalidCredentials
+        NoCredentials, InvalidCredentials
             When this machine has no valid credentials.
         AccessDenied
             When AWS refuses ``sts:GetSessionToken``, for example because of a service control

@@ -41,8 +41,8 @@ _MOST_PATCHES = 64
 def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
     """Lock the hosts' environment to an ``environment.yml``.
 
-    Raises `SoftwareFileInvalid`, `SoftwareNotResolved`, `CondaSupportMissing`,
-    `CondaInstallerUnavailable`, and of its list for pip as `Requirements.resolve` does.
+    Raises `SoftwareFileInvalid`, `SoftwareNotResolved`, `SetupError`,
+    `SetupError`, and of its list for pip as `Requirements.resolve` does.
     """
     said = read_conda_file(path, subdir_of(architecture))
     machine = replace(Machine.here(environ), folder=path.parent)

@@ -203,9 +203,9 @@ class Deployment(ReadableLogs, ReadableJobs):
             When the working directory has what hosts can't have.
         SoftwareFileInvalid
             When the file that `software` names can't be what hosts install.
-        CondaSupportMissing, CondaInstallerUnavailable
+        SetupError, SetupError
             When that is an ``environment.yml``, and rattler isn't here, or not for hosts.
-        PackagesNotSynced, SoftwareNotResolved, ResolverMissing
+        PackagesNotSynced, SoftwareNotResolved, SetupError
             When `package_sync` or a file asks for what hosts can't have, or uv can't find out.
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.

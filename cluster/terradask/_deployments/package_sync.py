@@ -145,7 +145,7 @@ def lock_environment(
     """Resolve this environment's packages for hosts, with uv, and build those from no index.
 
     Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`, `PackagesNotSynced`,
-    `SoftwareNotResolved`, `ResolverMissing`, `WheelNotBuilt`,
+    `SoftwareNotResolved`, `SetupError`, `WheelNotBuilt`,
     `IndexSettingsInvalid`.
     """
     python = python_for_hosts()

@@ -54,7 +54,7 @@ def lock_software(
     """Lock the hosts' environment to the versions that are installed here.
 
     Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`,
-    `SoftwareLockInvalid`, `SoftwareNotLocked`, `WheelNotBuilt`, `ResolverMissing`,
+    `SoftwareLockInvalid`, `SoftwareNotLocked`, `WheelNotBuilt`, `SetupError`,
     `IndexSettingsInvalid`, `InvalidInput`.
     """
     python = python_for_hosts()

@@ -45,7 +45,7 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     requirements file or an ``environment.yml``.
 
     Raises `SoftwareFileInvalid`, `SoftwareNotResolved`, `SoftwareNotFromIndex`, `WheelNotBuilt`,
-    `ResolverMissing`, `CondaSupportMissing`, `CondaInstallerUnavailable`, `PythonNotOnHosts`,
+    `SetupError`, `SetupError`, `SetupError`, `PythonNotOnHosts`,
     `IndexSettingsInvalid`.
     """
     path = path.absolute()

@@ -39,7 +39,7 @@ from terradask._pricing.running import (
 )
 from terradask._workspace.caller_scope import caller_scope
 from terradask._workspace.host_packages import packages_folder
-from terradask.errors import LiveCheckFailed, QuotaTooSmall
+from terradask.errors import TerradaskError
 from terradask_stacks.settings import ClusterSettings, Settings
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Account:
         for finding in examine(TOOLCHAIN):
             result.facts[finding.check] = finding.found
             if not finding.ok:
-                raise LiveCheckFailed(
+                raise TerradaskError(
                     f"{finding.check}: {finding.found}", given=finding.found, advice=finding.fix
                 )
 
@@ -113,7 +113,7 @@ class Account:
         ahead = (here - email.utils.parsedate_to_datetime(told)).total_seconds()
         result.facts["seconds_ahead_of_aws"] = round(ahead)
         if abs(ahead) > _MOST_SKEW_SECONDS:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "this machine's clock is wrong",
                 given=f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} AWS",
                 allowed=f"at most {_MOST_SKEW_SECONDS} s",
@@ -125,7 +125,7 @@ class Account:
         zones = listed_zones(self._aws.client("ec2"))
         result.facts |= {"region": self._aws.region, "zones": zones}
         if not zones:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "the region has no zone for this account",
                 given=self._aws.region,
                 advice="open the region for the account, or choose another: workspace.region",
@@ -163,7 +163,7 @@ class Account:
         image, size = lock.image_ids["x86_64"], lock.image_sizes_gib.get("x86_64")
         result.facts |= {"image": image, "snapshot_gib": size}
         if size is None:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "the image can't be found in this account",
                 given=image,
                 allowed="an image of this region that the account may launch",
@@ -204,7 +204,7 @@ class Account:
             return unavailable(region, None)
         if quotes.problems:
             missing = "; ".join(f"{key}: {why}" for key, why in quotes.problems.items())
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "AWS's price list doesn't answer for everything",
                 given=missing,
                 advice="plans then show no cost; the caller needs pricing:GetProducts and "
@@ -220,16 +220,16 @@ class Account:
         return sorted({str(one.get("usagetype")) for one in products})
 
     def _quotas(self, result: StepResult) -> None:
-        from terradask._quotas.check import check_quotas
+        from terradask._quotas.check import check_quotas, too_small
 
         groups = {CLUSTER: dict.fromkeys(("scheduler", "workers", "cheap"), self.instance_types)}
         checks = check_quotas(self._aws, self._settings, groups, [self.zone])
         result.facts["quotas"] = {
             one.name: {"limit": one.limit, "needed": one.needed} for one in checks
         }
-        short = [one.describe() for one in checks if one.verdict == "short"]
+        short = [one for one in checks if one.verdict == "short"]
         if short:
-            raise QuotaTooSmall(short)
+            raise too_small(short)
 
     def _address(self, result: StepResult) -> str | None:
         user = self.workspace.settings
@@ -254,7 +254,7 @@ class Account:
             and one.memory_mib >= LEAST_MEMORY_MIB
         ]
         if not usable:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "AWS's Free plan has no type that is large enough for a worker here",
                 given=", ".join(self._eligible),
                 allowed=f"an x86-64 type with {LEAST_MEMORY_MIB} MiB",

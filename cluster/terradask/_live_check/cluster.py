@@ -19,7 +19,7 @@ from terradask._common.polling import wait_until
 from terradask._common.progress import Progress
 from terradask._live_check.smoke_settings import CLUSTER, SPOT_GROUP
 from terradask._live_check.steps import Step, StepResult
-from terradask.errors import LiveCheckFailed, SessionManagerPluginMissing
+from terradask.errors import SessionManagerPluginMissing, TerradaskError
 from terradask_modules.names import WORKER_GROUP, group_name, log_group_name, market_group
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class ClusterLife:
         self._note_activities(result)
         joined = {name: len(one.observed) for name, one in self._cluster.worker_groups.items()}
         if joined != {WORKER_GROUP: 1, SPOT_GROUP: 1}:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "AWS has no capacity for the cluster's workers",
                 given=joined,
                 allowed="a worker on demand and one on spot",
@@ -127,7 +127,7 @@ class ClusterLife:
         }
         stuck = [one.describe() for one in reports if one.state != "running"]
         if stuck or len(reports) < 3:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "hosts run, and their reports don't say so",
                 given="; ".join(stuck) or f"{len(reports)} reports",
                 allowed="three reports, each replaced by its host until it is running",
@@ -142,7 +142,7 @@ class ClusterLife:
             futures = [client.submit(sum, [i, 1], workers=[w]) for i, w in enumerate(names)]
             found = [future.result(timeout=_RESULT_SECONDS) for future in futures]
         if len(names) != 2 or found != [1, 2]:
-            raise LiveCheckFailed("two workers have to compute", given=found, allowed="[1, 2]")
+            raise TerradaskError("two workers have to compute", given=found, allowed="[1, 2]")
 
     def _watchdog(self, result: StepResult) -> None:
         deployment = self._deployment
@@ -151,7 +151,7 @@ class ClusterLife:
             found = scheduled_actions(client, name)
             result.facts[name] = sorted(found)
             if f"{name}-dead-man" not in found:
-                raise LiveCheckFailed(
+                raise TerradaskError(
                     "a group has no watchdog schedule",
                     given=f"{name}: {', '.join(found) or 'no schedule'}",
                     allowed=f"{name}-dead-man",
@@ -167,7 +167,7 @@ class ClusterLife:
             lambda: not silent(), limit_seconds=_LOG_SECONDS, pause_seconds=_PAUSE_SECONDS
         ):
             group = log_group_name(self.folder.name)
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "the hosts' logs don't arrive in CloudWatch",
                 given=f"nothing of {', '.join(sorted(silent()))} in {group}",
                 advice="hosts need logs:CreateLogStream and logs:PutLogEvents",
@@ -211,7 +211,7 @@ class ClusterLife:
             reasons = [reason for reason in found.reasons if reason]
             result.facts |= {"reasons": reasons, "log_tail": found.log_tail[-_LOG_LINES:]}
         if not failed:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "a host whose Dask was killed again and again didn't report that it failed",
                 given=None if found is None else found.describe(),
             )
@@ -234,7 +234,7 @@ class ClusterLife:
         left = groups.describe()[WORKER_GROUP].active_ids
         self._note_activities(result)
         if left != (survivor,):
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "another host was ended than the one that was chosen",
                 given=", ".join(left) or "no host is left",
                 allowed=survivor,
@@ -249,7 +249,7 @@ class ClusterLife:
 
         if not wait_until(is_there, limit_seconds=_HOSTS_SECONDS, pause_seconds=_PAUSE_SECONDS):
             members = groups.describe()[group].members
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "instances don't leave their group",
                 given=", ".join(f"{one.instance_id} {one.lifecycle_state}" for one in members),
                 allowed=f"{number} members",
@@ -276,7 +276,7 @@ class ClusterLife:
             if group.desired
         }
         if wanted:
-            raise LiveCheckFailed("groups of a closed cluster still want instances", given=wanted)
+            raise TerradaskError("groups of a closed cluster still want instances", given=wanted)
 
     def _destroy(self, result: StepResult) -> None:
         self.load().destroy_cluster(CLUSTER)

@@ -14,7 +14,7 @@ from terradask._common.polling import wait_until
 from terradask._live_check.place import environment
 from terradask._live_check.steps import Step, StepResult
 from terradask._workspace.caller_scope import caller_scope
-from terradask.errors import AccessDenied, LiveCheckFailed
+from terradask.errors import AccessDenied, TerradaskError
 from terradask_modules.caller_policies import caller_policies
 from terradask_modules.iam import policy_document, statement
 from terradask_modules.names import TAG_WORKSPACE, resource_name
@@ -43,7 +43,7 @@ def network_steps(workspace: Workspace) -> list[Step]:
         plan = workspace.plan_network()
         if plan.changed:
             changes = [f"{one.action} {one.address}" for one in plan.summary.changes]
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "a second plan of the network would change it again",
                 given="; ".join(changes),
                 allowed="no change",

@@ -23,7 +23,7 @@ from terradask._live_check.network import UserRole
 from terradask._live_check.place import NAME, UNTIL_TAG, SmokeWorkspace
 from terradask._live_check.smoke_settings import CLUSTER
 from terradask._live_check.steps import Step, StepResult
-from terradask.errors import BaselineError, ClusterNotFound, LiveCheckFailed
+from terradask.errors import BaselineError, ClusterNotFound, TerradaskError
 from terradask_modules.names import (
     TAG_WORKSPACE,
     flow_log_group_name,
@@ -44,7 +44,7 @@ def removal_steps(place: SmokeWorkspace, workspace: Workspace) -> list[Step]:
     def nothing_left(_result: StepResult) -> None:
         left = remains(workspace)
         if left:
-            raise LiveCheckFailed(
+            raise TerradaskError(
                 "something of the check is left in the account",
                 given=", ".join(left),
                 allowed="nothing with its tag or name",

@@ -11,7 +11,7 @@ from terradask._aws.answers import unless
 from terradask._aws.listing import listed as listed_pages
 from terradask._aws.session import Aws
 from terradask._live_check.steps import StepResult
-from terradask.errors import AccessDenied, LiveCheckFailed
+from terradask.errors import AccessDenied, TerradaskError
 from terradask_modules.caller_policies import CallerScope, caller_statements
 from terradask_modules.iam import Statement, allow, listed, policy_document
 
@@ -163,7 +163,7 @@ def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str
 def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None:
     """Ask AWS about everything that a check does; return why that can't be asked.
 
-    Raises `LiveCheckFailed`. Permissions needed: ``iam:SimulatePrincipalPolicy`` and
+    Raises `TerradaskError`. Permissions needed: ``iam:SimulatePrincipalPolicy`` and
     ``iam:SimulateCustomPolicy``, and for a role's session ``iam:GetRole``; without them nothing is
     found wrong.
     """
@@ -197,7 +197,7 @@ def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None
     result.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
     missing = dict(sorted((action, why) for action, why in said if why != NOT_KNOWN))
     if missing:
-        raise LiveCheckFailed(
+        raise TerradaskError(
             f"the caller lacks {len(missing)} of the rights that the check needs",
             given="; ".join(f"{action} ({why})" for action, why in missing.items()),
             allowed="those of terradask iam setup and terradask iam user, with network.flow_logs",

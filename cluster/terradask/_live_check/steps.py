@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-from terradask.errors import LiveCheckFailed, TerradaskError, TerraformError
+from terradask.errors import TerradaskError, TerraformError
 
 _INTERRUPTED = 130
 
@@ -22,7 +22,7 @@ class TimeIsOver(KeyboardInterrupt):
 
     def __init__(self, limit_seconds: float) -> None:
         super().__init__(limit_seconds)
-        self.error = LiveCheckFailed(
+        self.error = TerradaskError(
             "the check takes longer than it may",
             given=f"{limit_seconds:.0f} s",
             advice="the step that was interrupted is the slow one; everything is removed",

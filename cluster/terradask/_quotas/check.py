@@ -86,6 +86,17 @@ class QuotaCheck:
         return {**named, **numbers}
 
 
+def too_small(short: Sequence[QuotaCheck]) -> QuotaExceeded:
+    """Return the error for quotas that are too small for what the settings can reach."""
+    return QuotaExceeded(
+        f"{len(short)} of AWS's quotas {'is' if len(short) == 1 else 'are'} too small "
+        "for what the settings can reach",
+        given="; ".join(check.describe() for check in short),
+        quotas=[check.as_excess() for check in short],
+        advice="request more with `terradask quotas --request`, or lower max_workers",
+    )
+
+
 def increase_commands(region: str, checks: Iterable[QuotaCheck]) -> str:
     """Return the commands that ask AWS for enough of each quota."""
     most: dict[str, QuotaCheck] = {}

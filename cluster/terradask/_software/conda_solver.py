@@ -19,7 +19,7 @@ from terradask._software.conda_channels import CondaChannel
 from terradask._software.hosts import MACHINES
 from terradask._software.uv import without_users
 from terradask._software.wheel_tags import HOST_GLIBC
-from terradask.errors import CondaSupportMissing, SoftwareFileInvalid, SoftwareNotResolved
+from terradask.errors import SetupError, SoftwareFileInvalid, SoftwareNotResolved
 from terradask_host.conda_lines import is_conda_line
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class CondaSolver:
 
     def check_version(self, spec: str, here: Mapping[str, Sequence[str]]) -> None:
         """Check that a specification allows one of the versions that hosts may have of its package,
-        if it is one of these. Raises `SoftwareFileInvalid`, `CondaSupportMissing`.
+        if it is one of these. Raises `SoftwareFileInvalid`, `SetupError`.
         """
         from rattler.exceptions import InvalidVersionSpecError
         from rattler.version import Version, VersionSpec
@@ -102,7 +102,7 @@ class CondaSolver:
     def solve(self, specs: Sequence[str]) -> list[CondaPackage]:
         """Return the packages of a solution, by name.
 
-        Raises `SoftwareNotResolved`, `SoftwareFileInvalid`, `CondaSupportMissing`.
+        Raises `SoftwareNotResolved`, `SoftwareFileInvalid`, `SetupError`.
         """
         for spec in specs:
             self._parsed(spec)
@@ -140,7 +140,11 @@ class CondaSolver:
             from rattler import MatchSpec
             from rattler.exceptions import InvalidMatchSpecError
         except ImportError as error:
-            raise CondaSupportMissing(self.path) from error
+            raise SetupError(
+                "rattler, which solves environments of conda for hosts, is not installed.",
+                given=f"software = {self.path}",
+                advice="pip install 'terradask[conda]'",
+            ) from error
         try:
             match = MatchSpec(spec)
         except InvalidMatchSpecError as error:

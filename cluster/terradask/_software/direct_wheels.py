@@ -27,7 +27,7 @@ def build_direct(
     """Return a package's wheel for hosts. uv fetches it with the credentials of git and netrc, and
     builds it here; a wheel for hosts needn't run here.
 
-    Raises `WheelNotBuilt`, `ResolverMissing`.
+    Raises `WheelNotBuilt`, `SetupError`.
     """
     url = urlsplit(package.url)
     if package.kind == "folder":

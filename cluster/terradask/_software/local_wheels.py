@@ -67,7 +67,7 @@ def build_wheel(
 ) -> LocalWheel:
     """Return an installed package's wheel for hosts; the same files give the same bytes.
 
-    Raises `WheelNotBuilt`, `ResolverMissing`.
+    Raises `WheelNotBuilt`, `SetupError`.
     """
     name = canonicalize_name(distribution.metadata["Name"])
     folder = editable_folder(distribution)

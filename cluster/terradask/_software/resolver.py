@@ -84,7 +84,7 @@ class Resolver:
         """Return versions with the hashes of their archives, and the index of each.
 
         `overrides` replace what packages require of them; for `excludes` no index is asked. Nothing
-        is built. Raises `Unsolvable`, `SoftwareNotResolved`, `ResolverMissing`.
+        is built. Raises `Unsolvable`, `SoftwareNotResolved`, `SetupError`.
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from terradask._software.configured import Machine
 from terradask._software.uv_settings import own_settings, own_variables, to_toml
-from terradask.errors import ResolverMissing
+from terradask.errors import SetupError
 from terradask_modules.programs import environ_for_programs, find_program
 
 #: What stands between a URL's scheme and its host.
@@ -43,7 +43,7 @@ def ask_uv(
     there (`uv_settings`); what a project says of its packages counts if they are asked for.
     It gets a text on standard input.
 
-    Raises `ResolverMissing`, `IndexSettingsInvalid`.
+    Raises `SetupError`, `IndexSettingsInvalid`.
     """
     here = Machine.here(environ)
     machine = here if folder is None else replace(here, folder=folder)
@@ -73,10 +73,14 @@ def ask_uv(
 
 
 def find_uv(environ: Mapping[str, str]) -> str:
-    """Return uv's path: beside this Python, else on ``PATH``. Raises `ResolverMissing`."""
+    """Return uv's path: beside this Python, else on ``PATH``. Raises `SetupError`."""
     found = find_program("uv", environ, before=[Path(sys.executable).parent])
     if found is None:
-        raise ResolverMissing()
+        raise SetupError(
+            "uv, which resolves this environment for hosts, was not found.",
+            given="neither beside this Python nor on PATH",
+            advice="pip install uv; or package_sync=False, with which hosts get Dask alone",
+        )
     return found
 
 

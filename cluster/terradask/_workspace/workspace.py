@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from terradask._common.progress import Progress, warnings_logged
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.planner import Planner
-from terradask.errors import UnsupportedPlatform
+from terradask.errors import SetupError
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -70,11 +70,11 @@ class Workspace(Planner):
         ------
         SettingsError
             Listing everything that is wrong with the settings.
-        UnsupportedPlatform
+        SetupError
             On Windows.
         """
         if os.name == "nt":
-            raise UnsupportedPlatform(
+            raise SetupError(
                 "terradask doesn't run on Windows",
                 allowed="Linux or macOS",
                 advice="use the Windows Subsystem for Linux",

@@ -31,8 +31,6 @@ def quotas(request: bool, yes: bool, as_json: bool) -> None:
     Other use in the account counts too. Exits with 8 if a quota is too small; with --request, only
     if no increase was requested. AWS takes minutes or days to decide about requests.
     """
-    from terradask.errors import QuotaTooSmall
-
     if request:
         check_answerable(yes, "quotas --request")
     workspace = load_workspace()
@@ -50,7 +48,9 @@ def quotas(request: bool, yes: bool, as_json: bool) -> None:
     if as_json:
         result_json([check.as_dict() for check in checks])
     if short:
-        raise QuotaTooSmall([check.describe() for check in short])
+        from terradask._quotas.check import too_small
+
+        raise too_small(short)
 
 
 def _table(checks: list[QuotaCheck]) -> str:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from terradask.errors._machine import SetupError
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 #: What uv says of a package that it can't build.
@@ -37,61 +36,6 @@ class ContainerUnusable(InvalidInput):
             advice=advice or "correct the name or the tag, or build the image for these hosts",
         )
         self.container = container
-        self.why = why
-
-
-class ResolverMissing(SetupError):
-    """`package_sync` needs uv, which was not found on this machine."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "uv, which resolves this environment for hosts, was not found.",
-            given="neither beside this Python nor on PATH",
-            advice="pip install uv; or package_sync=False, with which hosts get Dask alone",
-        )
-
-
-class CondaSupportMissing(SetupError):
-    """An ``environment.yml`` needs py-rattler, which is not installed here.
-
-    Parameters
-    ----------
-    path
-        The file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(
-            "rattler, which solves environments of conda for hosts, is not installed.",
-            given=f"software = {path}",
-            advice="pip install 'terradask[conda]'",
-        )
-        self.path = path
-
-
-class CondaInstallerUnavailable(SetupError):
-    """The archive of py-rattler, which installs conda's packages on hosts, can't be had here.
-
-    Parameters
-    ----------
-    package
-        It, as ``name==version``.
-    folder
-        Where it is looked for first.
-    why
-        What pip said.
-    """
-
-    def __init__(self, package: str, folder: Path, why: str) -> None:
-        super().__init__(
-            f"{package}, which installs conda's packages on hosts, can't be had.",
-            given=why,
-            allowed=f"its wheel for hosts' processors, from pip's index or in {folder}",
-            advice="configure pip's index (PIP_INDEX_URL, or pip.conf), or copy the wheel there "
-            "from a machine that has downloaded it",
-        )
-        self.package = package
-        self.folder = folder
         self.why = why
 
 

@@ -11,7 +11,7 @@ from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.session import Aws
 from terradask._aws.translation import is_transient
 from terradask._deployments.logs.question import Streams
-from terradask.errors import AccessDenied, LogsBusy, LogsDenied
+from terradask.errors import AccessDenied, EndpointUnreachable
 from terradask_host.log_streams import LogStream, parse_stream
 from terradask_modules.names import log_group_name
 
@@ -130,9 +130,20 @@ class LogGroup:
                     return answer
                 return {}
             except AccessDenied as error:
-                raise LogsDenied(error.action, str(error.given)) from error
+                error.allowed = "the rights of `terradask iam user` or `terradask iam ongoing`"
+                error.advice = (
+                    f"ask an administrator to attach these policies, which allow {error.action}, "
+                    "or use another profile (AWS_PROFILE)"
+                )
+                raise
             except Exception as error:
                 if not is_transient(error):
                     raise
                 if time.monotonic() > deadline:
-                    raise LogsBusy(self.name, str(error)) from error
+                    raise EndpointUnreachable(
+                        "CloudWatch has answered no call that reads logs for a minute",
+                        given=f"{self.name}: {error}",
+                        allowed="5 calls of FilterLogEvents a second, of all callers in the "
+                        "account and region",
+                        advice="try again later, or ask for less: a host, --since, --tail",
+                    ) from error

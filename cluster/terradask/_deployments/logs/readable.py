@@ -64,9 +64,9 @@ class ReadableLogs:
         InvalidInput
             For a host, group or run without logs, with those that have some; and for a time, level
             or pattern that is none.
-        LogsDenied
+        AccessDenied
             When AWS doesn't allow the caller to read logs.
-        LogsBusy
+        EndpointUnreachable
             When CloudWatch doesn't answer for a minute, because of its limits.
 
         Notes
@@ -105,7 +105,7 @@ class ReadableLogs:
 
         Raises
         ------
-        ClusterNotFound, InvalidInput, LogsDenied, LogsBusy
+        ClusterNotFound, InvalidInput, AccessDenied, EndpointUnreachable
             As for `logs`.
         """
         from terradask._deployments.logs.cluster_logs import cluster_lines
@@ -131,7 +131,7 @@ class ReadableLogs:
 
         Raises
         ------
-        ClusterNotFound, InvalidInput, LogsDenied, LogsBusy
+        ClusterNotFound, InvalidInput, AccessDenied, EndpointUnreachable
             As for `logs`.
         """
         from terradask._deployments.logs.cluster_logs import hosts_with_logs

@@ -14,7 +14,7 @@ from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._aws.tags import tags_of
 from terradask._terraform.state.s3 import MAKE_BUCKET, bucket_errors, missing_bucket
-from terradask.errors import AccessDenied, AwsError, BackendMissing, BucketTaken, InvalidInput
+from terradask.errors import AccessDenied, AwsError, BackendMissing, InvalidInput
 from terradask_modules.iam import POLICY_VERSION, deny_without_tls
 
 #: Marks a bucket that terradask made, and whose settings it sees to.
@@ -51,7 +51,7 @@ def make_state_bucket(
 
     S3 may not know a new bucket everywhere at once: each call is repeated for two minutes.
 
-    Raises `BucketTaken`, `BackendMissing` for a bucket of another account that isn't there,
+    Raises `AwsError`, `BackendMissing` for a bucket of another account that isn't there,
     `AccessDenied`, `AwsError`.
 
     Permissions needed: ``s3:CreateBucket``, ``s3:ListBucket``, ``s3:PutBucketPublicAccessBlock``,
@@ -145,7 +145,7 @@ def check_state_bucket(
     """See that the bucket is there, its owner's, in the workspace's region, and versioned: before
     Terraform, whose own calls expect no owner, reads the state in it.
 
-    Raises `BackendMissing`, `BucketTaken`, `AccessDenied`, `InvalidInput`.
+    Raises `BackendMissing`, `AwsError`, `AccessDenied`, `InvalidInput`.
 
     Permissions needed: ``s3:ListBucket``; ``s3:GetBucketVersioning``, without which old versions
     aren't asked for.
@@ -240,8 +240,8 @@ def _is_mine(aws: Aws, bucket: str) -> bool:
     return True
 
 
-def _taken(bucket: str) -> BucketTaken:
-    return BucketTaken(
+def _taken(bucket: str) -> AwsError:
+    return AwsError(
         "a bucket of this name belongs to another AWS account",
         given=bucket,
         advice=(
@@ -251,8 +251,8 @@ def _taken(bucket: str) -> BucketTaken:
     )
 
 
-def _not_of(owner: str, bucket: str) -> BucketTaken:
-    return BucketTaken(
+def _not_of(owner: str, bucket: str) -> AwsError:
+    return AwsError(
         "the bucket for the state belongs to another AWS account: its owner would get the state, "
         "and could plant another",
         given=bucket,
