@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from terradask_modules.errors import CidrError
+from terradask_modules.errors import InvalidInput
 
 #: Addresses that AWS keeps for itself in every subnet.
 AWS_RESERVED_ADDRESSES = 5
@@ -69,12 +69,12 @@ def zone_cidrs(
 
     Raises
     ------
-    CidrError
+    InvalidInput
         If a subnet is smaller than AWS allows, a slot is taken twice or lies outside the block.
     """
     for length, which in ((public_prefix_length, "public"), (private_prefix_length, "private")):
         if length > MAX_SUBNET_PREFIX_LENGTH:
-            raise CidrError(
+            raise InvalidInput(
                 f"a {which} subnet of /{length} is smaller than AWS accepts",
                 given=f"network.{which}_subnet_prefix_length = {length}",
                 allowed=f"{MAX_SUBNET_PREFIX_LENGTH} at most",
@@ -103,14 +103,14 @@ def _check_slots(
         cidr, public_prefix_length=public_prefix_length, private_prefix_length=private_prefix_length
     )
     if len(set(slots.values())) != len(slots):
-        raise CidrError(
+        raise InvalidInput(
             "two zones share one slot",
             given=dict(sorted(slots.items())),
             allowed="a slot for each zone",
         )
     outside = sorted(zone for zone, slot in slots.items() if not 0 <= slot < available)
     if outside:
-        raise CidrError(
+        raise InvalidInput(
             f"the network's block {cidr} has no room for zone {', '.join(outside)}",
             given=(
                 f"subnets of /{public_prefix_length} (public) and /{private_prefix_length} "

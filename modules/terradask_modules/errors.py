@@ -96,10 +96,6 @@ def _rebuild(
 
 
 class InvalidInput(TerradaskError, ValueError):
-    """A value that was given can't be used."""
+    """A value that was given can't be used: a setting, an argument, or a file of them."""
 
     exit_code = 2
-
-
-class CidrError(InvalidInput):
-    """The subnets don't fit into the network's block."""

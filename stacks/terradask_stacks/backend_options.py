@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from terradask_modules.errors import InvalidInput
-from terradask_stacks.errors import ArgumentCombination
 from terradask_stacks.findings import nearest
 
 #: Option -> its section and setting.
@@ -41,9 +40,8 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     Raises
     ------
     InvalidInput
-        For an unknown option, with the nearest valid one, and for invalid rules.
-    ArgumentCombination
-        For `firewall` and `ingress` together.
+        For an unknown option, with the nearest valid one, for invalid rules, and for `firewall` and
+        `ingress` together.
     """
     if options is None:
         return {}
@@ -68,8 +66,7 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
                 advice=f"did you mean {near}?" if near else "leave it out",
             )
     if "firewall" in said and "ingress" in said:
-        raise ArgumentCombination(
-            ("firewall", "ingress"),
+        raise InvalidInput(
             "`firewall` is one rule of `ingress`: only one of them can be given.",
             given=f"firewall={said['firewall']!r}, ingress={said['ingress']!r}",
             allowed="one of them",

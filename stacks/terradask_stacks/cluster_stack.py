@@ -21,6 +21,7 @@ from terradask_modules.aws import (
     at,
     literal,
 )
+from terradask_modules.errors import InvalidInput
 from terradask_modules.group import InstanceGroup
 from terradask_modules.names import (
     ROLES,
@@ -37,7 +38,6 @@ from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
 from terradask_modules.where import Where
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
-from terradask_stacks.errors import LockError
 from terradask_stacks.gpu_hosts import GPU, gpu_conditions, has_gpu_image, name_of
 from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
@@ -240,7 +240,7 @@ class ClusterStack(TerraformStack):
         if not self._cluster.private_to_creator:
             return None
         if creator is None:
-            raise LockError(
+            raise InvalidInput(
                 "a cluster is private to its creator, and its locked answers name none",
                 allowed="answers that were found since private_to_creator is set",
                 advice="plan the cluster once: terradask plan NAME records its creator",

@@ -1,4 +1,4 @@
-"""Errors of settings, of requested hardware, of locked answers and of synthesis."""
+"""Errors of settings and of synthesis."""
 
 from __future__ import annotations
 
@@ -79,55 +79,5 @@ class SettingsError(InvalidInput):
         return {**super().as_dict(), "findings": [asdict(finding) for finding in self.findings]}
 
 
-class LockError(InvalidInput):
-    """The file of locked answers can't be read, or lacks an answer."""
-
-
 class SynthesisError(InvalidInput):
     """A stack can't be made from these settings and locked answers."""
-
-
-class InvalidHardware(InvalidInput):
-    """A parameter about hardware has a value that can't be read.
-
-    Parameters
-    ----------
-    option
-        The parameter's name, such as ``worker_memory``.
-    problem
-        What is wrong with the value; it follows the name in the message.
-    """
-
-    def __init__(
-        self,
-        option: str,
-        problem: str,
-        *,
-        given: Any = None,
-        allowed: str | None = None,
-        advice: str | None = None,
-    ) -> None:
-        super().__init__(f"{option} {problem}", given=given, allowed=allowed, advice=advice)
-        self.option = option
-
-
-class ArgumentCombination(InvalidInput):
-    """Parameters that exclude each other.
-
-    Parameters
-    ----------
-    options
-        Their names.
-    """
-
-    def __init__(
-        self,
-        options: Sequence[str],
-        problem: str,
-        *,
-        given: Any = None,
-        allowed: str | None = None,
-        advice: str | None = None,
-    ) -> None:
-        super().__init__(problem, given=given, allowed=allowed, advice=advice)
-        self.options = tuple(options)

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from terradask_modules.errors import InvalidInput
 from terradask_modules.markets import MARKETS_OF_POLICY, Market, SpotPolicy
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP, market_group
-from terradask_stacks.errors import LockError
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
@@ -112,7 +112,7 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
 
     Raises
     ------
-    LockError
+    InvalidInput
         If they lack the types of a group.
     """
     scheduler = ClusterGroup(
@@ -144,7 +144,7 @@ def _types(lock: ClusterLock, group: str) -> tuple[str, ...]:
     if group == WORKER_GROUP:
         return tuple(lock.worker_instance_types)
     if group not in lock.group_instance_types:
-        raise LockError(
+        raise InvalidInput(
             "the locked answers lack the instance types of a group of workers",
             given=group,
             allowed=", ".join(sorted(lock.group_instance_types)) or None,

@@ -20,7 +20,7 @@ from pydantic import (
     model_serializer,
 )
 
-from terradask_stacks.errors import LockError
+from terradask_modules.errors import InvalidInput
 from terradask_stacks.files import write_whole
 from terradask_stacks.hardware.architecture import Architecture
 
@@ -192,7 +192,7 @@ def read_lock(path: Path) -> LockFile:
 
     Raises
     ------
-    LockError
+    InvalidInput
         If the file isn't JSON, has another format, or its content isn't that of a lock.
     """
     try:
@@ -200,19 +200,19 @@ def read_lock(path: Path) -> LockFile:
     except FileNotFoundError:
         return LockFile()
     except (OSError, UnicodeDecodeError) as error:
-        raise LockError(
+        raise InvalidInput(
             f"{path} can't be read: {error}", advice="make the file readable"
         ) from error
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise LockError(
+        raise InvalidInput(
             f"{path} is not JSON: {error}",
             advice="restore it from version control, or delete it and plan again",
         ) from error
     found = document.get("format") if isinstance(document, dict) else None
     if found != LOCK_FORMAT:
-        raise LockError(
+        raise InvalidInput(
             f"{path} has another format",
             given=found,
             allowed=f"format {LOCK_FORMAT}",
@@ -222,7 +222,7 @@ def read_lock(path: Path) -> LockFile:
         return LockFile.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise LockError(
+        raise InvalidInput(
             f"{path} has a wrong answer at {'.'.join(map(str, first['loc']))}: {first['msg']}",
             given=first["input"],
             advice="restore it from version control, or delete it and plan again",

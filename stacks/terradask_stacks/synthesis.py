@@ -18,8 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
-from terradask_stacks.errors import LockError, SynthesisError
+from terradask_stacks.errors import SynthesisError
 from terradask_stacks.files import write_whole
 from terradask_stacks.host_wheel import build_host_wheel
 from terradask_stacks.lock import LockFile
@@ -80,7 +81,7 @@ def synthesize(
 
     Raises
     ------
-    LockError
+    InvalidInput
         If an answer for a stack isn't locked yet.
     SettingsError
         If the network doesn't open a cluster's ports.
@@ -239,8 +240,8 @@ class _Job:
         )
 
 
-def _missing_answers(name: str) -> LockError:
-    return LockError(
+def _missing_answers(name: str) -> InvalidInput:
+    return InvalidInput(
         f"no locked answers for {name}: its zones, account and types have not been determined yet",
         given=name,
         advice=f"run: terradask plan {name}",

@@ -14,8 +14,8 @@ from terradask._deployments import last_words
 from terradask.errors import (
     ClusterNotFound,
     HostFailed,
+    InvalidInput,
     NoBaseline,
-    NoIngress,
     SessionManagerPluginMissing,
     SettingsError,
     SoftwareNotInstalled,
@@ -77,7 +77,7 @@ def test_no_baseline_is_an_error_that_names_the_command_and_makes_nothing(sim_en
 def test_a_cluster_that_nobody_could_reach_is_refused(sim_environ, monkeypatch):
     baseline = Workspace.load().baseline().model_copy(update={"ingress": []})
     monkeypatch.setattr(Workspace, "baseline", lambda workspace: baseline)
-    with pytest.raises(NoIngress, match=r"network\.ingress"):
+    with pytest.raises(InvalidInput, match=r"network\.ingress"):
         Cluster("closed", n_workers=1)
 
 

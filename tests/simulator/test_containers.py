@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask.errors import ContainerUnusable, InvalidInput, UnsupportedOption
+from terradask.errors import ContainerUnusable, InvalidInput
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -83,5 +83,5 @@ def test_a_cluster_of_an_image_that_is_not_there_is_never_made(
     with pytest.raises(ContainerUnusable, match="HTTP status 404"):
         Cluster("nowhere", container=f"{registry.address}/team/dask:gone")
     assert not Workspace.load().deployment("nowhere").exists
-    with pytest.raises(UnsupportedOption):
+    with pytest.raises(InvalidInput, match="account is not supported"):
         Cluster("nowhere", container="dask:1", account="other")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from terradask_stacks.errors import LockError
+from terradask_modules.errors import InvalidInput
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
 
@@ -251,7 +251,7 @@ def test_a_cluster_that_is_not_private_leaves_its_secret_to_iam(cluster: Documen
 
 def test_a_private_cluster_without_a_creator_is_not_synthesised(tmp_path: Path) -> None:
     settings = Settings.model_validate({"cluster": {"private_to_creator": True}})
-    with pytest.raises(LockError, match="name none"):
+    with pytest.raises(InvalidInput, match="name none"):
         synthesize(
             settings,
             lock_file(),

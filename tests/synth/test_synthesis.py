@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from terradask_modules.errors import InvalidInput
 from terradask_stacks.app import ClusterInputs, render
-from terradask_stacks.errors import LockError, SynthesisError
+from terradask_stacks.errors import SynthesisError
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import LOCK_HCL, synthesize
@@ -194,8 +195,8 @@ def test_the_shipped_lock_file_is_the_projects() -> None:
 
 
 REFUSED: dict[str, tuple[type[Exception], dict[str, Any]]] = {
-    "terradask plan network": (LockError, {"lock": LockFile(), "stacks": ["network"]}),
-    "terradask plan etl": (LockError, {"lock": LockFile(), "stacks": ["etl"]}),
+    "terradask plan network": (InvalidInput, {"lock": LockFile(), "stacks": ["network"]}),
+    "terradask plan etl": (InvalidInput, {"lock": LockFile(), "stacks": ["etl"]}),
     "allowed: network, etl": (SynthesisError, {"stacks": ["nightly"]}),
 }
 

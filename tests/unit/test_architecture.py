@@ -13,7 +13,7 @@ from terradask._aws.session import Aws
 from terradask._deployments.documents import read_descriptor
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, named_or_default, resolve_cluster
-from terradask.errors import ArchitectureMissing, ArgumentCombination
+from terradask.errors import ArchitectureMissing, InvalidInput
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
@@ -134,9 +134,9 @@ def test_a_named_type_says_it_for_all(said: dict[str, Any]) -> None:
     ],
 )
 def test_two_architectures_are_refused(said: dict[str, Any], options: tuple[str, ...]) -> None:
-    with pytest.raises(ArgumentCombination) as caught:
+    with pytest.raises(InvalidInput) as caught:
         resolved(**said)
-    assert caught.value.options == options
+    assert all(name in str(caught.value) for name in options)
     assert all(
         name in str(caught.value.given)
         for name in (*said.get("worker_vm_types", ()), *said.get("scheduler_vm_types", ()))

@@ -12,7 +12,7 @@ import pytest
 
 import terradask
 from terradask import set_backend_options
-from terradask.errors import ArgumentCombination, RegionUnusable, SettingsError
+from terradask.errors import InvalidInput, RegionUnusable, SettingsError
 from terradask_stacks.loading import load_settings
 
 OFFICE = {"ports": [8786, 8787], "cidr": "203.0.113.0/24"}
@@ -217,7 +217,7 @@ def test_however_the_file_is_written(tmp_path: Path, text: str) -> None:
             SettingsError,
             "did you mean ports",
         ),
-        ({"firewall": OFFICE, "ingress": [HOME]}, ArgumentCombination, "one of them"),
+        ({"firewall": OFFICE, "ingress": [HOME]}, InvalidInput, "one of them"),
     ],
 )
 def test_what_can_not_be_used_leaves_the_file_alone(

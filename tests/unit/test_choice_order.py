@@ -12,7 +12,7 @@ from typing import Any
 
 from terradask._instance_types.choose import choose
 from terradask._instance_types.zones import rank_zones
-from terradask.errors import NoMatchingType, UnknownZone
+from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_choices import chosen, refused, shapes
@@ -25,7 +25,7 @@ def test_a_type_has_to_be_offered_in_one_of_the_zones():
     )
     error = refused(NoMatchingType, gpu=1, zones=["us-east-1e"])
     assert error.alternatives[0]["change"] == {"zone_name": "us-east-1a"}
-    assert refused(UnknownZone, zones=["us-east-1z"]).given == "us-east-1z"
+    assert refused(InvalidInput, zones=["us-east-1z"]).given == "us-east-1z"
 
 
 def test_a_type_has_to_be_for_sale_on_every_market():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terradask.errors import CidrError
+from terradask.errors import InvalidInput
 from terradask_modules.cidr import slot_count, usable_addresses, zone_cidrs
 
 ZONES = [f"us-east-1{letter}" for letter in "abcdefgh"]
@@ -112,7 +112,7 @@ def test_a_larger_public_subnet_takes_the_front() -> None:
 def test_what_does_not_fit_is_refused(
     public: int, private: int, slots: dict[str, int], problem: str
 ) -> None:
-    with pytest.raises(CidrError, match=problem):
+    with pytest.raises(InvalidInput, match=problem):
         zone_cidrs(
             "10.64.0.0/16", public_prefix_length=public, private_prefix_length=private, slots=slots
         )

@@ -8,7 +8,7 @@ import pytest
 
 from terradask import Cluster
 from terradask._dask.decision import check_exclusive, closing_error, decide
-from terradask.errors import ArgumentCombination, ClusterExists, ClusterNotFound, ClusterStopped
+from terradask.errors import ClusterExists, ClusterNotFound, ClusterStopped, InvalidInput
 
 #: (what there is, create, attach) -> what is done, or the error.
 EXPECTED = {
@@ -63,9 +63,9 @@ def test_every_combination_is_in_the_table():
 
 
 def test_a_cluster_is_not_new_and_running_at_once():
-    with pytest.raises(ArgumentCombination, match="leave one of them out"):
+    with pytest.raises(InvalidInput, match="leave one of them out"):
         check_exclusive(True, True)
-    with pytest.raises(ArgumentCombination):
+    with pytest.raises(InvalidInput, match="both new and running"):
         Cluster("etl", create=True, attach=True)
 
 

@@ -13,7 +13,6 @@ from terradask._stacks.resolve_network import (
     resolve_network,
 )
 from terradask.errors import AccessDenied, InvalidInput
-from terradask_stacks.errors import LockError
 from terradask_stacks.lock import EndpointService, NetworkLock
 from terradask_stacks.settings import Settings
 
@@ -105,5 +104,5 @@ def test_a_locked_service_of_somebody_elses_is_refused(name: str) -> None:
     check_names(
         {"logs": EndpointService(name="com.amazonaws.us-east-1.logs", zones=[])}, "us-east-1"
     )
-    with pytest.raises(LockError, match="isn't AWS's"):
+    with pytest.raises(InvalidInput, match="isn't AWS's"):
         check_names({"logs": EndpointService(name=name, zones=[])}, "us-east-1")

@@ -14,7 +14,7 @@ import terradask
 from terradask._functions.clusters import FunctionClusters, open_cluster
 from terradask._functions.function import Function
 from terradask._functions.hardware import read_hardware
-from terradask.errors import ArgumentCombination, InvalidInput, UnsupportedOption
+from terradask.errors import InvalidInput
 
 ADA = "arn:aws:iam::123456789012:user/ada"
 
@@ -99,10 +99,10 @@ def test_a_calls_thread() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
-        ({"cpu": 4, "worker_cpu": 8}, ArgumentCombination, "leave `cpu` out"),
+        ({"cpu": 4, "worker_cpu": 8}, InvalidInput, "leave `cpu` out"),
         ({"asynchronous": True}, InvalidInput, "asyncio.to_thread"),
         ({"attach": True}, InvalidInput, "a cluster that runs is used"),
-        ({"cloud": "gcp"}, UnsupportedOption, "cloud"),
+        ({"cloud": "gcp"}, InvalidInput, "cloud is not supported"),
         ({"keepalive": "soon"}, InvalidInput, "soon"),
         ({"name": "Not A Name"}, InvalidInput, "lower-case"),
         ({"spot_polcy": "spot"}, TypeError, "did you mean 'spot_policy'"),

@@ -8,7 +8,7 @@ import pytest
 
 from terradask._instance_types.choice import Choice
 from terradask._instance_types.choose import choose_scheduler
-from terradask.errors import InvalidHardware, NoMatchingType
+from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_choices import chosen, refused
@@ -68,8 +68,8 @@ def test_more_gpus_than_any_type_has():
 
 
 def test_a_gpu_that_there_is_not():
-    error = refused(InvalidHardware, gpu_type="A10")
-    assert error.option == "worker_gpu_type"
+    error = refused(InvalidInput, gpu_type="A10")
+    assert error.problem == "worker_gpu_type is not a GPU that us-east-1 has"
     assert "A10G" in (error.advice or "")
     assert "T4" in (error.allowed or "")
 

@@ -10,7 +10,8 @@ import pytest
 
 from terradask._quotas.needs import needs_of
 from terradask._stacks.resolve_cluster import named_or_default
-from terradask_stacks.errors import LockError, SettingsError
+from terradask_modules.errors import InvalidInput
+from terradask_stacks.errors import SettingsError
 from terradask_stacks.groups import groups_of
 from terradask_stacks.settings import ClusterSettings, Settings
 
@@ -128,7 +129,7 @@ def test_each_group_has_an_auto_scaling_group_for_each_of_its_markets() -> None:
 
 
 def test_answers_without_a_groups_types_are_refused() -> None:
-    with pytest.raises(LockError, match="gpu"):
+    with pytest.raises(InvalidInput, match="gpu"):
         groups_of(ClusterSettings.model_validate({"worker_groups": {"gpu": {}}}), lock())
 
 

@@ -18,7 +18,6 @@ from terradask._software.sync import PackageSync
 from terradask.errors import (
     DocumentFormat,
     InvalidInput,
-    NoIngress,
     SoftwareLockInvalid,
     SoftwareNotInstalled,
     StalePlan,
@@ -352,7 +351,9 @@ def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, c
     if closed is None:
         check_route(workspace, settings)
         return
-    with pytest.raises(NoIngress, match=f"the {closed} lets no address in at port 8786") as caught:
+    with pytest.raises(
+        InvalidInput, match=f"the {closed} lets no address in at port 8786"
+    ) as caught:
         check_route(workspace, settings)
     # Where clusters share their firewall, no cluster can let anybody in.
     assert ("allow_ingress_from='me'" in str(caught.value)) is (isolation == "cluster")
@@ -362,12 +363,12 @@ def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, c
 def test_a_rule_for_another_port_lets_nobody_in():
     workspace = a_workspace(ingress=[IngressRule(**RULE)])
     check_route(workspace, ClusterSettings())
-    with pytest.raises(NoIngress, match=r"at port 9000(?s:.*)ports = \[9000, 8787\] and cidr"):
+    with pytest.raises(InvalidInput, match=r"at port 9000(?s:.*)ports = \[9000, 8787\] and cidr"):
         check_route(workspace, ClusterSettings(scheduler_port=9000))
     isolated = a_workspace(isolation="cluster", session_manager=True)
     check_route(
         isolated,
         ClusterSettings(scheduler_port=9000, allow_ingress_from="203.0.113.7"),
     )
-    with pytest.raises(NoIngress, match="connect='ssm'"):
+    with pytest.raises(InvalidInput, match="connect='ssm'"):
         check_route(isolated, ClusterSettings(allow_ingress_from=[]))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from terradask._deployments.worker_counts import numbers_at_start
-from terradask.errors import InvalidHardware, NoMatchingType, SettingsError, TerradaskError
+from terradask.errors import InvalidInput, NoMatchingType, SettingsError, TerradaskError
 
 from .asked_hardware import ask, descriptor, refused, sizes, stop_before_aws
 
@@ -169,7 +169,9 @@ def test_more_gpus_than_can_be_had_are_an_error_before_anything_is_made() -> Non
 
 
 def test_a_gpu_that_there_is_not_is_an_error() -> None:
-    assert isinstance(refused(worker_gpu_type="nvidia-tesla-k80"), InvalidHardware)
+    error = refused(worker_gpu_type="nvidia-tesla-k80")
+    assert type(error) is InvalidInput
+    assert "worker_gpu_type is not a GPU" in str(error)
 
 
 # ---- all of it -----------------------------------------------------------------------------------

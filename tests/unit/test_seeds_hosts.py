@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from terradask.errors import ArgumentCombination
+from terradask.errors import InvalidInput
 from terradask_host.agent.keys import write_keys
 from terradask_host.agent.launch_documents import (
     extra_worker_document,
@@ -46,9 +46,9 @@ def test_markets_are_the_workers_and_the_scheduler_is_on_demand(
 
 def test_both_names_of_the_market_have_to_agree() -> None:
     assert ask(spot_policy="spot", compute_purchase_option="spot").markets["workers-spot"] == "spot"
-    assert isinstance(
-        refused(spot_policy="spot", compute_purchase_option="on-demand"), ArgumentCombination
-    )
+    error = refused(spot_policy="spot", compute_purchase_option="on-demand")
+    assert isinstance(error, InvalidInput)
+    assert "they can't differ" in str(error)
 
 
 def test_a_zone_is_that_of_all_machines() -> None:
@@ -151,7 +151,9 @@ def test_several_workers_on_a_host(tmp_path: Path, name: str) -> None:
 
 def test_both_names_of_workers_on_a_host_have_to_agree() -> None:
     assert ask(workers_per_host=2, _n_worker_specs_per_host=2).settings.workers_per_host == 2
-    assert isinstance(refused(workers_per_host=2, _n_worker_specs_per_host=3), ArgumentCombination)
+    error = refused(workers_per_host=2, _n_worker_specs_per_host=3)
+    assert isinstance(error, InvalidInput)
+    assert "they can't differ" in str(error)
 
 
 def test_an_extra_worker_on_the_scheduler(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terradask_stacks.errors import LockError
+from terradask_modules.errors import InvalidInput
 from terradask_stacks.lock import (
     ClusterLock,
     LockFile,
@@ -108,7 +108,7 @@ def test_what_is_no_lock_is_refused(tmp_path: Path, text: str, says: str) -> Non
     path = tmp_path / "terradask.lock.json"
     path.write_text(text)
 
-    with pytest.raises(LockError, match=says) as error:
+    with pytest.raises(InvalidInput, match=says) as error:
         read_lock(path)
     assert str(path) in error.value.problem
     assert error.value.advice

@@ -14,7 +14,7 @@ from terradask._instance_types.filters import TypeFilter
 from terradask._instance_types.listing import PricedInstanceType, price_types
 from terradask._instance_types.model import Catalog, InstanceType, read_types
 from terradask._pricing.prices import PriceSheet
-from terradask.errors import InvalidHardware
+from terradask.errors import InvalidInput
 
 TYPES = read_types(json.loads((Path(__file__).parent / "data/instance_types.json").read_text()))
 ZONES = {"us-east-1a": frozenset(TYPES), "us-east-1b": frozenset({"m6i.xlarge", "t3.medium"})}
@@ -112,9 +112,9 @@ def test_processors_disks_and_generations() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(filters: dict[str, Any], says: str) -> None:
-    with pytest.raises(InvalidHardware, match=says) as caught:
+    with pytest.raises(InvalidInput, match=says) as caught:
         TypeFilter.of(**filters)
-    assert caught.value.option == next(iter(filters))
+    assert caught.value.problem.startswith(f"{next(iter(filters))} ")
 
 
 def test_types_are_sorted_by_price_and_those_without_come_last() -> None:

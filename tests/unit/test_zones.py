@@ -11,7 +11,7 @@ from terradask._common.progress import Message, Warned
 from terradask._instance_types.zones import ZoneEvidence
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, resolve_cluster, still_holds
-from terradask.errors import UnknownZone
+from terradask.errors import InvalidInput
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
@@ -134,7 +134,7 @@ def test_progress_tells_the_zone_and_what_was_left_out(known: dict[str, Any]) ->
 )
 def test_a_zone_without_a_subnet_says_how_it_gets_one(is_given: bool, says: str) -> None:
     place = Place("123456789012", "aws", frozenset(ZONES), frozenset({"x86_64"}), given=is_given)
-    with pytest.raises(UnknownZone) as caught:
+    with pytest.raises(InvalidInput) as caught:
         resolve_cluster(ClusterSettings(zone_name="us-east-1f"), place, Aws("us-east-1"))
     assert says in str(caught.value.advice)
     assert caught.value.allowed == ", ".join(ZONES)

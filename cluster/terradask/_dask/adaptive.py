@@ -13,7 +13,7 @@ from terradask._dask.host_size import HostSize
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.lifetime import parse_duration
 from terradask._deployments.worker_counts import DEFAULT_MAXIMUM
-from terradask.errors import ClusterError, InvalidInput, UnsupportedOption, VersionMismatch
+from terradask.errors import ClusterError, InvalidInput, VersionMismatch
 from terradask_host.commands import Adapt, ReadPolicies
 from terradask_host.scaling_policy import (
     ScalingPolicy,
@@ -198,17 +198,15 @@ def policy_of(
     ------
     InvalidInput
         When the bounds are invalid, `maximum` is more than ``max_workers``, or there is no such
-        group.
-    UnsupportedOption
-        For a class `Adaptive`.
+        group; and for a class `Adaptive`.
     VersionMismatch
         When the cluster's hosts run an older terradask, which scales nothing by itself.
     ClusterClosed, ClusterEnded, ClusterStopped
         When this object has left the cluster, or the cluster doesn't run any more.
     """
     if Adaptive is not None:
-        raise UnsupportedOption(
-            "adapt(Adaptive=)",
+        raise InvalidInput(
+            "adapt(Adaptive=) is not supported by terradask",
             given=getattr(Adaptive, "__name__", Adaptive),
             advice="call cluster.scale from your own loop, or leave it out",
         )

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from terradask._common.progress import Progress
 from terradask._dask.widgets import ClusterWidget
 from terradask._deployments.lifetime import Duration
-from terradask.errors import UnsupportedOption
+from terradask.errors import InvalidInput
 
 Kind = Literal["structure", "run"]
 
@@ -42,14 +42,18 @@ class KindedArguments:
     """Arguments of which each field's metadata names its kind."""
 
     def refuse_unsupported(self) -> None:
-        """Check that no unsupported argument is given. Raises `UnsupportedOption`."""
+        """Check that no unsupported argument is given. Raises `InvalidInput`."""
         for each in fields(self):
             if each.metadata.get("kind") == "unsupported":
                 value = getattr(self, each.name)
                 if not any(
                     value is nothing or value == nothing for nothing in each.metadata["nothing"]
                 ):
-                    raise UnsupportedOption(each.name, given=value, advice=each.metadata["instead"])
+                    raise InvalidInput(
+                        f"{each.name} is not supported by terradask",
+                        given=value,
+                        advice=each.metadata["instead"],
+                    )
 
     def given(self, kind: Kind) -> dict[str, Any]:
         """Return the given arguments of a kind, by their setting's name."""
@@ -272,14 +276,12 @@ class ClusterArguments(KindedArguments):
         Level from which on Dask logs in this process until the close: ``"ERROR"``, if it is True.
     cloud, account
         Not supported: the AWS account is that of your credentials. Any value but the default raises
-        `UnsupportedOption`.
+        `InvalidInput`.
 
     Raises
     ------
     NoBaseline
         When the workspace's network is not deployed; it is never deployed automatically.
-    NoIngress
-        When the network lets no address in, and the route is the scheduler's public address.
     SessionManagerPluginMissing
         When ``connect="ssm"`` finds no AWS ``session-manager-plugin`` on this machine, or an old
         one.
@@ -289,10 +291,11 @@ class ClusterArguments(KindedArguments):
         When the address for ``"me"`` can't be read.
     ClusterPrivate
         When the cluster is private to its creator, and its settings don't name this caller.
-    UnsupportedOption
-        For an argument that is not supported.
     InvalidInput
-        For a value that can't be used, such as an unknown backend option.
+        For an argument that is not supported, or a value that can't be used, such as an unknown
+        backend option; when two different regions or zones are given, or both ``firewall`` and
+        ``ingress``; for a zone in which the network has no subnets; and when the network lets no
+        address in, and the route is the scheduler's public address.
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` doesn't allow what would be necessary.
     PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused,
@@ -301,11 +304,8 @@ class ClusterArguments(KindedArguments):
         When `software`, `software_lock`, `package_sync`, `local_modules` or `container` asks for
         what hosts can't have, or for what can't be found out or built here; before anything is
         made.
-    ArgumentCombination
-        When two different regions or zones are given, or both ``firewall`` and ``ingress``.
-    RegionUnusable, UnknownZone
-        For a region that AWS's SDK doesn't know, and for a zone in which the network has no
-        subnets.
+    RegionUnusable
+        For a region that AWS's SDK doesn't know.
     NoCredentials, AccessDenied
         When there are no `credentials` to send; before anything is made.
     NoMatchingType

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.own_address import own_cidr
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._dask.arguments import RUN_SETTINGS
-from terradask.errors import NoIngress, SettingsError
+from terradask.errors import InvalidInput, SettingsError
 from terradask_modules.ingress import parse_ports
 from terradask_modules.names import SCHEDULER_PORTS
 from terradask_stacks.checks import no_sessions
@@ -57,7 +57,7 @@ def decided_here(given: Iterable[str], asked: ConnectionSettings) -> frozenset[s
 def check_route(workspace: Workspace, settings: ConnectionSettings) -> None:
     """Check that this machine can reach a cluster over the route in its settings.
 
-    Raises `NoIngress`, `SettingsError`, `SessionManagerPluginMissing`.
+    Raises `InvalidInput`, `SettingsError`, `SessionManagerPluginMissing`.
     """
     if settings.way == "ssm":
         if not workspace.baseline().session_manager:
@@ -87,7 +87,7 @@ def _check_ingress(workspace: Workspace, connection: ConnectionSettings) -> None
     usual = SCHEDULER_PORTS[0] <= port <= SCHEDULER_PORTS[1]
     ports = "" if usual else f"ports = [{port}, {connection.dashboard_port}] and "
     ssm = ", or connect='ssm', which needs no rule" if baseline.session_manager else ""
-    raise NoIngress(
+    raise InvalidInput(
         f"The cluster's scheduler could not be reached: the {section} lets no address in at "
         f"port {port}.",
         given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from terradask._deployments.snapshot import Found
 from terradask.errors import (
-    ArgumentCombination,
     ClusterExists,
     ClusterNotFound,
     ClusterStopped,
@@ -23,10 +22,9 @@ Decision = Literal["deploy", "start", "attach"]
 
 
 def check_exclusive(create: bool | None, attach: bool | None) -> None:
-    """Check that arguments don't exclude each other. Raises `ArgumentCombination`."""
+    """Check that arguments don't exclude each other. Raises `InvalidInput`."""
     if create and attach:
-        raise ArgumentCombination(
-            ("create", "attach"),
+        raise InvalidInput(
             "A cluster can't be both new and running.",
             given="create=True, attach=True",
             allowed=(

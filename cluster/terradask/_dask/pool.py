@@ -213,10 +213,8 @@ class WorkerPool:
         ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
         InvalidInput
-            When a number isn't whole, is negative or more than the group's ``max_workers``, or
-            there is no such group; before any call.
-        ArgumentCombination
-            When a mapping is combined with a group or amounts.
+            When a number isn't whole, is negative or more than the group's ``max_workers``, there
+            is no such group, or a mapping is combined with a group or amounts; before any call.
         """
         numbers = read_numbers(n, group, memory=memory, cores=cores)
         if memory is not None or cores is not None:

@@ -17,7 +17,7 @@ from terradask._aws.credentials import check_duration
 from terradask._dask.arguments import RUN_SETTINGS, ClusterArguments
 from terradask._dask.decision import check_exclusive
 from terradask._deployments.lifetime import parse_duration
-from terradask.errors import ArgumentCombination, InvalidInput
+from terradask.errors import InvalidInput
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Request:
 def request_of(arguments: ClusterArguments) -> Request:
     """Return the request that arguments make.
 
-    Raises `ArgumentCombination`, `InvalidInput`, `UnsupportedOption`.
+    Raises `InvalidInput`.
     """
     check_exclusive(arguments.create, arguments.attach)
     arguments.refuse_unsupported()
@@ -170,7 +170,7 @@ _NO_PACKAGES = {"package_sync": False, "local_modules": False}
 
 
 def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return region, zone and ingress as given in either way. Raises `ArgumentCombination`."""
+    """Return region, zone and ingress as given in either way. Raises `InvalidInput`."""
     from terradask_stacks.backend_options import read_backend_options
 
     options = read_backend_options(arguments.backend_options)
@@ -181,8 +181,7 @@ def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[s
     ):
         other = settings.get(argument)
         if None not in (value, other) and value != other:
-            raise ArgumentCombination(
-                (argument, "backend_options"),
+            raise InvalidInput(
                 f"`{argument}` and `backend_options` have different values.",
                 given=f"{argument}={value!r}, backend_options={{{option!r}: {other!r}}}",
                 allowed="one of them, or the same in both",
@@ -194,10 +193,9 @@ def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[s
 
 
 def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
-    """Return the value of an argument that has two names. Raises `ArgumentCombination`."""
+    """Return the value of an argument that has two names. Raises `InvalidInput`."""
     if None not in (value, other_value) and value != other_value:
-        raise ArgumentCombination(
-            (name, other),
+        raise InvalidInput(
             f"`{other}` is another name of `{name}`: they can't differ.",
             given=f"{name}={value!r}, {other}={other_value!r}",
             allowed="one of them",

@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from terradask.errors import ArgumentCombination
+from terradask.errors import InvalidInput
 from terradask_modules.names import WORKER_GROUP
 
 PENDING_PREFIX = "pending-"
@@ -177,8 +177,7 @@ def read_numbers(n: int | Mapping[str, int], group: str | None, **amounts: Any) 
         name: value for name, value in {"group": group, **amounts}.items() if value is not None
     }
     if others:
-        raise ArgumentCombination(
-            ("n", *others),
+        raise InvalidInput(
             "A mapping already contains the groups and their numbers of workers.",
             given=", ".join(
                 f"{name}={value!r}" for name, value in {"n": dict(n), **others}.items()

@@ -75,7 +75,7 @@ def function(
 
     Raises
     ------
-    InvalidInput, ArgumentCombination, UnsupportedOption
+    InvalidInput
         For arguments that a cluster can't have; when the function is defined.
 
     Notes

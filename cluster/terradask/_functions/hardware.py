@@ -13,7 +13,7 @@ from typing import Any
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.facade import check_known
 from terradask._dask.request import Request, request_of
-from terradask.errors import ArgumentCombination, InvalidInput
+from terradask.errors import InvalidInput
 from terradask_modules.secret_policy import principal_of
 
 #: Short name of a function's argument -> the cluster's.
@@ -81,7 +81,7 @@ def read_hardware(
 ) -> Hardware:
     """Read a function's arguments, without any call.
 
-    Raises `ArgumentCombination`, `InvalidInput`, `TypeError`, `UnsupportedOption`.
+    Raises `InvalidInput`, `TypeError`.
     """
     arguments = _with_long_names(given)
     check_known("function", arguments, (*SHORT_NAMES, *_KNOWN))
@@ -113,8 +113,7 @@ def _with_long_names(given: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if long in found:
             both = [short for short, each in SHORT_NAMES.items() if each == long]
-            raise ArgumentCombination(
-                (*both, long),
+            raise InvalidInput(
                 f"`{both[0]}` is another name of `{long}`.",
                 given=f"{long}={found[long]!r} and {value!r}",
                 allowed="one of them",

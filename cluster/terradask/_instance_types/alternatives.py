@@ -84,7 +84,7 @@ def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> No
 
 
 def nearest(request: HardwareRequest, supply: Supply) -> list[Alternative]:
-    """Return requests nearest to one that each find something. Raises `InvalidHardware`."""
+    """Return requests nearest to one that each find something. Raises `InvalidInput`."""
     nothing = select(request, supply)
     found: dict[tuple[InstanceType, ...], Alternative] = {}
     for one in _alternatives(request, supply, nothing):

@@ -30,7 +30,7 @@ def choose(
     """Choose the instance types for a request.
 
     Raises `NoMatchingType` with the nearest requests that find something, `UnknownInstanceType`,
-    `ArgumentCombination`, `InvalidHardware` for GPUs that the region lacks, `UnknownZone`.
+    `InvalidInput`.
     """
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     return _named(request, supply) if request.vm_types else _selected(request, supply)

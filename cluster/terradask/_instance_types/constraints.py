@@ -11,7 +11,7 @@ from enum import StrEnum
 from terradask._common.naming import counted
 from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
-from terradask.errors import InvalidHardware
+from terradask.errors import InvalidInput
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.quantities import ANY, GIB, Span
 from terradask_stacks.hardware.request import HardwareRequest
@@ -128,7 +128,7 @@ class Attempt:
 
 
 def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
-    """Return a request's constraints, the best first. Raises `InvalidHardware`."""
+    """Return a request's constraints, the best first. Raises `InvalidInput`."""
     architecture: Architecture = "arm64" if request.arm else "x86_64"
     count = request.gpus_wanted
     if count:
@@ -184,7 +184,7 @@ def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
     """Return the GPU that a request means, as AWS names it: NVIDIA's T4 unless another is given,
     its sibling T4g beside ARM processors.
 
-    Raises `InvalidHardware`.
+    Raises `InvalidInput`.
     """
     if request.gpu_type is None:
         return "T4g" if request.arm else "T4"
@@ -192,15 +192,14 @@ def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
 
 
 def known_gpu(option: str, model: str, catalog: Catalog) -> str:
-    """Return a GPU's name as AWS writes it. Raises `InvalidHardware`."""
+    """Return a GPU's name as AWS writes it. Raises `InvalidInput`."""
     known = {model_key(name): name for name in gpu_models(catalog.types.values())}
     key = model_key(model)
     if key in known:
         return known[key]
     near = [known[match] for match in difflib.get_close_matches(key, known, 3, 0.5)]
-    raise InvalidHardware(
-        option,
-        f"is not a GPU that {catalog.region} has",
+    raise InvalidInput(
+        f"{option} is not a GPU that {catalog.region} has",
         given=repr(model),
         allowed=", ".join(sorted(known.values())) or "none: no instance type there has GPUs",
         advice=f"did you mean {' or '.join(near)}?" if near else "choose one of these",

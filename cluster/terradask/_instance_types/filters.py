@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask._instance_types.constraints import model_key
 from terradask._instance_types.model import InstanceType
-from terradask.errors import InvalidHardware
+from terradask.errors import InvalidInput
 from terradask_stacks.hardware.quantities import ANY, Span, parse_cores, parse_memory, parse_span
 
 _NUMBERS = "a number such as 4, a range such as [2, 8], '2-8', or '8+' for 8 and more"
@@ -52,7 +52,7 @@ class TypeFilter:
         local_disk: bool | None = None,
         current_generation: bool = False,
     ) -> TypeFilter:
-        """Read what was given; None is no filter. Raises `InvalidHardware`."""
+        """Read what was given; None is no filter. Raises `InvalidInput`."""
         return cls(
             names=(names,) if isinstance(names, str) else tuple(names),
             cores=_span(
@@ -124,7 +124,7 @@ def _number(given: Any) -> Any:
 def _count(given: Any) -> int:
     number = _number(given)
     if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 0:
-        raise InvalidHardware(
-            "gpu", "is not a number of GPUs", given=repr(given), allowed=f"True for any, {_NUMBERS}"
+        raise InvalidInput(
+            "gpu is not a number of GPUs", given=repr(given), allowed=f"True for any, {_NUMBERS}"
         )
     return int(number)

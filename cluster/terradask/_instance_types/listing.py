@@ -70,7 +70,7 @@ def find_types(
     spot: bool = False,
     refresh: bool = False,
 ) -> Listing:
-    """Look for instance types in a region. Raises `UnknownZone`, `InvalidHardware`, `AwsError`."""
+    """Look for instance types in a region. Raises `InvalidInput`, `AwsError`."""
     catalog = load_catalog(aws, refresh=refresh)
     supply = Supply.of(catalog, zones=[zone] if zone else None)
     if wanted.gpu_model is not None:

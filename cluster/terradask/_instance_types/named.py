@@ -12,7 +12,7 @@ from dataclasses import replace
 from terradask._instance_types.constraints import gpu_model, model_key
 from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
-from terradask.errors import ArgumentCombination, NoMatchingType, UnknownInstanceType
+from terradask.errors import InvalidInput, NoMatchingType, UnknownInstanceType
 from terradask_stacks.hardware.request import HardwareRequest
 
 #: Types that are offered in place of one that doesn't exist.
@@ -22,7 +22,7 @@ _NEAR = 3
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
     """Return the types that a request names, in its order.
 
-    Raises `UnknownInstanceType`, `NoMatchingType`, `ArgumentCombination`, `InvalidHardware`.
+    Raises `UnknownInstanceType`, `NoMatchingType`, `InvalidInput`.
     """
     _check_known(request, supply)
     types = tuple(supply.catalog.types[name] for name in request.vm_types)
@@ -36,16 +36,13 @@ def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType,
 def with_one_architecture(
     requests: Mapping[str, HardwareRequest], catalog: Catalog
 ) -> dict[str, HardwareRequest]:
-    """Let all groups ask for ARM if one names such types. Raises `ArgumentCombination`."""
+    """Let all groups ask for ARM if one names such types. Raises `InvalidInput`."""
     named: dict[str, list[str]] = {"arm64": [], "x86_64": []}
-    options: dict[str, None] = {}
     for request in requests.values():
         for one in (catalog.types[name] for name in request.vm_types if name in catalog.types):
             named[one.architecture].append(f"{one.name} ({request.option('vm_types')})")
-            options[request.option("vm_types")] = None
     if all(named.values()):
-        raise ArgumentCombination(
-            [*options],
+        raise InvalidInput(
             "types for ARM and for x86-64 are named: all hosts of a cluster have one "
             "architecture, since they share one environment",
             given=f"ARM: {', '.join(named['arm64'])}; x86-64: {', '.join(named['x86_64'])}",
@@ -60,14 +57,13 @@ def with_one_architecture(
 
 
 def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Catalog:
-    """Return a catalog without types that can't be placed so. Raises `ArgumentCombination`."""
+    """Return a catalog without types that can't be placed so. Raises `InvalidInput`."""
     types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
     for request in requests.values():
         wrong = [name for name in request.vm_types if name in catalog.types and name not in types]
         if wrong:
             option = request.option("vm_types")
-            raise ArgumentCombination(
-                ("placement_group", option),
+            raise InvalidInput(
                 "AWS doesn't allow these instance types in a cluster placement group",
                 given=f"placement_group = true, {option} = {', '.join(wrong)}",
                 allowed="types that aren't burstable, such as m6i.xlarge",
@@ -146,8 +142,7 @@ def _check_architecture(request: HardwareRequest, types: tuple[InstanceType, ...
     other = [one.name for one in types if one.architecture != "arm64"]
     option = request.option("vm_types")
     if arm and other:
-        raise ArgumentCombination(
-            [option],
+        raise InvalidInput(
             f"{option} has types for ARM and for x86-64: a group has one image, for one of them",
             given=f"ARM: {', '.join(arm)}; x86-64: {', '.join(other)}",
             allowed="types for one architecture",
@@ -155,8 +150,7 @@ def _check_architecture(request: HardwareRequest, types: tuple[InstanceType, ...
         )
     wrong = other if request.arm else arm if request.arm is False else []
     if wrong:
-        raise ArgumentCombination(
-            [option, "arm"],
+        raise InvalidInput(
             f"arm={request.arm}, but {', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} "
             f"for {'x86-64' if request.arm else 'ARM'}",
             given=request.given(),
@@ -180,8 +174,7 @@ def _check_gpus(request: HardwareRequest, types: tuple[InstanceType, ...], suppl
             request.option("vm_types"),
             request.option("gpu" if model is None else "gpu_type"),
         ]
-        raise ArgumentCombination(
-            options,
+        raise InvalidInput(
             f"{options[1]} asks for {kind}, which {', '.join(without)} "
             f"{'lacks' if len(without) == 1 else 'lack'}",
             given=request.given(),

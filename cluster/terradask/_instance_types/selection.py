@@ -26,7 +26,7 @@ class Selection:
 
 
 def select(request: HardwareRequest, supply: Supply) -> Selection:
-    """Return a request's types, of its first attempt that finds any. Raises `InvalidHardware`."""
+    """Return a request's types, of its first attempt that finds any. Raises `InvalidInput`."""
     selections = []
     for attempt in attempts_for(request, supply):
         selections.append(_selection(attempt, supply))

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cached_property
 
 from terradask._instance_types.model import Catalog, InstanceType
-from terradask.errors import UnknownZone
+from terradask.errors import InvalidInput
 from terradask_modules.markets import Market
 
 
@@ -35,11 +35,11 @@ class Supply:
         zones: Iterable[str] | None = None,
         markets: Iterable[Market] = ("on-demand",),
     ) -> Supply:
-        """Put it together. Raises `UnknownZone`."""
+        """Put it together. Raises `InvalidInput`."""
         wanted = tuple(zones or ())
         unknown = [zone for zone in wanted if zone not in catalog.zones]
         if unknown:
-            raise UnknownZone(
+            raise InvalidInput(
                 f"{catalog.region} has no such zone for this account",
                 given=", ".join(unknown),
                 allowed=", ".join(sorted(catalog.zones)),

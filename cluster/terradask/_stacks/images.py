@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
-from terradask.errors import UnknownImage
+from terradask.errors import InvalidInput
 from terradask_modules.names import ROLES, ROOT_DEVICE
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.gpu_hosts import has_gpu_image, name_of
@@ -45,7 +45,7 @@ def find_gpu_images(
     """Return the images for hosts with GPUs, and how large their root volumes are in GiB, for the
     architectures that have one.
 
-    Raises `UnknownImage` if none has.
+    Raises `InvalidInput` if none has.
     """
     found: dict[Architecture, tuple[str, int | None]] = {}
     for architecture in architectures:
@@ -61,7 +61,7 @@ def find_gpu_images(
             size = _check_root(image, "gpu_images", described[0]) if described else None
             found[architecture] = image, size
     if not found:
-        raise UnknownImage(
+        raise InvalidInput(
             f"AWS publishes no Deep Learning Base AMI in {aws.region}",
             given=f"network.gpu_images, for {' and '.join(architectures)}",
             allowed="a region and architectures that have it",
@@ -83,7 +83,7 @@ def find_image(
 
     A locked one is checked like a new one: who may change the file chooses what runs as root.
 
-    Raises `UnknownImage`.
+    Raises `InvalidInput`.
     """
     locked = existing.image_ids.get(architecture) if existing is not None else None
     given = network.images.get(architecture)
@@ -199,7 +199,7 @@ def _check_locked(image: str, network: NetworkSettings, aws: Aws) -> None:
     owner = found[0]["OwnerId"] if found else None
     if owner is not None and _names(found[0], aws) & set(owners):
         return
-    raise UnknownImage(
+    raise InvalidInput(
         "the locked image belongs to another owner: its software runs as root on every host"
         if owner is not None
         else f"the locked image isn't there: {aws.region} has none of this id for the account",
@@ -221,7 +221,7 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
     setting = IMAGE_SETTINGS[architecture]
     found = _described(aws, image)
     if not found:
-        raise UnknownImage(
+        raise InvalidInput(
             f"there is no such image in {aws.region}",
             given=image,
             allowed="an image of this region that the account may launch",
@@ -229,7 +229,7 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
         )
     owner = found[0]["OwnerId"]
     if not _names(found[0], aws) & set(owners):
-        raise UnknownImage(
+        raise InvalidInput(
             "the image belongs to another owner: its software runs as root on every host",
             given=f"{image}, of account {owner}",
             allowed=f"images of {', '.join(owners)}",
@@ -240,7 +240,7 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
         )
     actual = found[0].get("Architecture", architecture)
     if actual != architecture:
-        raise UnknownImage(
+        raise InvalidInput(
             f"the image is for {actual}",
             given=image,
             allowed=f"an image for {architecture}",
@@ -252,7 +252,7 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
 def _check_root(image: str, setting: str, found: Mapping[str, Any]) -> int | None:
     root = found.get("RootDeviceName", ROOT_DEVICE)
     if root != ROOT_DEVICE:
-        raise UnknownImage(
+        raise InvalidInput(
             "the image's root volume is at another device than hosts' disks",
             given=f"{image}: {root}",
             allowed=f"an image with its root at {ROOT_DEVICE}, as Amazon Linux 2023 has it",

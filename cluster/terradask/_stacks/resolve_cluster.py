@@ -12,10 +12,9 @@ from typing import Any
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress, silent
 from terradask._stacks.resolve_hardware import ZONE, find_hardware
-from terradask.errors import ArchitectureMissing, UnknownZone
+from terradask.errors import ArchitectureMissing, InvalidInput
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_modules.secret_policy import principal_of
-from terradask_stacks.errors import LockError
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import LOCK_NAME, ClusterLock
 from terradask_stacks.settings import ClusterSettings
@@ -50,7 +49,7 @@ def resolve_cluster(
 ) -> ClusterLock:
     """Find what a cluster's stack needs in addition to its settings.
 
-    Raises `UnknownZone`, `UnknownInstanceType`, `ArgumentCombination`, `ArchitectureMissing` where
+    Raises `InvalidInput`, `UnknownInstanceType`, `ArchitectureMissing` where
     the network has no launch templates for it, `NoMatchingType` with the nearest requests.
 
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``;
@@ -111,7 +110,7 @@ def _creator(
     if creator is None:
         return principal_of(aws.caller_arn)
     if f":{account}:" not in creator:
-        raise LockError(
+        raise InvalidInput(
             "the locked owner of a private cluster is of another account",
             given=creator,
             allowed=f"a principal of account {account}",
@@ -121,7 +120,7 @@ def _creator(
 
 
 def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
-    """Return the zones in which a cluster's hosts may be. Raises `UnknownZone`."""
+    """Return the zones in which a cluster's hosts may be. Raises `InvalidInput`."""
     zones, named = sorted(place.zones), cluster.zone_name
     if named is not None and named not in place.zones:
         adds = (
@@ -129,7 +128,7 @@ def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
             if place.given
             else "it to network.zones"
         )
-        raise UnknownZone(
+        raise InvalidInput(
             "the network has no subnets in this zone",
             given=f"cluster.zone_name = {named}",
             allowed=", ".join(zones),

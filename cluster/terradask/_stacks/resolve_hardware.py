@@ -116,7 +116,7 @@ def find_hardware(
     Types that are named, or the default, are looked up by their names: two calls. Anything else
     takes the region's catalog and its prices.
 
-    Raises `ArgumentCombination`, `NoMatchingType`, `UnknownInstanceType`, `ArgumentCombination`.
+    Raises `InvalidInput`, `NoMatchingType`, `UnknownInstanceType`.
     """
     requests = cluster.hardware_requests
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}

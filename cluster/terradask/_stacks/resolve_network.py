@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed, listed_zones
 from terradask._stacks.images import check_disks, find_gpu_images, find_image
-from terradask.errors import AccessDenied, AccountChanged, InvalidInput, UnknownZone
+from terradask.errors import AccessDenied, AccountChanged, InvalidInput
 from terradask_modules.cidr import slot_count
-from terradask_stacks.errors import LockError
 from terradask_stacks.lock import LOCK_NAME, EndpointService, NetworkLock, assign_slots
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def resolve_network(
 ) -> NetworkLock:
     """Find what the network's stack needs in addition to its settings.
 
-    Raises `UnknownZone`, `UnknownImage`, `AccountChanged`, `InvalidInput`.
+    Raises `InvalidInput`, `AccountChanged`.
 
     Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
     on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
@@ -137,7 +136,7 @@ def _network_zones(
     if wanted is not None:
         unknown = [zone for zone in wanted if zone not in found]
         if unknown:
-            raise UnknownZone(
+            raise InvalidInput(
                 f"{aws.region} has no such zone for this account",
                 given=", ".join(unknown),
                 allowed=", ".join(found),
@@ -145,7 +144,7 @@ def _network_zones(
             )
         return list(wanted)
     if not found:
-        raise UnknownZone(
+        raise InvalidInput(
             f"{aws.region} has no zone for this account",
             given=aws.region,
             advice="choose another region",
@@ -226,11 +225,11 @@ def _aws_service(name: str, region: str) -> str | None:
 
 def check_names(services: Mapping[str, EndpointService], region: str) -> None:
     """Refuse locked services that aren't AWS's own of their names: hosts would send theirs what is
-    for AWS. Raises `LockError`.
+    for AWS. Raises `InvalidInput`.
     """
     for service, known in services.items():
         if _aws_service(known.name, region) != service:
-            raise LockError(
+            raise InvalidInput(
                 f"{LOCK_NAME} has an endpoint service for {service} that isn't AWS's",
                 given=known.name,
                 allowed=f"com.amazonaws.{region}.{service}",

@@ -87,7 +87,7 @@ def set_backend_options(
         it is.
     RegionUnusable
         If AWS's SDK knows no such region.
-    ArgumentCombination
+    InvalidInput
         If both `ingress` and `firewall` are given.
 
     Notes

@@ -70,10 +70,8 @@ def list_instance_types(
 
     Raises
     ------
-    InvalidHardware
-        If a filter can't be read, or the region has no such GPU.
-    UnknownZone
-        If the region has no such zone.
+    InvalidInput
+        If a filter can't be read, or the region has no such GPU or zone.
     AccessDenied
         If the caller may not ask for types, naming the permission.
 

@@ -232,7 +232,7 @@ class Planner:
         SettingsError
             If settings can't be used, hosts would reach no AWS service, or the subnet is too small
             for ``max_workers``.
-        UnknownZone, UnknownInstanceType
+        InvalidInput, UnknownInstanceType
             If AWS doesn't offer what the settings name.
         NoMatchingType
             If no instance type is as they ask for; with the nearest asks that find something.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_stacks.errors import InvalidHardware
+from terradask_modules.errors import InvalidInput
 
 GIB = 1 << 30
 
@@ -63,7 +63,7 @@ def parse_cores(option: str, given: Any) -> Span:
 
     Raises
     ------
-    InvalidHardware
+    InvalidInput
         If it is none of them; it names `option`.
     """
     return parse_span(
@@ -80,7 +80,7 @@ def parse_memory(option: str, given: Any) -> Span:
 
     Raises
     ------
-    InvalidHardware
+    InvalidInput
         If it is none of them, or so little that another unit was meant; it names `option`.
     """
     span = parse_span(
@@ -90,9 +90,8 @@ def parse_memory(option: str, given: Any) -> Span:
         "'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any",
     )
     if span.high is not None and span.high < _LEAST_MEMORY_BYTES:
-        raise InvalidHardware(
-            option,
-            "is less than any instance has: a number without a unit means bytes",
+        raise InvalidInput(
+            f"{option} is less than any instance has: a number without a unit means bytes",
             given=repr(given),
             allowed="'16 GiB', or 17179869184",
             advice="write the unit",
@@ -165,24 +164,22 @@ def parse_span(option: str, given: Any, read: Callable[[Any], int], allowed: str
 
     Raises
     ------
-    InvalidHardware
+    InvalidInput
         If it is none of them; it names `option`, and what is `allowed`.
     """
     if isinstance(given, str) and given.strip() == "*":
         return ANY
     if isinstance(given, Sequence) and not isinstance(given, str | bytes):
         if len(given) != 2:
-            raise InvalidHardware(
-                option,
-                f"is a list of {len(given)}: a range has two ends",
+            raise InvalidInput(
+                f"{option} is a list of {len(given)}: a range has two ends",
                 given=repr(given),
                 allowed=allowed,
             )
         low, high = (read(one) for one in given)
         if low > high:
-            raise InvalidHardware(
-                option,
-                "is a range whose end is below its start",
+            raise InvalidInput(
+                f"{option} is a range whose end is below its start",
                 given=repr(given),
                 allowed=allowed,
                 advice=f"write [{given[1]!r}, {given[0]!r}]",
@@ -194,9 +191,8 @@ def parse_span(option: str, given: Any, read: Callable[[Any], int], allowed: str
 
 def _cores(option: str, given: Any) -> int:
     if isinstance(given, bool) or not hasattr(given, "__index__") or int(given) < 1:
-        raise InvalidHardware(
-            option,
-            "is not a number of cores",
+        raise InvalidInput(
+            f"{option} is not a number of cores",
             given=repr(given),
             allowed="a whole number such as 4, a range such as [2, 8], or '*' for any",
         )
@@ -216,9 +212,8 @@ def _memory(option: str, given: Any) -> int:
         if size <= 0:
             raise ValueError(given)
     except (ValueError, TypeError, OverflowError):
-        raise InvalidHardware(
-            option,
-            "is not a size of memory",
+        raise InvalidInput(
+            f"{option} is not a size of memory",
             given=repr(given),
             allowed="'16 GiB', a range such as ['16 GiB', '32 GiB'], or '*' for any",
         ) from None

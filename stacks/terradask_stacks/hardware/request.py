@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from terradask_stacks.errors import ArgumentCombination, InvalidHardware
+from terradask_modules.errors import InvalidInput
 from terradask_stacks.hardware.quantities import (
     Span,
     bytes_value,
@@ -100,10 +100,9 @@ class HardwareRequest:
 
         Raises
         ------
-        InvalidHardware
-            If a value can't be read.
-        ArgumentCombination
-            If types are named together with cores or memory, or a GPU's model together with no GPU.
+        InvalidInput
+            If a value can't be read, types are named together with cores or memory, or a GPU's
+            model together with no GPU.
         """
         prefix = f"{role}_" if prefix is None else prefix
         request = cls(
@@ -184,8 +183,7 @@ def _check_combination(request: HardwareRequest) -> None:
     ]
     types = request.option("vm_types")
     if request.vm_types and sizes:
-        raise ArgumentCombination(
-            [types, *sizes],
+        raise InvalidInput(
             (
                 f"{types} and {' and '.join(sizes)} are given together: a type determines its "
                 "cores "
@@ -197,8 +195,7 @@ def _check_combination(request: HardwareRequest) -> None:
         )
     if request.gpu == 0 and request.gpu_type is not None:
         names = [request.option("gpu"), request.option("gpu_type")]
-        raise ArgumentCombination(
-            names,
+        raise InvalidInput(
             f"{names[1]} is given, but {names[0]} means no GPU",
             given=request.given(),
             allowed="a number of GPUs and their model, or neither",
@@ -208,9 +205,8 @@ def _check_combination(request: HardwareRequest) -> None:
 
 def _count(option: str, given: Any) -> int:
     if not hasattr(given, "__index__") or int(given) < 0:
-        raise InvalidHardware(
-            option,
-            "is not a number of GPUs",
+        raise InvalidInput(
+            f"{option} is not a number of GPUs",
             given=repr(given),
             allowed="a whole number such as 1, True or False",
         )
@@ -219,17 +215,18 @@ def _count(option: str, given: Any) -> int:
 
 def _text(option: str, given: Any) -> str:
     if not isinstance(given, str) or not given.strip():
-        raise InvalidHardware(
-            option, "is not a GPU model", given=repr(given), allowed="a name such as 'T4' or 'A10G'"
+        raise InvalidInput(
+            f"{option} is not a GPU model",
+            given=repr(given),
+            allowed="a name such as 'T4' or 'A10G'",
         )
     return given.strip()
 
 
 def _flag(given: Any) -> bool:
     if not isinstance(given, bool):
-        raise InvalidHardware(
-            "arm",
-            "is neither True nor False",
+        raise InvalidInput(
+            "arm is neither True nor False",
             given=repr(given),
             allowed="True for ARM, False for x86-64",
         )
@@ -243,25 +240,22 @@ def _types(option: str, given: Any) -> tuple[str, ...]:
         or not names
         or not all(isinstance(name, str) for name in names)
     ):
-        raise InvalidHardware(
-            option,
-            "is not a list of instance types",
+        raise InvalidInput(
+            f"{option} is not a list of instance types",
             given=repr(given),
             allowed="a list such as ['m6i.xlarge', 'm5.xlarge']",
         )
     wrong = [name for name in names if not TYPE_NAME.fullmatch(name)]
     if wrong:
-        raise InvalidHardware(
-            option,
-            "contains a value that is not an instance type",
+        raise InvalidInput(
+            f"{option} contains a value that is not an instance type",
             given=", ".join(map(repr, wrong)),
             allowed="types such as m6i.xlarge",
         )
     found = tuple(dict.fromkeys(names))
     if len(found) > MAX_TYPES:
-        raise InvalidHardware(
-            option,
-            "has too many types for a group",
+        raise InvalidInput(
+            f"{option} has too many types for a group",
             given=f"{len(found)} types",
             allowed=f"up to {MAX_TYPES}",
         )
