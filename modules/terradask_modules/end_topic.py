@@ -6,30 +6,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct, SnsTopic, SnsTopicSubscription, at
-from terradask_modules.iam import policy_text, statement
+from terradask_modules.notice_rights import topic_policy
 from terradask_modules.where import Where
 
 _NAME = "ends"
 #: AWS's own key for SNS: its policy lets whatever may publish in the account use it.
 _AWS_KEY = "alias/aws/sns"
-
-
-def topic_policy(topic_arn: str) -> str:
-    """Return the document that refuses messages without TLS, and allows nothing: IAM decides who
-    publishes and subscribes. Without it SNS would let all of the account do so.
-    """
-    return policy_text(
-        [
-            statement(
-                "Deny",
-                "sns:Publish",
-                sid="TlsOnly",
-                principal="*",
-                resource=topic_arn,
-                condition={"Bool": {"aws:SecureTransport": "false"}},
-            )
-        ]
-    )
 
 
 class EndTopic(Construct):

@@ -1,10 +1,10 @@
-"""What a scheduler's host may do to tell that its cluster has ended by itself. Pure: plain
-dictionaries.
+"""What a scheduler's host may do to tell that its cluster has ended by itself, and what the topic
+refuses. Pure: plain dictionaries.
 """
 
 from __future__ import annotations
 
-from terradask_modules.iam import Statement, allow
+from terradask_modules.iam import Statement, allow, policy_text, statement
 from terradask_modules.partitions import dns_suffix
 
 #: What publishing to a topic with a customer's key takes:
@@ -27,3 +27,21 @@ def notice_statements(topic_arn: str | None, kms_key_arn: str | None) -> list[St
         return [publish]
     through = {"StringEquals": {"kms:ViaService": via_sns(topic_arn)}}
     return [publish, allow("UseKeyForTopic", _KEY_ACTIONS, kms_key_arn, through)]
+
+
+def topic_policy(topic_arn: str) -> str:
+    """Return the document that refuses messages without TLS, and allows nothing: IAM decides who
+    publishes and subscribes. Without it SNS would let all of the account do so.
+    """
+    return policy_text(
+        [
+            statement(
+                "Deny",
+                "sns:Publish",
+                sid="TlsOnly",
+                principal="*",
+                resource=topic_arn,
+                condition={"Bool": {"aws:SecureTransport": "false"}},
+            )
+        ]
+    )

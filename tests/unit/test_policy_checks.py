@@ -304,10 +304,16 @@ def test_a_schedulers_rights_are_not_a_workers() -> None:
     moving = {
         "Action": "autoscaling:SetDesiredCapacity",
         "Resource": OWN_GROUPS,
-        "Condition": {"StringEquals": OWN_TAG},
+        "Condition": {
+            "StringEquals": OWN_TAG,
+            "NumericEqualsIfExists": {"autoscaling:MinSize": "0"},
+            "Null": {"autoscaling:MaxSize": "true"},
+        },
     }
 
     assert _rights(moving, "scheduler") == []
+    without = {**moving, "Condition": {"StringEquals": OWN_TAG}}
+    assert _rights(without, "scheduler") == [("P6", "error")]
     assert _rights(moving, "worker") == [("P6", "error")]
     assert _rights(moving, "team") == [("P6", "error")]
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from terradask._common.naming import some
+from terradask._policy.differences import differences
 from terradask._policy.document import (
     PlanDocument,
     Resource,
@@ -15,16 +17,26 @@ from terradask._policy.document import (
     written_document,
 )
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.grants import SCHEDULER, WORKER, Grant, Within, grants_of, unproven_grants
-from terradask._policy.policy_shapes import BUCKET_POLICY, SECRET_POLICY, TOPIC_POLICY, TRUST
-from terradask._policy.shapes import Place, Shape, of_shape
+from terradask._policy.grants import (
+    FLOW_LOGS,
+    SCHEDULER,
+    WORKER,
+    Within,
+    grants_of,
+    unproven_grants,
+    where_of,
+)
 from terradask._policy.statements import (
     IDENTITY_POLICIES,
     RESOURCE_POLICIES,
     Statement,
     read_policy,
 )
-from terradask_modules.iam import listed
+from terradask_modules.flow_log_rights import flow_logs_trust_policy
+from terradask_modules.iam import listed, statements_of
+from terradask_modules.notice_rights import topic_policy
+from terradask_modules.policies import bucket_policy, trust_policy
+from terradask_modules.secret_policy import private_policy
 
 _ATTACHMENTS = (
     "aws_iam_role_policy_attachment",
@@ -34,10 +46,18 @@ _ATTACHMENTS = (
     "aws_iam_role_policy_attachments_exclusive",
 )
 _NEEDED = "write it as terradask does; hosts need nothing else"
+_BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
 #: Statements that a cluster's roles take from the network's document, where they are checked.
 _OF_THE_NETWORK = (
-    "${jsondecode(data.aws_s3_object.baseline.body).isolated.access}",
-    "${try(jsondecode(data.aws_s3_object.baseline.body).isolated.scheduler_access, [])}",
+    f"${{{_BASELINE}.isolated.access}}",
+    f"${{try({_BASELINE}.isolated.scheduler_access, [])}}",
+)
+#: Whom a private secret's policy may name: users of the account and its federated users, roles,
+#: also with any path; and the hosts' roles, from the network's document.
+_PRINCIPAL = (
+    r"arn:{partition}:(?:iam::{account}:(?:user|role(?:/\*)?)|sts::{account}:(?:federated-)?user)"
+    r"/[\w+=,.@/-]+"
+    r"|(?:arn:{partition}:iam::{account}:role)?(?:\$\{{{baseline}[\w.]+\}})+[\w.-]*"
 )
 
 
@@ -50,8 +70,13 @@ def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         for inline in listed(role.values.get("inline_policy")):
             if isinstance(inline, Mapping) and inline.get("policy"):
                 yield from rights.of_text(role, "inline_policy", inline["policy"])
-        shape = TRUST.get(role.name, TRUST[WORKER])
-        yield from _shaped(document, role, "assume_role_policy", shape)
+        where = where_of(document.scope)
+        trust = (
+            flow_logs_trust_policy(where)
+            if role.name == FLOW_LOGS
+            else trust_policy(where.partition)
+        )
+        yield from _as_written(document, role, "assume_role_policy", trust)
     yield from _passed_on(document, rights)
     yield from _resource_policies(document)
     yield from _managed(document)
@@ -63,8 +88,8 @@ class _Rights:
 
     def __init__(self, document: PlanDocument) -> None:
         self._within = Within(document.scope)
-        self._grants = tuple(grants_of(document.rules, document.scope))
-        self._unproven = tuple(unproven_grants(document.rules))
+        self._granted = grants_of(document.rules, document.scope)
+        self._unproven = unproven_grants(document.rules, document.scope)
 
     def of_text(self, resource: Resource, attribute: str, value: Any) -> Iterator[PolicyFinding]:
         """Yield what a policy allows beyond the role that has it."""
@@ -92,14 +117,11 @@ class _Rights:
                 f"{statement.sid} allows everything except what {element} lists",
                 "list what is allowed instead",
             )
+        granted = [each for role in roles for each in self._granted.get(role, ())]
         unproven: list[tuple[str, str]] = []
         for action in statement.actions:
-            beyond = [
-                each
-                for each in statement.resources
-                if not self._allowed(roles, statement, action, each)
-            ]
-            foreign = [each for each in beyond if not self._may_be(statement, action, each)]
+            beyond = self._beyond(granted, statement, action, statement.resources)
+            foreign = self._beyond(self._unproven, statement, action, beyond)
             if foreign:
                 yield _error(
                     address,
@@ -119,35 +141,19 @@ class _Rights:
                 "check it by hand, or pass workspace_rules to evaluate",
             )
 
-    def _allowed(
-        self, roles: tuple[str, ...], statement: Statement, action: str, resource: str
-    ) -> bool:
-        return any(
-            set(roles) & set(grant.roles) and self._grants_it(grant, statement, action, resource)
-            for grant in self._grants
-        )
-
-    def _may_be(self, statement: Statement, action: str, resource: str) -> bool:
-        return any(self._grants_it(grant, statement, action, resource) for grant in self._unproven)
-
-    def _grants_it(self, grant: Grant, statement: Statement, action: str, resource: str) -> bool:
-        return (
-            action in grant.actions
-            and any(self._within.holds(pattern, resource) for pattern in grant.resources)
-            and all(
-                self._demanded(statement, operator, key, allowed)
-                for operator, keys in grant.conditions.items()
-                for key, allowed in keys.items()
-            )
-        )
-
-    def _demanded(
-        self, statement: Statement, operator: str, key: str, allowed: tuple[str, ...]
-    ) -> bool:
-        values = statement.condition(operator).get(key)
-        return bool(values) and all(
-            any(self._within.holds(pattern, value) for pattern in allowed) for value in values or ()
-        )
+    def _beyond(
+        self,
+        granted: Sequence[Statement],
+        statement: Statement,
+        action: str,
+        resources: Sequence[str],
+    ) -> list[str]:
+        """Return the resources on which none of these statements grants the action."""
+        return [
+            resource
+            for resource in resources
+            if not any(self._within.grants(each, statement, action, resource) for each in granted)
+        ]
 
 
 def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFinding]:
@@ -161,13 +167,6 @@ def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFindin
             for entry in read_policy(policy):
                 if isinstance(entry, Statement):
                     yield from rights.of_statement(item.address, roles, entry)
-
-
-_SHAPES = {
-    "aws_s3_bucket_policy": BUCKET_POLICY,
-    "aws_secretsmanager_secret": SECRET_POLICY,
-    "aws_sns_topic": TOPIC_POLICY,
-}
 
 
 def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -187,8 +186,13 @@ def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
                     f"{entry.sid} allows principals of its own to use it",
                     "leave it to the roles' own policies",
                 )
-        if resource.type in _SHAPES:
-            yield from _shaped(document, resource, "policy", _SHAPES[resource.type])
+        where = where_of(document.scope)
+        if resource.type == "aws_s3_bucket_policy":
+            yield from _as_written(document, resource, "policy", bucket_policy(where.bucket_arn))
+        elif resource.type == "aws_sns_topic":
+            yield from _as_written(document, resource, "policy", topic_policy(where.end_topic_arn))
+        elif resource.type == "aws_secretsmanager_secret":
+            yield from _of_secret(document, resource)
     yield from _kept_private(document)
 
 
@@ -206,19 +210,60 @@ def _kept_private(document: PlanDocument) -> Iterator[PolicyFinding]:
                     )
 
 
-def _shaped(
-    document: PlanDocument, resource: Resource, attribute: str, shape: Shape
+def _of_secret(document: PlanDocument, secret: Resource) -> Iterator[PolicyFinding]:
+    """Yield where a private secret's policy lets others in than principals of the account that are
+    named, and its hosts.
+    """
+    where = where_of(document.scope)
+    root = where.iam_arn("root")
+    held = held_document(secret.values.get("policy"))
+    named = [each for one in statements_of(held) for each in _let_in(one) if each != root]
+    allowed = re.compile(
+        _PRINCIPAL.format(**document.scope.patterns, baseline=re.escape(_BASELINE))
+    )
+    for principal in named:
+        if not allowed.fullmatch(principal):
+            yield _error(secret.address, f"lets {principal} in", _NEEDED)
+    written = private_policy([], named, account=where.account, partition=where.partition)
+    yield from _as_written(document, secret, "policy", written)
+
+
+def _let_in(statement: Mapping[str, Any]) -> list[str]:
+    condition = statement.get("Condition")
+    keys = condition.get("ArnNotLike") if isinstance(condition, Mapping) else None
+    named = keys.get("aws:PrincipalArn") if isinstance(keys, Mapping) else None
+    return [str(each) for each in listed(named)]
+
+
+def _as_written(
+    document: PlanDocument, resource: Resource, attribute: str, written: str
 ) -> Iterator[PolicyFinding]:
-    """Yield where a policy isn't written as the stacks write it."""
+    """Yield where a policy isn't as terradask writes it."""
     policy = held_document(resource.values.get(attribute))
     if not isinstance(policy, Mapping):
         yield _unread(resource, attribute, "is known only after the apply, or is no JSON")
         return
-    place = Place.of(resource.name, document.scope, document.rules)
-    for path, _ in dict(of_shape(shape, policy, "", place)).items():
+    within = Within(document.scope)
+
+    def is_same(expected: Any, given: Any) -> bool:
+        return bool(expected == given) or within.is_same(str(expected), str(given))
+
+    expected = _in_order(json.loads(written))
+    for path in dict.fromkeys(
+        each.path for each in differences(expected, _in_order(policy), same=is_same)
+    ):
         yield _error(
             resource.address, f"{attribute} has another {path} than terradask writes", _NEEDED
         )
+
+
+def _in_order(policy: Any) -> Any:
+    """Return a policy without the names of its statements, its lists in one order: neither means
+    anything.
+    """
+    if isinstance(policy, Mapping):
+        return {name: _in_order(each) for name, each in policy.items() if name != "Sid"}
+    return sorted(map(_in_order, policy), key=json.dumps) if isinstance(policy, list) else policy
 
 
 def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
