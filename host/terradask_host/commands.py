@@ -9,7 +9,7 @@ certificates are not to do, come `over_forward`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 from terradask_host.document_fields import typed
@@ -70,3 +70,98 @@ class ReadPolicies(Command):
 
     operation = "policies"
     what = "adaptive scaling"
+
+
+@dataclass(frozen=True)
+class SetKeepalive(Command):
+    """Set how long the cluster runs on without a client; None: for ever."""
+
+    operation = "keepalive"
+    what = "keepalive"
+
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class ShowTaskOutput(Command):
+    """Send a client of Dask's, by its id, what tasks print and warn."""
+
+    operation = "task-output"
+    what = "this choice"
+
+    client: str
+
+
+@dataclass(frozen=True)
+class SendSecrets(Command):
+    """Set environment variables and AWS credentials in all processes. Answered with the workers
+    that were ``missed``.
+    """
+
+    operation = "secrets"
+    what = "private variables and credentials"
+
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class UpdatePackages(Command):
+    """Install wheels, by the names of their files, and restart workers. Answered with what
+    ``failed``, by address, and the workers whose results were ``lost``.
+    """
+
+    operation = "packages"
+    what = "updates of packages"
+
+    wheels: Mapping[str, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class SubmitJob(Command):
+    """Run a job, as `JobSpec` has it, with its files packed."""
+
+    operation = "submit-job"
+    what = "jobs"
+
+    spec: Mapping[str, Any] = field(repr=False)
+    files: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class ReadJob(Command):
+    """Return a job's ``exit_code`` once it is over, or None when the wait is; and its ``record``
+    with `rows`. None if there is no such job, as for the other commands about one.
+    """
+
+    operation = "job"
+    what = "jobs"
+
+    job: str
+    wait_seconds: float = 0.0
+    rows: bool = False
+
+
+@dataclass(frozen=True)
+class ReadJobOutput(Command):
+    """Return what a task has written since a byte, once there is something or the wait is over.
+    None as well if it has ended and the bucket alone has it.
+    """
+
+    operation = "job-output"
+    what = "jobs"
+
+    job: str
+    index: int
+    since: int = 0
+    wait_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class CancelJob(Command):
+    """Let nothing more of a job run, and end what runs."""
+
+    operation = "cancel-job"
+    what = "jobs"
+
+    job: str

@@ -11,11 +11,6 @@ from terradask_host.document_fields import typed
 
 FORMAT = 1
 
-#: What a client relies on: the scheduler's operations.
-SUBMIT_OPERATION = "terradask_job_submit"
-LOOK_OPERATION = "terradask_job_look"
-OUTPUT_OPERATION = "terradask_job_output"
-CANCEL_OPERATION = "terradask_job_cancel"
 #: What workers rely on, and the one by which the scheduler has a worker end a job's tasks.
 BEGIN_OPERATION = "terradask_job_begin"
 TELL_OPERATION = "terradask_job_tell"

@@ -290,7 +290,7 @@ def test_nothing_of_it_is_to_be_found(
     found["here"] = caplog.text.encode()
     log = b"".join(content for name, content in found.items() if name.endswith("host.log"))
     assert b"Message from" in log, "Dask's messages were logged, or this proves little"
-    assert b"terradask_confide" in log
+    assert b"terradask_command" in log
     assert [
         name for name, content in found.items() if any(each.encode() in content for each in planted)
     ] == []

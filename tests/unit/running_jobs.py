@@ -68,13 +68,14 @@ class Running:
             inputs=None if inputs is None else tuple(inputs),
             **more,
         )
-        answer = await self.jobs.submit(json.dumps(spec.to_document()).encode(), packed)
-        assert answer == {"job": spec.id}
+        await self.jobs.submit(spec.to_document(), packed)
         return spec.id
 
     async def record(self, job: str) -> dict[str, Any]:
         """Return a job's record."""
-        record: dict[str, Any] = (await self.jobs.look(job, rows=True))["record"]
+        found = await self.jobs.look(job, rows=True)
+        assert found is not None
+        record: dict[str, Any] = found["record"]
         return record
 
     async def tasks(self, job: str) -> list[dict[str, Any]]:
@@ -91,7 +92,9 @@ class Running:
 
     async def output(self, job: str, index: int = 0) -> tuple[bytes, bytes]:
         """Return what a task has written."""
-        pieces = (await self.jobs.read_output(job, index))["pieces"]
+        found = await self.jobs.read_output(job, index)
+        assert found is not None
+        pieces = found["pieces"]
         first, second = (b"".join(c for s, c in pieces if s == stream) for stream in (1, 2))
         return first, second
 

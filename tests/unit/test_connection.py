@@ -306,7 +306,7 @@ def test_a_cluster_that_is_closed_meanwhile_looks_no_further():
 class BrokenScheduler:
     """Ends its connection when it is called."""
 
-    async def terradask_keepalive(self, **_):
+    async def terradask_command(self, **_):
         raise CommClosedError("cut")
 
 

@@ -211,9 +211,9 @@ async def watch_until_over(scheduler: Scheduler, **life: Any) -> list[tuple[str,
         {"look_seconds": 0.05, **life},
         lambda event, **facts: told.append((event, facts)),
     )
-    async with asyncio.timeout(HANG_SECONDS), rpc(scheduler.address) as manager:
+    async with asyncio.timeout(HANG_SECONDS):
         if "keepalive" in life:
-            assert await manager.terradask_keepalive(seconds=life["keepalive"]) is True
+            watch.set_keepalive(life["keepalive"])
         await watch.run()
     return told
 

@@ -4,7 +4,6 @@ no trace.
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import sys
@@ -15,9 +14,11 @@ from typing import Any
 import pytest
 from distributed import Client, Nanny, Scheduler, Worker
 from distributed.core import rpc
-from distributed.protocol import to_serialize
 
+from terradask._dask.commands import send
+from terradask_host.commands import SendSecrets
 from terradask_host.preload import process_secrets, secret_store
+from terradask_host.preload.commands import Commands
 from terradask_host.preload.process_secrets import take
 from terradask_host.preload.secret_store import SecretStore
 
@@ -44,7 +45,8 @@ async def scheduler() -> AsyncIterator[Scheduler]:
     async with Scheduler(
         host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
     ) as scheduler:
-        SecretStore(scheduler)
+        store = SecretStore(scheduler)
+        Commands(scheduler, {SendSecrets: lambda c: store.take(c.environ, c.credentials)})
         yield scheduler
 
 
@@ -55,8 +57,8 @@ def worker(scheduler: Scheduler, name: str) -> Any:
 async def confide(scheduler: Scheduler, **given: Any) -> list[str]:
     """Send it as a client does, and return who missed it."""
     async with rpc(scheduler.address) as remote:
-        heard = await remote.terradask_confide(sealed=to_serialize(json.dumps(given).encode()))
-        return list(heard["missed"])
+        answer = await send(remote, "etl", SendSecrets(**given))
+        return list(answer["missed"])
 
 
 async def test_workers_that_are_there_and_later_ones_fetch_it(
@@ -163,7 +165,7 @@ async def test_neither_logs_nor_a_dump_nor_the_plugin_hold_it(
             )
     finally:
         logging.getLogger("distributed").removeHandler(caplog.handler)
-    assert "terradask_confide" in caplog.text, "Dask's messages were logged, or this proves little"
+    assert "terradask_command" in caplog.text, "Dask's messages were logged, or this proves little"
     assert "terradask-confided" in kept
     for text in (caplog.text, kept):
         assert VALUE not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,12 +13,15 @@ import pytest
 from distributed import rpc
 
 from terradask._dask import job_requests
+from terradask._dask.commands import Refused, refused, send
 from terradask._dask.job_requests import JobRequests
 from terradask._jobs.output import JobOutput
 from terradask._jobs.record import JobRecord
 from terradask._jobs.request import job_request
-from terradask.errors import EndpointUnreachable
-from terradask_host.jobs import SUBMIT_OPERATION, output_name, record_name
+from terradask.errors import EndpointUnreachable, JobRefused
+from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
+from terradask_host.jobs import MOST_FILES_BYTES, output_name, record_name
+from terradask_host.preload.commands import Commands
 
 from ..waiting import eventually_async
 from .running_jobs import Running, running
@@ -34,10 +38,10 @@ class Line:
         self.cut: asyncio.Future[None] | None = None
         self.failures = 0
 
-    async def request(self, operation: str, what: str, **arguments: Any) -> Any:
+    async def send(self, command: Command, refused: Refused = refused) -> Any:
         if self.cut is None:
             self.cut = asyncio.get_running_loop().create_future()
-        asked = asyncio.ensure_future(getattr(self.scheduler, operation)(**arguments))
+        asked = asyncio.ensure_future(send(self.scheduler, "etl", command, refused=refused))
         try:
             await asyncio.wait({asked, self.cut}, return_when=asyncio.FIRST_COMPLETED)
             if self.cut.done():
@@ -82,6 +86,14 @@ class Bucket:
 async def found(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
     monkeypatch.setattr(job_requests, "_PAUSE_SECONDS", 0.05)
     async with running() as one:
+        jobs = one.jobs
+        handlers = {
+            SubmitJob: lambda c: jobs.submit(c.spec, c.files),
+            ReadJob: lambda c: jobs.look(c.job, c.wait_seconds, c.rows),
+            ReadJobOutput: lambda c: jobs.read_output(c.job, c.index, c.since, c.wait_seconds),
+            CancelJob: lambda c: jobs.cancel(c.job),
+        }
+        Commands(one.scheduler, handlers)
         yield one
 
 
@@ -139,13 +151,12 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
     requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
     submit, taken = found.jobs.submit, asyncio.Event()
 
-    async def take_long(sealed: Any, files: Any = None) -> Any:
-        answer = await submit(sealed, files)
+    async def take_long(spec: Any, files: Any = None) -> None:
+        await submit(spec, files)
         taken.set()
         await asyncio.sleep(60)
-        return answer
 
-    found.scheduler.handlers[SUBMIT_OPERATION] = take_long
+    found.jobs.submit = take_long  # type: ignore[method-assign]
     submitting = asyncio.create_task(requests.submit(job_request(["sleep", "100"])))
     await taken.wait()
     submitting.cancel()
@@ -153,6 +164,14 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
         await submitting
     (job,) = found.jobs._jobs
     assert await found.over(job) == 143
+
+
+async def test_what_the_scheduler_refuses_is_an_error(found: Running, line: Line) -> None:
+    requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
+    large = replace(job_request(["true"]), packed=bytes(MOST_FILES_BYTES + 1))
+    with pytest.raises(JobRefused, match="its files have over"):
+        await requests.submit(large)
+    assert not found.jobs._jobs
 
 
 async def test_a_task_that_there_is_not_has_written_nothing(found: Running, line: Line) -> None:

@@ -18,6 +18,7 @@ from terradask._dask.package_updates import PackageUpdates
 from terradask._software import local_wheels
 from terradask._software.local_wheels import LocalWheel
 from terradask.errors import DocumentChanged, PackagesNotUpdated, WheelNotBuilt
+from terradask_host.commands import UpdatePackages
 from terradask_host.documents import sha256_of
 
 
@@ -59,7 +60,7 @@ class Cluster:
         connection = SimpleNamespace(
             health=SimpleNamespace(name="etl"),
             attachment=SimpleNamespace(keys=keys),
-            request=self._request,
+            send=self._send,
         )
         deployment = SimpleNamespace(
             descriptor=SimpleNamespace(architecture="x86_64"),
@@ -75,9 +76,8 @@ class Cluster:
     async def _call(self, function: Callable[[], Any]) -> Any:
         return function()
 
-    async def _request(self, operation: str, what: str, *, wheels: dict[str, bytes]) -> Any:
-        assert operation == "terradask_sync_packages"
-        self.sent.append(wheels)
+    async def _send(self, command: UpdatePackages) -> Any:
+        self.sent.append(dict(command.wheels))
         return self.answer
 
     def sync(self) -> list[str]:

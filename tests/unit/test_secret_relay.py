@@ -5,14 +5,12 @@ forgotten.
 import asyncio
 import contextlib
 import datetime
-import json
 import logging
 from types import SimpleNamespace
 
 import pytest
 from distributed import Scheduler
 from distributed.core import Status, rpc
-from distributed.protocol import deserialize
 
 from terradask._aws.credentials import LentCredentials
 from terradask._dask.connection import SchedulerConnection
@@ -26,6 +24,8 @@ from terradask.errors import (
     VersionMismatch,
     WorkersUntold,
 )
+from terradask_host.commands import SendSecrets
+from terradask_host.preload.commands import Commands
 
 from ..waiting import eventually_async
 
@@ -47,13 +47,13 @@ class OtherDialer:
 async def scheduler(told, *, missed=(), knows=True):
     """A scheduler that keeps what it is told in a list."""
 
-    def confide(sealed):
-        told.append(json.loads(deserialize(sealed.header, sealed.frames)))
+    def take(secrets):
+        told.append({name: given for name, given in vars(secrets).items() if given})
         return {"missed": list(missed)}
 
     async with Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as running:
         if knows:
-            running.handlers["terradask_confide"] = confide
+            Commands(running, {SendSecrets: take})
         yield running
 
 

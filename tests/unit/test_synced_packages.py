@@ -18,7 +18,7 @@ from distributed.protocol.pickle import loads
 
 from terradask_host.agent.dask_process import OWN_PACKAGES
 from terradask_host.preload import synced_plugin
-from terradask_host.preload.synced_packages import SYNC_OPERATION, allow_syncing
+from terradask_host.preload.synced_packages import syncing
 from terradask_host.preload.synced_plugin import InstallWheels, install
 
 from ..package_index import publish
@@ -118,7 +118,6 @@ class Scheduler:
     address = "tls://10.0.0.1:8786"
 
     def __init__(self, workers: int, *, full: str = "", failing: str = "") -> None:
-        self.handlers: dict[str, Any] = {}
         self.workers = {
             f"w{n}": SimpleNamespace(name=f"i-{n}", nanny=f"n{n}") for n in range(workers)
         }
@@ -156,8 +155,7 @@ class Scheduler:
 def _synced(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     there: list[dict[str, bytes]] = []
     monkeypatch.setattr(synced_plugin, "install", there.append)
-    allow_syncing(scheduler)
-    answer: dict[str, Any] = asyncio.run(scheduler.handlers[SYNC_OPERATION]({FILE: b"wheel"}))
+    answer = asyncio.run(syncing(scheduler)({FILE: b"wheel"}))
     assert there == [{FILE: b"wheel"}]
     return answer
 

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgpack
+from distributed.core import rpc
+from distributed.protocol import to_serialize
 
 from terradask.errors import ClusterError, VersionMismatch
-from terradask_host.commands import FORMAT, Command
+from terradask_host.commands import FORMAT, OPERATION, Command
 from terradask_host.documents import UNREADABLE, plain_lines
 
 _MOST_CHARACTERS = 300
@@ -33,6 +35,18 @@ def refused(cluster: str, command: Command, why: Mapping[str, str]) -> ClusterEr
         advice=why.get("advice")
         or f"try again; terradask logs {cluster} scheduler shows what it does",
     )
+
+
+async def send(
+    scheduler: rpc, cluster: str, command: Command, *, refused: Refused = refused
+) -> Any:
+    """Send a scheduler a command over Dask's connection, and return its answer.
+
+    Raises as `read_reply`, and ``OSError``.
+    """
+    # Dask's DEBUG log shows only the type of what is serialized.
+    call = getattr(scheduler, OPERATION)(sealed=to_serialize(packed(command)))
+    return read_reply(cluster, command, await call, refused=refused)
 
 
 def read_reply(cluster: str, command: Command, content: Any, *, refused: Refused = refused) -> Any:

@@ -14,9 +14,9 @@ from distributed import Client
 from distributed.comm import Comm
 from distributed.core import rpc
 from distributed.objects import SchedulerInfo
-from distributed.protocol import to_serialize
 
-from terradask._dask.commands import Refused, packed, read_reply, refused
+from terradask._dask import commands
+from terradask._dask.commands import Refused, refused
 from terradask._dask.dial import Dialer
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
@@ -26,9 +26,8 @@ from terradask.errors import (
     ClusterStopped,
     SchedulerReplaced,
     SchedulerUnreachable,
-    VersionMismatch,
 )
-from terradask_host.commands import OPERATION, Command
+from terradask_host.commands import Command, SetKeepalive, ShowTaskOutput
 from terradask_host.documents import SchedulerAddress
 
 logger = logging.getLogger("terradask")
@@ -218,11 +217,7 @@ class SchedulerConnection:
         VersionMismatch
             When its hosts run a terradask without keepalive.
         """
-        await self.request(
-            "terradask_keepalive",
-            "keepalive",
-            seconds=parse_duration("keepalive", keepalive) or None,
-        )
+        await self.send(SetKeepalive(parse_duration("keepalive", keepalive) or None))
 
     async def show_task_output(self, client: Client) -> None:
         """Have a client show what tasks print and warn with `distributed.print` and
@@ -245,7 +240,7 @@ class SchedulerConnection:
         VersionMismatch
             When its hosts run an older terradask.
         """
-        await self.request("terradask_task_output", "this choice", client=client.id)
+        await self.send(ShowTaskOutput(client.id))
 
     async def send(self, command: Command, *, refused: Refused = refused) -> Any:
         """Send the scheduler a command, and return its answer.
@@ -260,32 +255,8 @@ class SchedulerConnection:
             When it is refused; `refused` makes the error.
         """
         async with self.translated_end():
-            # Dask's DEBUG log shows only the type of what is serialized.
-            call = getattr(self.scheduler, OPERATION)(sealed=to_serialize(packed(command)))
-            reply = await call
-        return read_reply(self.health.name, command, reply, refused=refused)
-
-    async def request(self, operation: str, what: str, **arguments: Any) -> Any:
-        """Return the scheduler's answer to one of terradask's RPC operations.
-
-        Raises
-        ------
-        ClusterClosed, ClusterEnded, ClusterStopped
-            When the cluster doesn't run any more.
-        VersionMismatch
-            When the scheduler doesn't have the operation.
-        """
-        async with self.translated_end():
-            answer = await getattr(self.scheduler, operation)(**arguments)
-        if not answer:
-            # A scheduler answers None to an unknown operation.
             name = self.health.name
-            raise VersionMismatch(
-                f"The hosts of cluster {name!r} run an older terradask, without {what}.",
-                cluster=name,
-                advice="terradask apply network, then stop and start the cluster",
-            )
-        return answer
+            return await commands.send(self.scheduler, name, command, refused=refused)
 
     @asynccontextmanager
     async def translated_end(self) -> AsyncIterator[None]:

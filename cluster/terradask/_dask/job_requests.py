@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-from distributed.protocol import to_serialize
 
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
@@ -27,15 +24,13 @@ from terradask.errors import (
     SchedulerReplaced,
     SchedulerUnreachable,
 )
-from terradask_host.documents import plain_lines
-from terradask_host.jobs import CANCEL_OPERATION, LOOK_OPERATION, OUTPUT_OPERATION, SUBMIT_OPERATION
+from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
 from terradask_host.rules.job_tasks import is_final
 
 logger = logging.getLogger("terradask")
 
 _WAIT_SECONDS = 15.0
 _PAUSE_SECONDS = 2.0
-_WHAT = "jobs"
 #: What a scheduler's operation raises that can't be reached any more.
 _GONE = (ClusterClosed, ClusterStopped, SchedulerReplaced, SchedulerUnreachable, OSError)
 
@@ -49,30 +44,22 @@ class JobRequests:
     call: Call
 
     async def submit(self, request: JobRequest) -> str:
-        """Submit a job and return its id. Raises `JobRefused`, and as `SchedulerConnection`'s
-        `request`.
-        """
+        """Submit a job and return its id. Raises `JobRefused`, and what `connection.send` does."""
         attachment = self.connection.attachment
         spec = request.spec(attachment.run.run_id, attachment.scheduler.boot)
         try:
-            answer = await self.connection.request(
-                SUBMIT_OPERATION,
-                _WHAT,
-                sealed=to_serialize(json.dumps(spec.to_document()).encode()),
-                files=None if request.packed is None else to_serialize(request.packed),
-            )
+            command = SubmitJob(spec.to_document(), request.packed)
+            await self.connection.send(command, refused=_refused)
         except asyncio.CancelledError:
             # By Ctrl-C, and the scheduler may have it already.
             with contextlib.suppress(*_GONE):
                 await self.cancel(spec.id)
             raise
-        if answer.get("job") != spec.id:
-            raise JobRefused(self.deployment.name, str(plain_lines(str(answer.get("why"))))[:300])
         return spec.id
 
     async def record(self, job: str) -> JobRecord:
         """Return what is known of a job: by its scheduler, else by the bucket."""
-        answer = await self._ask(LOOK_OPERATION, job=job, rows=True)
+        answer = await self._ask(ReadJob(job, rows=True))
         if answer is None:
             found: JobRecord = await self.call(self.deployment.job, job)
             return found
@@ -81,7 +68,7 @@ class JobRequests:
     async def wait(self, job: str) -> JobRecord:
         """Return the record of a job once it is over. Raises `JobLost`."""
         while True:
-            answer = await self._ask(LOOK_OPERATION, job=job, wait_seconds=_WAIT_SECONDS)
+            answer = await self._ask(ReadJob(job, wait_seconds=_WAIT_SECONDS))
             if answer is None:
                 found = await self._recorded(job)
                 if found is not None and found.is_lost:
@@ -98,13 +85,7 @@ class JobRequests:
         """Yield what a task writes, as it comes, until it has ended."""
         since, is_done = 0, False
         while not is_done:
-            answer = await self._ask(
-                OUTPUT_OPERATION,
-                job=job,
-                index=index,
-                since=since,
-                wait_seconds=_WAIT_SECONDS,
-            )
+            answer = await self._ask(ReadJobOutput(job, index, since, _WAIT_SECONDS))
             if answer is None:
                 # In this order: what the record calls ended is kept.
                 found = await self._recorded(job)
@@ -123,21 +104,19 @@ class JobRequests:
 
     async def output(self, job: str, index: int) -> JobOutput:
         """Return what a task has written so far."""
-        answer = await self._ask(OUTPUT_OPERATION, job=job, index=index)
+        answer = await self._ask(ReadJobOutput(job, index))
         if answer is None:
             kept = await self.call(self.deployment.job_output, job, index)
             return kept or JobOutput(())
         pieces, missed = list(pieces_of(answer["pieces"])), int(answer["missed"])
         while answer is not None and answer["pieces"]:
-            answer = await self._ask(
-                OUTPUT_OPERATION, job=job, index=index, since=int(answer["end"])
-            )
+            answer = await self._ask(ReadJobOutput(job, index, int(answer["end"])))
             pieces += pieces_of(answer["pieces"]) if answer is not None else ()
         return JobOutput(tuple(pieces), missed)
 
     async def cancel(self, job: str) -> None:
         """End a job."""
-        await self.connection.request(CANCEL_OPERATION, _WHAT, job=job)
+        await self.connection.send(CancelJob(job))
 
     async def _recorded(self, job: str) -> JobRecord | None:
         """Return what the bucket has of a job; None while it can't be reached either."""
@@ -148,13 +127,15 @@ class JobRequests:
             return None
         return found
 
-    async def _ask(self, operation: str, **arguments: Any) -> Any:
+    async def _ask(self, command: Command) -> Any:
         """Return the scheduler's answer; None where it doesn't know the job, or is gone."""
-        try:
-            answer = await self.connection.request(operation, _WHAT, **arguments)
-        except _GONE:
-            return None
-        return None if "why" in answer else answer
+        with contextlib.suppress(*_GONE):
+            return await self.connection.send(command)
+        return None
+
+
+def _refused(cluster: str, command: Command, why: Mapping[str, str]) -> JobRefused:
+    return JobRefused(cluster, why["problem"])
 
 
 def _has_ended(record: JobRecord, index: int) -> bool:

@@ -19,6 +19,7 @@ from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import SOFTWARE
 from terradask.errors import DocumentChanged, PackagesNotUpdated, WheelNotBuilt
+from terradask_host.commands import UpdatePackages
 from terradask_host.documents import sha256_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: What the host program calls the operation, in `preload.synced_packages`.
-_OPERATION = "terradask_sync_packages"
 _WHEEL_LINE = re.compile(r"^(\S+) @ wheels/([0-9a-f]{64})/", re.MULTILINE)
 _WHEEL_KEY = re.compile(r"^(\S+) @ (wheels/\S+)$", re.MULTILINE)
 _CONDA_LINE = re.compile(r"^conda(?:-installer)? ", re.MULTILINE)
@@ -89,11 +88,8 @@ class PackageUpdates:
             logger.warning("cluster %s: %s", name, warning)
         names = sorted(wheel.name for wheel in wheels)
         progress(Message(f"{name}: sending {', '.join(names)}, and restarting workers"))
-        answer = await self.connection.request(
-            _OPERATION,
-            "updates of packages",
-            wheels={wheel.filename: wheel.content for wheel in wheels},
-        )
+        command = UpdatePackages({wheel.filename: wheel.content for wheel in wheels})
+        answer = await self.connection.send(command)
         if answer["failed"]:
             raise PackagesNotUpdated(name, {str(k): str(v) for k, v in answer["failed"].items()})
         self._sent |= {wheel.name: wheel.sha256 for wheel in wheels}

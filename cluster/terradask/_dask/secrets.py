@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from distributed.core import Status
-from distributed.protocol import to_serialize
 
 from terradask._aws.credentials import LentCredentials
 from terradask._common.once import OncePerCause
+from terradask._dask.commands import send
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.threads import Call
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.private_envs import check_private_envs
-from terradask.errors import WorkersUntold
+from terradask.errors import VersionMismatch, WorkersUntold
+from terradask_host.commands import SendSecrets
 
 logger = logging.getLogger("terradask")
 
@@ -190,8 +190,10 @@ class SecretRelay:
     async def _handed_over(self, held: Mapping[str, Any], attachment: Attachment) -> bool:
         try:
             async with await self.connection.dialer.scheduler_of(attachment) as scheduler:
-                return bool(await scheduler.terradask_confide(sealed=_sealed(held)))
-        except OSError:
+                await send(scheduler, self.health.name, SendSecrets(**held))
+                return True
+        except (OSError, VersionMismatch):
+            # It listens before it takes commands.
             return False
 
     async def _send_lent(self) -> tuple[LentCredentials, Sequence[str]]:
@@ -236,9 +238,7 @@ class SecretRelay:
 
     async def _send(self, given: Mapping[str, Any]) -> Sequence[str]:
         """Send secrets, keep them, and return the names of the workers that didn't get them."""
-        answer = await self.connection.request(
-            "terradask_confide", "private variables and credentials", sealed=_sealed(given)
-        )
+        answer = await self.connection.send(SendSecrets(**given))
         self.sent.add(given)
         missed: Sequence[str] = answer["missed"]
         return missed
@@ -265,8 +265,3 @@ def next_refresh(
 
 def _now() -> datetime.datetime:
     return datetime.datetime.now(datetime.UTC)
-
-
-def _sealed(given: Mapping[str, Any]) -> Any:
-    """Return secrets as a serialized object: Dask's DEBUG log shows only its type."""
-    return to_serialize(json.dumps(dict(given)).encode())

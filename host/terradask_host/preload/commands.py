@@ -10,7 +10,6 @@ from typing import Any
 from terradask_host.commands import FORMAT, OPERATION, Command
 from terradask_host.documents import UNREADABLE
 from terradask_host.errors import CommandRefused
-from terradask_host.preload.sealed import unsealed
 
 #: What takes each command, and returns or awaits the answer. It may raise `CommandRefused`.
 Handlers = Mapping[type[Command], Callable[[Any], Any]]
@@ -26,7 +25,11 @@ class Commands:
 
     async def take(self, sealed: Any) -> bytes:
         """Take a command over Dask's connection, in a wrapper that logs don't show."""
-        return await self.reply(unsealed(sealed), over_forward=False)
+        from distributed.protocol import Serialized, deserialize
+
+        is_packed = isinstance(sealed, Serialized)
+        content = deserialize(sealed.header, sealed.frames) if is_packed else sealed
+        return await self.reply(content, over_forward=False)
 
     async def reply(self, content: bytes, *, over_forward: bool) -> bytes:
         """Return the reply to a packed command: its ``answer``, why it is ``refused``, or that it

@@ -11,28 +11,23 @@ import asyncio
 import contextlib
 import datetime
 import itertools
-import json
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_host.documents import UNREADABLE
+from terradask_host.errors import CommandRefused
 from terradask_host.jobs import (
     BEGIN_OPERATION,
-    CANCEL_OPERATION,
     END_OPERATION,
-    LOOK_OPERATION,
     MOST_FILES_BYTES,
-    OUTPUT_OPERATION,
     STOP_OPERATION,
-    SUBMIT_OPERATION,
     TELL_OPERATION,
     JobSpec,
 )
 from terradask_host.preload.job_records import JobRecords
 from terradask_host.preload.lifetime_watch import JOBS_CLIENT_NAME
-from terradask_host.preload.sealed import unsealed
 from terradask_host.rules.job_table import JobTable
 from terradask_host.rules.job_tasks import TaskState
 from terradask_host.rules.output_tail import OutputTail, Piece
@@ -63,10 +58,6 @@ class Jobs:
         self._following: set[asyncio.Task[None]] = set()
         scheduler.handlers.update(
             {
-                SUBMIT_OPERATION: self.submit,
-                LOOK_OPERATION: self.look,
-                OUTPUT_OPERATION: self.read_output,
-                CANCEL_OPERATION: self.cancel,
                 BEGIN_OPERATION: self.begin,
                 TELL_OPERATION: self.tell,
                 END_OPERATION: self.end,
@@ -81,52 +72,53 @@ class Jobs:
 
     # ---- clients ---------------------------------------------------------------------------------
 
-    async def submit(self, sealed: Any, files: Any = None) -> dict[str, Any]:
-        """Take a job; return ``job``, or ``why`` it isn't taken."""
+    async def submit(self, document: Mapping[str, Any], packed: bytes | None = None) -> None:
+        """Take a job, as `JobSpec` reads it, with its files. Raises `CommandRefused`."""
         try:
-            spec = JobSpec.read(json.loads(unsealed(sealed)))
+            spec = JobSpec.read(document)
         except UNREADABLE as error:
-            return {"why": str(error) or type(error).__name__}
-        packed = None if files is None else unsealed(files)
+            raise CommandRefused(str(error) or type(error).__name__) from error
         if packed is not None and len(packed) > MOST_FILES_BYTES:
-            return {"why": f"its files have over {MOST_FILES_BYTES} bytes"}
-        if spec.id not in self._jobs:
-            job = self._jobs[spec.id] = RunningJob(JobTable(spec), packed)
-            self._forget_old_ones()
+            raise CommandRefused(f"its files have over {MOST_FILES_BYTES} bytes")
+        if spec.id in self._jobs:
+            return
+        job = self._jobs[spec.id] = RunningJob(JobTable(spec), packed)
+        self._forget_old_ones()
+        self._note(job)
+        try:
+            await self._start(job)
+        except Exception as error:
+            traceback.print_exc()
+            why = _said(error)
+            job.table.give_up(why, at=_now())
             self._note(job)
-            try:
-                await self._start(job)
-            except Exception as error:  # noqa: BLE001 - the client gets it
-                traceback.print_exc()
-                why = _said(error)
-                job.table.give_up(why, at=_now())
-                self._note(job)
-                return {"why": why}
-        return {"job": spec.id}
+            raise CommandRefused(why) from error
 
-    async def look(self, job: str, wait_seconds: float = 0.0, rows: bool = False) -> dict[str, Any]:
+    async def look(
+        self, job: str, wait_seconds: float = 0.0, rows: bool = False
+    ) -> dict[str, Any] | None:
         """Return a job's exit code once it is over, or None when the wait is over; and its
         ``record``, if `rows` are wanted.
         """
         found = self._jobs.get(job)
         if found is None:
-            return {"why": "unknown"}
+            return None
         await found.until(lambda: found.table.is_over, wait_seconds)
         more = {"record": found.table.record()} if rows else {}
         return {"exit_code": found.table.exit_code, **more}
 
     async def read_output(
         self, job: str, index: int = 0, since: int = 0, wait_seconds: float = 0.0
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any] | None:
         """Return what a task has written since a byte, once there is something, or the wait is
-        over.
+        over. None if there is no such task, or the bucket alone has it.
         """
         found = self._jobs.get(job)
         if found is None or not 0 <= index < len(found.table.tasks):
-            return {"why": "unknown"}
+            return None
         tasks = found.table.tasks
         if tasks[index].is_final and index not in found.outputs:
-            return {"why": "kept"}
+            return None
         output = found.output(index)
         await found.until(lambda: output.end > since or tasks[index].is_final, wait_seconds)
         pieces, missed, end = output.read(since, _ANSWER_BYTES)
@@ -137,11 +129,13 @@ class Jobs:
             "is_final": tasks[index].is_final,
         }
 
-    async def cancel(self, job: str) -> dict[str, Any]:
-        """Let nothing more of a job run, and end what runs: SIGTERM, then SIGKILL."""
+    async def cancel(self, job: str) -> int:
+        """Let nothing more of a job run, and end what runs: SIGTERM, then SIGKILL. Return how many
+        tasks ran.
+        """
         found = self._jobs.get(job)
         if found is None:
-            return {"why": "unknown"}
+            return 0
         running = found.table.cancel(at=_now())
         self._note(found)
         await self._cancel_others(found, running)
@@ -151,7 +145,7 @@ class Jobs:
             await self._scheduler.broadcast(
                 msg={"op": STOP_OPERATION, "job": job}, workers=here, on_error="return"
             )
-        return {"running": len(running)}
+        return len(running)
 
     async def _cancel_others(self, job: RunningJob, running: Iterable[int]) -> None:
         """Have Dask forget the tasks that haven't begun: without workers they would stay."""

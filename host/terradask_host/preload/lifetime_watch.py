@@ -20,10 +20,6 @@ from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.watchers import watching
 from terradask_host.rules.lifetime import Activity, Limits, Observation, end_reason
 
-#: The operation by which a client sets how long the cluster may run without clients; part of what
-#: clients rely on.
-KEEPALIVE_OPERATION = "terradask_keepalive"
-
 #: In the name of the client by which the scheduler's process runs jobs.
 JOBS_CLIENT_NAME = "jobs"
 
@@ -59,20 +55,16 @@ class LifetimeWatch:
         self._observer = Observer(scheduler, jobs_running, came)
         self._activity = Activity.begin(time.monotonic())
         self._trouble: str | None = None
-        scheduler.handlers[KEEPALIVE_OPERATION] = self.set_keepalive
 
     def note_open_kernels(self, number: int) -> None:
         """Note how many kernels of the notebook server are open, from now on."""
         self._observer.open_kernels = number
 
-    def set_keepalive(self, seconds: float | None) -> bool:
-        """Set how long the cluster runs without a client; None: for ever. Return True, which an
-        older host would not.
-        """
+    def set_keepalive(self, seconds: float | None) -> None:
+        """Set how long the cluster runs without a client; None: for ever."""
         self._limits = replace(self._limits, no_client_seconds=seconds)
         # So that it applies to the scheduler's next process too.
         self._report("keepalive", seconds=seconds)
-        return True
 
     async def run(self) -> None:
         """Return after the end was reported to the host program."""

@@ -9,14 +9,10 @@ log (its messages, with DEBUG) or in a dump of a cluster's state.
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import Mapping
 from typing import Any
 
 from terradask_host.preload import process_secrets
-from terradask_host.preload.sealed import unsealed
-
-#: The operation by which clients send secrets; part of what they rely on.
-SEND_OPERATION = "terradask_confide"
 
 #: How often to retry a worker that couldn't be notified.
 TRIES = 3
@@ -33,19 +29,18 @@ class SecretStore:
         self._environ: dict[str, str] = {}
         self._credentials: dict[str, str] | None = None
         self._telling = asyncio.Lock()
-        scheduler.handlers[SEND_OPERATION] = self.take
         scheduler.handlers[process_secrets.FETCH_OPERATION] = self.fetch
 
-    async def take(self, sealed: Any) -> dict[str, list[str]]:
-        """Store a client's ``environ`` or ``credentials``, or both: JSON in a wrapper that logs
-        don't show.
+    async def take(
+        self, environ: Mapping[str, str], credentials: Mapping[str, str]
+    ) -> dict[str, list[str]]:
+        """Store a client's variables or credentials, or both.
 
         Return ``missed``: names of the workers that could not be notified.
         """
-        given = json.loads(unsealed(sealed))
         async with self._telling:
-            self._environ |= given.get("environ") or {}
-            self._credentials = given.get("credentials") or self._credentials
+            self._environ |= environ
+            self._credentials = dict(credentials) or self._credentials
             process_secrets.take(self._environ, self._credentials)
             return {"missed": await self._notify_workers()}
 

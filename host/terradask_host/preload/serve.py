@@ -13,10 +13,10 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from terradask_host.commands import Adapt, ReadPolicies
+from terradask_host import commands
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import Dial, to_port, to_socket
-from terradask_host.preload.commands import Commands
+from terradask_host.preload.commands import Commands, Handlers
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
@@ -35,8 +35,8 @@ from terradask_host.preload.retirement import remember_retired
 from terradask_host.preload.scaling import ScalingWatch
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
-from terradask_host.preload.synced_packages import allow_syncing
-from terradask_host.preload.task_output import withhold_task_output
+from terradask_host.preload.synced_packages import syncing
+from terradask_host.preload.task_output import show_task_output, withhold_task_output
 from terradask_host.preload.watchers import allow_several
 from terradask_host.preload.worker_admission import WorkerAdmission
 from terradask_host.preload.worker_report import report_workers
@@ -169,10 +169,9 @@ async def serve_scheduler(
         came = allow_several(scheduler)
         keep_extra_worker(scheduler)
         allow_draining(scheduler)
-        allow_syncing(scheduler)
         remember_retired(scheduler)
         withhold_task_output(scheduler)
-        SecretStore(scheduler)
+        secrets = SecretStore(scheduler)
         reports = PerformanceReports(scheduler, start["performance_report"], report)
         leave.others["kept"] = lambda word: reports.take_kept(word["number"], word["why"])
         jobs = Jobs(scheduler, scheduler.security, JobRecords(report))
@@ -188,10 +187,7 @@ async def serve_scheduler(
         inner = await _on_loopback(start["loopback"])
         life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
         scaling = ScalingWatch(scheduler, start["scaling"], report)
-        Commands(
-            scheduler,
-            {Adapt: lambda a: scaling.adapt(a.policies), ReadPolicies: lambda _: scaling.policies},
-        )
+        Commands(scheduler, _handlers(scheduler, scaling, life, secrets, jobs))
         leave.others |= scaling.words
         leave.others["kernels"] = lambda word: life.note_open_kernels(word["open"])
         watching = [
@@ -214,6 +210,25 @@ async def serve_scheduler(
             for listening in (forward, *inner):
                 await listening.close()
         return _text(scheduler.close_reason)
+
+
+def _handlers(
+    scheduler: Any, scaling: ScalingWatch, life: LifetimeWatch, secrets: SecretStore, jobs: Jobs
+) -> Handlers:
+    """Return what takes each of clients' commands."""
+    sync = syncing(scheduler)
+    return {
+        commands.Adapt: lambda c: scaling.adapt(c.policies),
+        commands.ReadPolicies: lambda _: scaling.policies,
+        commands.SetKeepalive: lambda c: life.set_keepalive(c.seconds),
+        commands.ShowTaskOutput: lambda c: show_task_output(scheduler, c.client),
+        commands.SendSecrets: lambda c: secrets.take(c.environ, c.credentials),
+        commands.UpdatePackages: lambda c: sync(c.wheels),
+        commands.SubmitJob: lambda c: jobs.submit(c.spec, c.files),
+        commands.ReadJob: lambda c: jobs.look(c.job, c.wait_seconds, c.rows),
+        commands.ReadJobOutput: lambda c: jobs.read_output(c.job, c.index, c.since, c.wait_seconds),
+        commands.CancelJob: lambda c: jobs.cancel(c.job),
+    }
 
 
 def _forward(wanted: dict[str, Any], dial: Dial, jupyter: Any, gauges: Gauges) -> Forward:

@@ -6,23 +6,22 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
-
-#: The operation by which a client sends packages.
-SYNC_OPERATION = "terradask_sync_packages"
 
 #: This share of the workers is restarted at a time: the others keep the results.
 _SHARE = 4
 _RESTART_SECONDS = 60.0
 
 
-def allow_syncing(scheduler: Any) -> None:
-    """Let clients send packages to a scheduler: they are installed there and on all workers' hosts,
-    and the workers are restarted, some at a time, after their results were moved to the others.
+def syncing(scheduler: Any) -> Callable[[Mapping[str, bytes]], Awaitable[dict[str, Any]]]:
+    """Return what takes packages for a scheduler: they are installed there and on all workers'
+    hosts, and the workers are restarted, some at a time, after their results were moved to the
+    others.
     """
     turn = asyncio.Lock()
 
-    async def sync(wheels: dict[str, bytes]) -> dict[str, Any]:
+    async def sync(wheels: Mapping[str, bytes]) -> dict[str, Any]:
         """Return what failed, by address; which workers' results had no room elsewhere; and how
         many were restarted.
         """
@@ -51,7 +50,7 @@ def allow_syncing(scheduler: Any) -> None:
                 return {"failed": failed, "lost": [], "restarted": 0}
             return {"failed": {}, **await _restart_in_order(scheduler)}
 
-    scheduler.handlers[SYNC_OPERATION] = sync
+    return sync
 
 
 async def _restart_in_order(scheduler: Any) -> dict[str, Any]:

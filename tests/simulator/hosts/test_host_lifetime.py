@@ -12,6 +12,9 @@ from collections.abc import Callable
 
 import pytest
 
+from terradask._dask.commands import send
+from terradask_host.commands import SetKeepalive
+
 from ...waiting import eventually
 from .cluster import Cluster, HostProcess
 
@@ -78,7 +81,7 @@ def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(
     scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
     scheduler.wait_state("running")
     with cluster.client() as client:
-        assert client.sync(client.scheduler.terradask_keepalive, seconds=1.5) is True
+        client.sync(send, client.scheduler, "lonely", SetKeepalive(1.5))
         time.sleep(2.5)
         # The scheduler's next process still knows.
         os.killpg(scheduler.dask_pid(), signal.SIGKILL)
