@@ -6,12 +6,13 @@ Terraform and the provider most of the processor time of a command; terradask us
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_BINDINGS = Path(__file__).parents[1] / "modules/terradask_modules/aws.py"
+_SOURCES = [Path(__file__).parents[1] / name for name in ("modules", "stacks")]
 
 # Of GetProviderSchema.Response and of an entry of its maps:
 # https://github.com/hashicorp/terraform/blob/main/docs/plugin-protocol/tfplugin5.8.proto
@@ -36,15 +37,23 @@ class Types:
 
 def types_in_use() -> Types:
     """Return the types whose bindings terradask imports."""
-    modules = re.findall(
-        r"^ *from cdktf_cdktf_provider_aws\.(\w+) import",
-        _BINDINGS.read_text(encoding="utf-8"),
-        re.MULTILINE,
+    imports = (
+        node
+        for folder in _SOURCES
+        for file in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "terradask_modules.aws"
     )
-    data_sources = {name.removeprefix("data_") for name in modules if name.startswith("data_")}
+    # Of a class of the framework's own there is no such type.
+    modules = {
+        re.sub(r"(?<!^)(?=[A-Z])", "_", one.name).lower().removesuffix("_a")
+        for node in imports
+        for one in node.names
+    }
+    data = "data_aws_"
     return Types(
-        {f"aws_{name}" for name in modules if not name.startswith("data_") and name != "provider"},
-        data_sources,
+        {f"aws_{name}" for name in modules if not name.startswith(data)},
+        {f"aws_{name.removeprefix(data)}" for name in modules if name.startswith(data)},
     )
 
 
