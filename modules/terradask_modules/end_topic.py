@@ -6,10 +6,9 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct, SnsTopic, SnsTopicSubscription, at
-from terradask_modules.notice_rights import topic_policy
+from terradask_modules.kinds.end_topic import NAME, topic_name, topic_policy
 from terradask_modules.where import Where
 
-_NAME = "ends"
 #: AWS's own key for SNS: its policy lets whatever may publish in the account use it.
 _AWS_KEY = "alias/aws/sns"
 
@@ -47,19 +46,19 @@ class EndTopic(Construct):
         kms_key_arn: str | None = None,
         tags: Mapping[str, str],
     ) -> None:
-        super().__init__(scope, _NAME)
+        super().__init__(scope, NAME)
         topic = SnsTopic(
             self,
             "topic",
-            name=where.end_topic,
+            name=topic_name(where),
             kms_master_key_id=kms_key_arn or _AWS_KEY,
-            policy=topic_policy(where.end_topic_arn),
+            policy=topic_policy(where),
             tags=dict(tags),
         )
-        at(_NAME, topic)
+        at(NAME, topic)
         for email in emails:
             # By the address, so that another one in the list moves none.
-            name = f"{_NAME}-{hashlib.sha256(email.encode()).hexdigest()[:12]}"
+            name = f"{NAME}-{hashlib.sha256(email.encode()).hexdigest()[:12]}"
             subscription = SnsTopicSubscription(
                 self, name, topic_arn=topic.arn, protocol="email", endpoint=email
             )

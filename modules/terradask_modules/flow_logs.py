@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from terradask_modules.aws import CloudwatchLogGroup, Construct, FlowLog, IamRole, IamRolePolicy, at
-from terradask_modules.flow_log_rights import flow_logs_policy, flow_logs_trust_policy
 from terradask_modules.identity import RoleRules
-from terradask_modules.names import flow_log_group_name, resource_name, role_name
+from terradask_modules.kinds.flow_log import FLOW_LOGS, flow_logs_policy, flow_logs_trust_policy
+from terradask_modules.names import resource_name, role_name
 from terradask_modules.where import Where
 
-_NAME = "flow-logs"
+_NAME = FLOW_LOGS.name
 
 
 class FlowLogs(Construct):
@@ -57,7 +57,7 @@ class FlowLogs(Construct):
         group = CloudwatchLogGroup(
             self,
             "group",
-            name=flow_log_group_name(where.workspace),
+            name=FLOW_LOGS.log_group(where.workspace),
             retention_in_days=retention_days,
             kms_key_id=kms_key_arn,
             tags=tags,

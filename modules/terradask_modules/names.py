@@ -113,13 +113,6 @@ def group_name(workspace: str, cluster: str, group: str) -> str:
     return resource_name(workspace, cluster, group)
 
 
-def placement_group_name(workspace: str, cluster: str) -> str:
-    """Return the name of a cluster's placement group. The dot keeps it apart from those of
-    workspaces whose names begin alike.
-    """
-    return resource_name(f"{workspace}.{cluster}")
-
-
 def market_group(group: str, market: str) -> str:
     """Return the cluster's own name of the Auto Scaling group that has a group's hosts of one
     market, ``on-demand`` or ``spot``.
@@ -153,11 +146,6 @@ def secret_id(workspace: str, cluster: str) -> str:
 def log_group_name(workspace: str) -> str:
     """Return the name of a workspace's CloudWatch log group."""
     return f"/terradask/{workspace}"
-
-
-def flow_log_group_name(workspace: str) -> str:
-    """Return the name of the CloudWatch log group of a workspace's VPC flow logs."""
-    return f"{log_group_name(workspace)}/flow-logs"
 
 
 def role_name(workspace: str, role: str, prefix: str = "", cluster: str | None = None) -> str:

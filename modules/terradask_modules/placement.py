@@ -5,6 +5,7 @@ throughput between them.
 from __future__ import annotations
 
 from terradask_modules.aws import Construct, PlacementGroup, at
+from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
 from terradask_modules.where import Where
 
 
@@ -33,10 +34,10 @@ class ClusterPlacement(Construct):
         group = PlacementGroup(
             self,
             "group",
-            name=where.placement_group,
+            name=placement_group_name(where),
             strategy="cluster",
             tags=where.tags,
         )
-        at("hosts", group)
+        at(ADDRESS, group)
         #: Its name, as a reference: instances in it are made after it, and gone before it.
         self.name = group.name

@@ -20,6 +20,7 @@ from terradask_modules.iam import (
     statement,
 )
 from terradask_modules.image_rights import pull_statements
+from terradask_modules.kinds.end_topic import notice_statements
 from terradask_modules.names import (
     ENVIRONMENTS,
     JOBS,
@@ -28,7 +29,6 @@ from terradask_modules.names import (
     TAG_GROUP,
     resource_name,
 )
-from terradask_modules.notice_rights import notice_statements
 from terradask_modules.partitions import dns_suffix
 from terradask_modules.where import Where
 

@@ -15,8 +15,6 @@ from terradask_modules.names import (
     group_name,
     host_name,
     log_group_name,
-    placement_group_name,
-    resource_name,
     role_name,
     secret_id,
     secrets_prefix,
@@ -101,16 +99,6 @@ class Where:
         """ARN of the log group that hosts write to."""
         return self.arn("logs", f"log-group:{log_group_name(self.workspace)}")
 
-    @property
-    def end_topic(self) -> str:
-        """Name of the topic that hosts tell of an end, where the network makes it."""
-        return resource_name(self.workspace, "ends")
-
-    @property
-    def end_topic_arn(self) -> str:
-        """ARN of that topic."""
-        return self.arn("sns", self.end_topic)
-
     # ---- the workspace's, or the cluster's own ---------------------------------------------------
 
     @property
@@ -155,8 +143,3 @@ class Where:
     def group_arn(self, name: str) -> str:
         """Return the ARN pattern of an Auto Scaling group, from AWS's name."""
         return self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}")
-
-    @property
-    def placement_group(self) -> str:
-        """Name of the cluster's placement group."""
-        return placement_group_name(self.workspace, str(self.cluster))

@@ -308,7 +308,7 @@ class NetworkStack(TerraformStack):
             container_repositories=network.container_repositories,
             kms_key_arn=network.kms_key_arn,
             session_manager=network.session_manager,
-            notify_topic_arn=network.topic_arn(self._where.end_topic_arn),
+            notify_topic_arn=network.topic_arn(self._where),
         )
 
     def _user_data(self) -> str:

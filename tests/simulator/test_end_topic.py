@@ -15,6 +15,7 @@ import pytest
 from terradask import Cluster, Workspace
 from terradask.errors import ClusterEnded
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
+from terradask_modules.kinds.end_topic import made_topic_arn
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_simulator import Simulator
@@ -29,8 +30,8 @@ pytestmark = [pytest.mark.simulator, pytest.mark.life]
 PLACE = PolicyScope(
     where=Where(partition="aws", region="us-east-1", account="123456789012", workspace="default")
 )
-TOPIC = PLACE.where.end_topic_arn
-SCOPE = CallerScope(hosts=PLACE, notify_emails=True, session_manager=True)
+TOPIC = made_topic_arn(PLACE.where)
+SCOPE = CallerScope(hosts=PLACE, session_manager=True, settings=frozenset({"notify_emails"}))
 EMAILS = ("ada@example.com", "bo@example.com")
 
 
@@ -96,4 +97,4 @@ def test_a_networks_own_topic_is_told_and_goes_with_it(strict_sim: Simulator) ->
 
 def test_without_the_setting_callers_have_no_right_on_topics() -> None:
     for caller in ("setup", "ongoing", "ci", "user"):
-        assert "sns:" not in json.dumps(policies(caller, replace(SCOPE, notify_emails=False)))
+        assert "sns:" not in json.dumps(policies(caller, replace(SCOPE, settings=frozenset())))

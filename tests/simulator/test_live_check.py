@@ -147,7 +147,9 @@ def test_aws_own_simulator_finds_that_an_administrator_lacks_nothing(sim: Simula
 def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(sim: Simulator) -> None:
     # Of a workspace that begins like any other check's.
     where = Where(partition="aws", region="us-east-1", account="123456789012", workspace="smoke")
-    scope = CallerScope(hosts=PolicyScope(where=where), session_manager=True, flow_logs=True)
+    scope = CallerScope(
+        hosts=PolicyScope(where=where), session_manager=True, settings=frozenset({"flow_logs"})
+    )
     callers: tuple[Caller, ...] = ("setup", "user")
     policies = [one for caller in callers for one in caller_policies(scope, caller).values()]
     own = {"Version": "2012-10-17", "Statement": [{**EVERYTHING, "Action": ["iam:*", "sts:*"]}]}

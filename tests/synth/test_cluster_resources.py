@@ -11,8 +11,9 @@ import pytest
 
 from terradask._cleanup.known_state import PROVIDER, read_state
 from terradask_modules.aws import PROVIDER_SOURCE
+from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.where import Where
-from terradask_stacks.cluster_resources import DATA, ClusterNames, expected, kinds
+from terradask_stacks.cluster_resources import DATA, expected, kinds
 
 from .conftest import ACCOUNT
 from .golden_settings import CLUSTERS

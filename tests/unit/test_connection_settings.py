@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from terradask_modules.where import Where
 from terradask_stacks.checks import check_egress, check_reachable
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.ingress import check_ingress
@@ -202,12 +203,13 @@ TOPIC = "arn:aws:sns:us-east-1:123456789012:dask"
 
 
 def test_addresses_are_told_by_a_topic_of_the_networks_own() -> None:
+    where = Where(partition="aws", region="us-east-1", account="123456789012", workspace="team")
     told = NetworkSettings(notify_emails=["ada@example.com"])
     assert told.notifies
-    assert told.topic_arn("made") == "made"
-    assert NetworkSettings(notify_topic_arn=TOPIC).topic_arn("made") == TOPIC
+    assert told.topic_arn(where) == "arn:aws:sns:us-east-1:123456789012:terradask-team-ends"
+    assert NetworkSettings(notify_topic_arn=TOPIC).topic_arn(where) == TOPIC
     assert not NetworkSettings().notifies
-    assert NetworkSettings().topic_arn("made") is None
+    assert NetworkSettings().topic_arn(where) is None
     with pytest.raises(ValueError, match="are both set"):
         NetworkSettings(notify_emails=["ada@example.com"], notify_topic_arn=TOPIC)
     with pytest.raises(ValueError, match="given twice"):

@@ -19,7 +19,8 @@ from terradask._pricing.plan_resources import PlannedStack
 from terradask._pricing.prices import Component, PriceKey
 from terradask._pricing.running import Volumes
 from terradask_host.gauges import GAUGES
-from terradask_modules.kinds import FREE, KINDS, Charge, ResourceKind
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import FREE, Charge, ResourceKind
 
 DATA = Path(__file__).with_name("data")
 SCHEDULER = TemplateVersion("lt-99c4e28c223614a20", "1")

@@ -123,16 +123,6 @@ class _Adoption:
         mine = sorted(r.id for r in self._tagged(kind, block) if _vpcs(r) in ([vpc], []))
         return mine[0] if mine else None
 
-    def flow_log(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find the flow log of the network's VPC."""
-        vpc = self._resolve(block["vpc_id"])
-        mine = sorted(
-            r.id
-            for r in self._tagged(kind, block)
-            if vpc is not None and r.description.get("ResourceId") == vpc
-        )
-        return mine[0] if mine else None
-
     def security_group(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a security group whose creation was completed."""
         identity = self.in_vpc(kind, block)
@@ -228,10 +218,10 @@ def _blocks(configuration: Mapping[str, Any], kind: str) -> dict[str, Mapping[st
 
 
 def _vpcs(resource: Resource) -> list[str]:
-    attached = [
-        attachment.get("VpcId") for attachment in resource.description.get("Attachments", ())
-    ]
-    return [vpc for vpc in (resource.description.get("VpcId"), *attached) if vpc]
+    about = resource.description
+    attached = [attachment.get("VpcId") for attachment in about.get("Attachments", ())]
+    # What logs a VPC names it as its resource.
+    return [vpc for vpc in (about.get("VpcId"), about.get("ResourceId"), *attached) if vpc]
 
 
 def _is_unfinished(group: Resource, found: Sequence[Resource]) -> bool:

@@ -18,7 +18,8 @@ from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask._deployments.store import STATE, STATE_LOCK, ClusterObjects
 from terradask.errors import AwsError, BaselineError, ClusterError, TerradaskError
-from terradask_modules.kinds import KINDS, ResourceKind
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import ResourceKind
 
 #: Longest wait for whatever blocks the deletion of one resource: a NAT gateway takes minutes.
 LIMIT_SECONDS = 600.0

@@ -59,8 +59,7 @@ def end_instances(
 def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
     """Wait until no instance of a cluster is left, for at most ten minutes.
 
-    A group is gone before its instances, and AWS doesn't delete a placement group that contains an
-    instance: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
+    A group is gone before its instances, and AWS doesn't delete what holds one.
 
     Permission needed: ``ec2:DescribeInstances``.
     """

@@ -14,7 +14,8 @@ from typing import Any
 
 from terradask.errors import TerraformError
 from terradask_host.documents import plain_text
-from terradask_stacks.cluster_resources import DATA, ClusterNames, expected
+from terradask_modules.kinds.cluster_names import ClusterNames
+from terradask_stacks.cluster_resources import DATA, expected
 
 #: The only provider, as a state names it; another spelling can be another provider.
 PROVIDER = 'provider["registry.terraform.io/hashicorp/aws"]'

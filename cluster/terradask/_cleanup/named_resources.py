@@ -11,7 +11,8 @@ from terradask._aws.answers import unless
 from terradask._aws.tags import tags_of
 from terradask._cleanup.resources import Resource
 from terradask.errors import AccessDenied
-from terradask_modules.kinds import KINDS, Named
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Named
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws

@@ -22,11 +22,10 @@ from terradask._cleanup.delete import (
 from terradask._cleanup.instances import wait_for_hosts
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
-    OF_CLUSTERS,
     SECRET_ADDRESS,
     Owner,
     Resource,
-    of_type,
+    of_clusters,
     unknown,
 )
 from terradask._cleanup.search import describe_secret, find_cluster, find_groups_and_secret
@@ -34,6 +33,7 @@ from terradask._common.progress import Message, Progress, phase
 from terradask._deployments.secret import foreign_secret
 from terradask._deployments.store import EVENTS, STATE, holds_nothing
 from terradask.errors import AccessDenied, ClusterError
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import secret_id
 
 if TYPE_CHECKING:
@@ -96,12 +96,11 @@ class ClusterRecovery:
             self.progress(Message(f"removing what an interrupted deployment left: {names}"))
             self._delete(left.values())
         # After the groups: their instances would be in these security groups.
-        if not OF_CLUSTERS.isdisjoint(address.partition(".")[0] for address in creates):
+        if not of_clusters().isdisjoint(address.partition(".")[0] for address in creates):
             self.remove_unknown(ids)
 
     def remove_unknown(self, ids: _Ids) -> bool:
-        """Remove roles, security groups, launch templates and a placement group of a cluster that
-        the state doesn't know.
+        """Remove what a cluster has of its own and the state doesn't know.
 
         Terraform can't create them again, nor destroy a resource in its state that they belong to.
         """
@@ -112,7 +111,7 @@ class ClusterRecovery:
         found = self._found()
         self._remove(found, ids)
         # Terraform would try once, and fail.
-        if any(of_type(found, "aws_placement_group")):
+        if any(KINDS[one.type].holds_hosts for one in found):
             with phase(self.progress, "end hosts", self.name):
                 wait_for_hosts(self.aws, workspace=self.workspace, cluster=self.name)
 

@@ -9,7 +9,6 @@ from typing import Any
 from terradask._aws.tags import tag_filters
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
-from terradask_stacks.cluster_resources import kinds
 
 INGRESS_RULE = "aws_vpc_security_group_ingress_rule"
 EGRESS_RULE = "aws_vpc_security_group_egress_rule"
@@ -19,9 +18,6 @@ DESCRIPTOR_OBJECT = "aws_s3_object"
 #: Address of a cluster's secret in its stack.
 SECRET_ADDRESS = f"{SECRET}.keys"
 NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"
-
-#: What clusters can have of their own, in addition to their groups and secret.
-OF_CLUSTERS = kinds() - {AUTOSCALING_GROUP, SECRET, DESCRIPTOR_OBJECT}
 
 
 @dataclass(frozen=True)
@@ -60,6 +56,11 @@ class Owner:
         """Return whether it owns a resource: never one with other tags, or none."""
         tags = resource.tags
         return tags.get(TAG_WORKSPACE) == self.workspace and tags.get(TAG_CLUSTER) == self.cluster
+
+
+def of_clusters() -> frozenset[str]:
+    """Return the types that clusters can have of their own, beside their groups and secret."""
+    return frozenset(name for name, kind in KINDS.items() if kind.clusters is not None)
 
 
 def of_type(resources: Iterable[Resource], *types: str) -> Iterator[Resource]:

@@ -37,7 +37,8 @@ from terradask._cleanup.resources import (
 )
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
-from terradask_modules.kinds import KINDS, Listed, Named, ResourceKind
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Listed, Named, ResourceKind
 from terradask_modules.names import ROLES, role_name, secret_id, secrets_prefix
 
 if TYPE_CHECKING:

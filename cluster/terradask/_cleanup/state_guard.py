@@ -16,8 +16,10 @@ from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Resou
 from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import ForeignResources
-from terradask_modules.kinds import KINDS, Listed, Named
-from terradask_stacks.cluster_resources import ClusterNames, kinds
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.cluster_names import ClusterNames
+from terradask_modules.kinds.kind import Listed, Named
+from terradask_stacks.cluster_resources import kinds
 
 _ROLE, _SECURITY_GROUP = "aws_iam_role", "aws_security_group"
 

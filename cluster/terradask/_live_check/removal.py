@@ -24,9 +24,9 @@ from terradask._live_check.place import NAME, UNTIL_TAG, SmokeWorkspace
 from terradask._live_check.smoke_settings import CLUSTER
 from terradask._live_check.steps import Step, StepResult
 from terradask.errors import BaselineError, ClusterNotFound, TerradaskError
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
     TAG_WORKSPACE,
-    flow_log_group_name,
     log_group_name,
     resource_name,
 )
@@ -81,13 +81,14 @@ def remains(workspace: Workspace) -> list[str]:
     """
     aws, name = workspace.aws, workspace.settings.workspace.name
     owner = Owner(name)
+    written = [kind.writer.log_group(name) for kind in KINDS.values() if kind.writer is not None]
     found = [
         *find_everything_in_ec2(aws.client("ec2"), name),
         *find_groups(aws.client("autoscaling"), Filters=owner.filters),
         *find_bucket(aws.client("s3"), workspace.bucket, aws.account_id),
         *(
             one
-            for group in (log_group_name(name), flow_log_group_name(name))
+            for group in (log_group_name(name), *written)
             for one in find_log_group(aws.client("logs"), group)
         ),
     ]

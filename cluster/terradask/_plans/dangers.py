@@ -14,22 +14,7 @@ from terradask._policy.openings import network_of, openings_of
 from terradask._policy.values import decoded
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.ingress import is_within
-
-#: The consequence of losing a resource, if its name doesn't show it.
-_MEANING = {
-    "aws_autoscaling_group": "every host of the group ends, and the results on it are lost",
-    "aws_s3_bucket": "the clusters' states and descriptors are lost",
-    "aws_secretsmanager_secret": "hosts and clients of a running cluster lose their keys",
-    "aws_vpc": "every cluster of the workspace is cut off",
-    "aws_subnet": "hosts in this subnet end",
-    "aws_security_group": (
-        "hosts in this group are unreachable until their templates name the new one"
-    ),
-    "aws_placement_group": (
-        "hosts are no longer placed close together; AWS refuses while any runs in it"
-    ),
-    "aws_cloudwatch_log_group": "the hosts' logs are lost",
-}
+from terradask_modules.kinds import KINDS
 
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that add to what a role may do, without a change to the role.
@@ -97,7 +82,7 @@ def dangers_of(
     """Return what is dangerous in one entry of a plan's ``resource_changes``."""
     address, kind, change = resource["address"], resource["type"], resource["change"]
     found: list[Danger] = []
-    meaning = _MEANING.get(kind)
+    meaning = KINDS[kind].loss if kind in KINDS else ""
     if action == "delete":
         found.append(Danger("destroy", address, _sentence("is destroyed", None, meaning)))
     if action == "replace":
@@ -112,7 +97,7 @@ def dangers_of(
     return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
 
 
-def _sentence(what: str, because: str | None, meaning: str | None) -> str:
+def _sentence(what: str, because: str | None, meaning: str) -> str:
     reason = f" because of {because}" if because else ""
     return f"{what}{reason}{': ' + meaning if meaning else ''}"
 

@@ -11,31 +11,11 @@ from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import AttributeChange
 from terradask.errors import ClustersRunning
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 
 _GROUP = "aws_autoscaling_group"
 _LOST = ("delete", "replace")
-#: What running hosts can't do without, with what its loss means. AWS refuses to delete what their
-#: interfaces are in, and Terraform then repeats its call for twenty minutes, with half of the plan
-#: done.
-_STOOD_ON = {
-    **dict.fromkeys(
-        (
-            "aws_vpc",
-            "aws_subnet",
-            "aws_security_group",
-            "aws_internet_gateway",
-            "aws_route_table",
-            "aws_iam_role",
-            "aws_iam_instance_profile",
-            "aws_placement_group",
-            "aws_s3_bucket",
-        ),
-        "its hosts can't do without it",
-    ),
-    "aws_secretsmanager_secret": "hosts and clients lose their keys",
-}
-
 #: How many resources to name before counting the rest.
 _NAMED = 3
 _MOVE = "stop and start the cluster to move it completely"
@@ -96,7 +76,9 @@ def _takes(change: Change, cluster: RunningCluster) -> bool:
     if change.type == _GROUP:
         # A group of workers without any may go.
         return _what_happens(change, cluster) is not None
-    return change.type in _STOOD_ON
+    # AWS refuses to delete what hosts' interfaces are in, and Terraform then repeats its call for
+    # twenty minutes, with half of the plan done.
+    return bool(_loss_to_hosts(change))
 
 
 def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
@@ -132,7 +114,7 @@ def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
     group = change.address.rpartition(".")[2]
     if change.action in _LOST:
         if change.type != _GROUP:
-            return _STOOD_ON.get(change.type)
+            return _loss_to_hosts(change) or None
         if group == SCHEDULER_GROUP:
             return "its scheduler ends, and every client loses the cluster with its results"
         workers = cluster.instances.get(group, 0)
@@ -194,3 +176,7 @@ def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str
         f"its {hosts} workers stay in {left}, new ones start in {to}, perhaps in another zone: "
         f"{_MOVE}"
     )
+
+
+def _loss_to_hosts(change: Change) -> str:
+    return KINDS[change.type].loss_to_hosts if change.type in KINDS else ""

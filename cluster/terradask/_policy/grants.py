@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from terradask._policy.scope import Scope, WorkspaceRules
 from terradask._policy.statements import Statement, read_policy
-from terradask_modules.flow_log_rights import flow_logs_policy
 from terradask_modules.iam import policy_text
 from terradask_modules.image_rights import LOGIN_ACTION, PULL_ACTIONS
+from terradask_modules.kinds.flow_log import flow_logs_policy
 from terradask_modules.policies import (
     PolicyScope,
     access_statements,

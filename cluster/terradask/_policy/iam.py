@@ -32,9 +32,9 @@ from terradask._policy.statements import (
     Statement,
     read_policy,
 )
-from terradask_modules.flow_log_rights import flow_logs_trust_policy
 from terradask_modules.iam import listed, statements_of
-from terradask_modules.notice_rights import topic_policy
+from terradask_modules.kinds.end_topic import topic_policy
+from terradask_modules.kinds.flow_log import flow_logs_trust_policy
 from terradask_modules.policies import bucket_policy, trust_policy
 from terradask_modules.secret_policy import private_policy
 
@@ -190,7 +190,7 @@ def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
         if resource.type == "aws_s3_bucket_policy":
             yield from _as_written(document, resource, "policy", bucket_policy(where.bucket_arn))
         elif resource.type == "aws_sns_topic":
-            yield from _as_written(document, resource, "policy", topic_policy(where.end_topic_arn))
+            yield from _as_written(document, resource, "policy", topic_policy(where))
         elif resource.type == "aws_secretsmanager_secret":
             yield from _of_secret(document, resource)
     yield from _kept_private(document)

@@ -17,7 +17,8 @@ from terradask._pricing.launches import planned_launch
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.prices import Component, Price, PriceKey, PriceList, Quotes
 from terradask_host.gauges import GAUGES
-from terradask_modules.kinds import FREE, KINDS
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import FREE
 
 #: As many prices that are missing for one reason are named before the rest is counted.
 _NAMED = 3

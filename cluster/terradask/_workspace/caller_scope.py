@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask_modules.caller_policies import CallerScope
 from terradask_modules.errors import InvalidInput
+from terradask_modules.kinds import KINDS
 from terradask_modules.partitions import partition_of
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
@@ -47,7 +48,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         container_repositories=tuple(network.container_repositories),
         kms_key_arn=network.kms_key_arn,
         session_manager=network.session_manager,
-        notify_topic_arn=network.topic_arn(where.end_topic_arn),
+        notify_topic_arn=network.topic_arn(where),
     )
     return CallerScope(
         hosts=hosts,
@@ -64,10 +65,12 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         if groups is not None
         else (),
         interface_endpoints=bool(network.interface_endpoints),
-        flow_logs=network.flow_logs,
-        dual_stack=network.dual_stack,
         session_manager=network.session_manager,
-        notify_emails=bool(network.notify_emails),
+        settings=frozenset(
+            kind.setting
+            for kind in KINDS.values()
+            if kind.setting and getattr(network, kind.setting)
+        ),
         isolated=settings.workspace.isolation == "cluster",
         own_templates=network.cluster_launch_templates,
         private_clusters=_private_clusters(settings),

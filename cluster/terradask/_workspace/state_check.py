@@ -12,8 +12,8 @@ from terradask._deployments.store import STATE
 from terradask._plans.basis import PlanArchive
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import StateConflict
+from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.names import cluster_key
-from terradask_stacks.cluster_resources import ClusterNames
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

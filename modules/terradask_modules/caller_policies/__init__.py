@@ -27,6 +27,7 @@ from typing import Any, Literal, get_args
 
 from terradask_modules.caller_policies._about import about
 from terradask_modules.caller_policies._boundary import boundary_policy, bounded
+from terradask_modules.caller_policies._by_kind import see_of_each
 from terradask_modules.caller_policies._clusters import (
     change_clusters,
     keep_reports,
@@ -47,7 +48,6 @@ from terradask_modules.caller_policies._network_reading import (
     see_zones,
 )
 from terradask_modules.caller_policies._own_things import see_roles_of_gone_clusters
-from terradask_modules.caller_policies._placement import see_placement_groups
 from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope
 from terradask_modules.caller_policies._sessions import open_sessions
@@ -109,7 +109,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *use_key(scope),
             *keep_network_state(scope),
             # Clusters stand in the way of the network's end: also what is left of them.
-            see_placement_groups(scope),
+            *see_of_each(scope),
             *see_quotas(scope, request=True),
         ]
     if caller == "ongoing":

@@ -4,29 +4,13 @@ own, need the same ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from terradask_modules.kinds import KINDS, Listed, action_of
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Listed, ResourceKind, Rights, action_of
 
-_RIGHTS = [kind.rights for kind in KINDS.values() if kind.rights is not None]
-#: What EC2 makes, by its type in ARNs: how.
-MADE_ALONE = {one.type: one.make for one in _RIGHTS if one.within == "nothing"}
-#: Made within a VPC; the request names nothing else.
-MADE_IN_VPC = {one.type: one.make for one in _RIGHTS if one.within == "vpc"}
-#: Made of other resources of the network.
-MADE_OF_OTHERS = {one.type: one.make for one in _RIGHTS if one.within == "others"}
 #: By which rules of a security group are made.
 RULES = ("AuthorizeSecurityGroupEgress", "AuthorizeSecurityGroupIngress")
-#: What is done to it afterwards.
-CHANGES = {one.type: one.change for one in _RIGHTS}
-#: What is done to a network that has, gets or loses IPv6 addresses.
-DUAL_STACK_CHANGES = {one.type: one.dual_stack for one in _RIGHTS}
-#: How EC2 lists what a network is searched for, whatever is configured.
-SEE_ALWAYS = [
-    action_of(kind.find.call)
-    for kind in KINDS.values()
-    if isinstance(kind.find, Listed) and not kind.is_optional
-]
 
 SEE_ROLES = (
     "iam:GetRole",
@@ -64,6 +48,28 @@ KEEP_INSTANCE_PROFILES = (
     "iam:TagInstanceProfile",
     "iam:UntagInstanceProfile",
 )
+
+
+def rights_of(kinds: Iterable[ResourceKind]) -> list[Rights]:
+    """Return what EC2 calls the actions on kinds, by their types in ARNs, of those that callers
+    make there.
+    """
+    return sorted((one.rights for one in kinds if one.rights), key=lambda rights: rights.type)
+
+
+def see_in_ec2(kinds: Iterable[ResourceKind]) -> list[str]:
+    """Return the actions by which EC2 lists kinds, of those that it lists."""
+    return [action_of(one.find.call) for one in kinds if isinstance(one.find, Listed)]
+
+
+def see_always() -> list[str]:
+    """Return how EC2 lists what a network is searched for, whatever is configured."""
+    return see_in_ec2(one for one in KINDS.values() if not one.is_optional)
+
+
+def one_or_more(actions: Sequence[str]) -> str | list[str]:
+    """Return actions as policies have them: a single one without a list."""
+    return actions[0] if len(actions) == 1 else list(actions)
 
 
 def of_ec2(actions: Iterable[str]) -> list[str]:

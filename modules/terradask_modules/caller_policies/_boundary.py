@@ -10,7 +10,6 @@ from typing import Any
 
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.errors import InvalidInput
-from terradask_modules.flow_log_rights import flow_logs_policy
 from terradask_modules.iam import (
     MAX_POLICY_CHARACTERS,
     characters,
@@ -23,13 +22,12 @@ from terradask_modules.policies import scheduler_policy
 
 def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
     """Return the name and the document of the policy that bounds them: what any host of the
-    workspace may do, and the flow logs. A scheduler's rights include a worker's.
+    workspace may do, and what writes its logs. A scheduler's rights include a worker's.
 
     Raises `InvalidInput` if it is longer than AWS takes.
     """
     texts = [scheduler_policy(scope.hosts)]
-    if scope.flow_logs:
-        texts.append(flow_logs_policy(scope.where))
+    texts += [writer.policy(scope.where) for writer in scope.writers.values()]
     document = policy_document([one for text in texts for one in statements_of(json.loads(text))])
     length = characters(document)
     if length > MAX_POLICY_CHARACTERS:

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from terradask_modules.caller_policies._actions import of_ec2, see_in_ec2
+from terradask_modules.caller_policies._by_kind import keep_of_each, of_each
 from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
-from terradask_modules.caller_policies._placement import keep_placement_groups
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import NEW_OBJECT, record_unlocks
 from terradask_modules.iam import Statement, allow, both, present, statement
@@ -33,7 +34,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
                 "ec2:DescribeInstanceTypeOfferings",
                 "ec2:DescribeInstanceTypes",
                 "ec2:DescribeLaunchTemplateVersions",
-                "ec2:DescribePlacementGroups",
+                *of_ec2(see_in_ec2(of_each())),
                 "ec2:DescribeSpotPriceHistory",
             ],
             "*",
@@ -167,7 +168,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
         allow("NoteHistory", "s3:PutObject", f"{scope.bucket}/{HISTORY}*", NEW_OBJECT),
         # A tag's digest is looked up when a cluster is planned.
         *pull_statements(scope.hosts.container_repositories),
-        *keep_placement_groups(scope),
+        *keep_of_each(scope),
         *change_own_things(scope),
     ]
 

@@ -3,44 +3,33 @@
 from __future__ import annotations
 
 from terradask_modules.caller_policies._actions import (
-    CHANGES,
-    DUAL_STACK_CHANGES,
     KEEP_INSTANCE_PROFILES,
-    MADE_ALONE,
-    MADE_IN_VPC,
-    MADE_OF_OTHERS,
     MAKE_BOUNDED_ROLES,
     MAKE_ROLES,
     RULES,
     TAG_AND_REMOVE_ROLES,
     of_ec2,
+    rights_of,
 )
-from terradask_modules.caller_policies._notices import keep_topic
+from terradask_modules.caller_policies._by_kind import keep_by_settings
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, demanding
 from terradask_modules.iam import Statement, allow, both
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Rights
 from terradask_modules.names import HISTORY, SOFTWARE, TAG_WORKSPACE
 
 
-def _kinds(scope: CallerScope) -> list[str]:
-    """Return the kinds of resources that the network makes in EC2."""
-    made = {"launch-template"}
-    if scope.given_vpc is None:
-        made |= {
-            "elastic-ip",
-            "internet-gateway",
-            "natgateway",
-            "route-table",
-            "subnet",
-            "vpc",
-            "vpc-endpoint",
-        }
-    if not scope.given_security_groups:
-        made.add("security-group")
-    if scope.flow_logs:
-        made.add("vpc-flow-log")
-    if scope.dual_stack:
-        made.add("egress-only-internet-gateway")
-    return sorted(made)
+def _made(scope: CallerScope) -> list[Rights]:
+    """Return what the network makes in EC2."""
+    given = {"vpc": scope.given_vpc, "security_groups": scope.given_security_groups}
+    kinds = (kind for kind in KINDS.values() if kind.clusters != "each" and scope.has(kind))
+    return [one for one in rights_of(kinds) if not given.get(one.given_with or "")]
+
+
+def _types(scope: CallerScope) -> list[str]:
+    """Return its types in ARNs, with those of its parts."""
+    types = [one.type for one in _made(scope)]
+    return [*types, *(["security-group-rule"] if "security-group" in types else [])]
 
 
 def change_network(scope: CallerScope) -> list[Statement]:
@@ -53,7 +42,7 @@ def change_network(scope: CallerScope) -> list[Statement]:
         *_roles(scope),
         *_bound_clusters_roles(scope),
         *_bucket(scope),
-        *keep_topic(scope),
+        *keep_by_settings(scope),
         allow(
             "KeepLogGroups",
             [
@@ -78,31 +67,25 @@ def change_network(scope: CallerScope) -> list[Statement]:
 
 
 def _make(scope: CallerScope) -> list[Statement]:
-    kinds = _kinds(scope)
+    made, types = _made(scope), _types(scope)
     statements = []
-    for sid, table in (
-        ("MakeWithTheTag", MADE_ALONE),
-        ("MakeInVpcWithTheTag", MADE_IN_VPC),
-        ("MakeOfOwnWithTheTag", MADE_OF_OTHERS),
+    for sid, how in (
+        ("MakeWithTheTag", "nothing"),
+        ("MakeInVpcWithTheTag", "vpc"),
+        ("MakeOfOwnWithTheTag", "others"),
     ):
-        made = [kind for kind in kinds if kind in table]
-        if made:
-            statements.append(
-                allow(sid, of_ec2(table[kind] for kind in made), scope.ec2(*made), scope.tagged)
-            )
-    if "security-group" in kinds:
+        some = [one for one in made if one.within == how]
+        if some:
+            arns = scope.ec2(*(one.type for one in some))
+            statements.append(allow(sid, of_ec2(one.make for one in some), arns, scope.tagged))
+    if "security-group-rule" in types:
         statements.append(
             allow(
                 "MakeRulesWithTheTag", of_ec2(RULES), scope.ec2("security-group-rule"), scope.tagged
             )
         )
     # What a new resource is made in, or of, must be the workspace's already, or given to it.
-    within = of_ec2(
-        action
-        for table in (MADE_IN_VPC, MADE_OF_OTHERS)
-        for kind, action in table.items()
-        if kind in kinds
-    )
+    within = of_ec2(one.make for one in made if one.within != "nothing")
     if scope.given_vpc is not None:
         return [
             *statements,
@@ -118,33 +101,32 @@ def _make(scope: CallerScope) -> list[Statement]:
         allow(
             "MakeWithinOwn",
             within,
-            scope.ec2(*(part for part in parts if part in kinds)),
+            scope.ec2(*(part for part in parts if part in types)),
             scope.owned,
         ),
     ]
 
 
 def _tag(scope: CallerScope) -> list[Statement]:
-    kinds = _kinds(scope)
-    tables = {**MADE_ALONE, **MADE_IN_VPC, **MADE_OF_OTHERS}
-    rules = ["security-group-rule"] if "security-group" in kinds else []
-    born = sorted([*(tables[kind] for kind in kinds), *(RULES if rules else ())])
+    types = _types(scope)
+    rules = RULES if "security-group-rule" in types else ()
+    born = sorted([*(one.make for one in _made(scope)), *rules])
     statements = [
         allow(
             "TagAtBirth",
             "ec2:CreateTags",
-            scope.ec2(*kinds, *rules),
+            scope.ec2(*types),
             both(scope.tagged, {"StringEquals": {"ec2:CreateAction": born}}),
         ),
         # The workspace's own tag never changes, so that nothing moves between workspaces.
         allow(
             "TagOwn",
             ["ec2:CreateTags", "ec2:DeleteTags"],
-            scope.ec2(*kinds, *rules),
+            scope.ec2(*types),
             scope.keeping_the_tag,
         ),
     ]
-    if "vpc" in kinds:
+    if "vpc" in types:
         # A VPC's default group is born with it, without tags; one that has this tag, whosever, is
         # out of reach.
         untagged = {"Null": {f"aws:ResourceTag/{TAG_WORKSPACE}": "true"}}
@@ -160,12 +142,12 @@ def _tag(scope: CallerScope) -> list[Statement]:
 
 
 def _change(scope: CallerScope) -> list[Statement]:
-    kinds = _kinds(scope)
-    tables = [CHANGES, DUAL_STACK_CHANGES] if scope.dual_stack else [CHANGES]
-    actions = of_ec2(action for table in tables for kind in kinds for action in table.get(kind, ()))
-    rules = ["security-group-rule"] if "security-group" in kinds else []
-    statements = [allow("ChangeAndRemoveOwn", actions, scope.ec2(*kinds, *rules), scope.owned)]
-    if "elastic-ip" in kinds:
+    types = _types(scope)
+    actions = [action for one in _made(scope) for action in one.change]
+    if "dual_stack" in scope.settings:
+        actions += [action for one in _made(scope) for action in one.dual_stack]
+    statements = [allow("ChangeAndRemoveOwn", of_ec2(actions), scope.ec2(*types), scope.owned)]
+    if "elastic-ip" in types:
         # AWS makes and owns these interfaces, so they carry no tag; the address that is named with
         # them must be the workspace's.
         statements.append(
@@ -201,11 +183,10 @@ def _roles(scope: CallerScope) -> list[Statement]:
             ),
             allow("PutRolesIntoProfiles", "iam:PassRole", scope.roles, scope.to_instances),
         ]
-    if scope.flow_logs:
-        to_flow_logs = {"StringEquals": {"iam:PassedToService": "vpc-flow-logs.amazonaws.com"}}
-        statements.append(
-            allow("PassRoleToFlowLogs", "iam:PassRole", scope.flow_logs_role, to_flow_logs)
-        )
+    for role, writer in scope.writers.items():
+        what = writer.name.title().replace("-", "")
+        passed = {"StringEquals": {"iam:PassedToService": writer.principal}}
+        statements.append(allow(f"PassRoleTo{what}", "iam:PassRole", role, passed))
     services = {"StringEquals": {"iam:AWSServiceName": list(SERVICE_ROLES)}}
     return [
         *statements,

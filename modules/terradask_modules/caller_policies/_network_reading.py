@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._actions import SEE_ALWAYS, SEE_ROLES, of_ec2
-from terradask_modules.caller_policies._notices import see_topic
+from terradask_modules.caller_policies._actions import (
+    SEE_ROLES,
+    of_ec2,
+    see_always,
+    see_in_ec2,
+)
+from terradask_modules.caller_policies._by_kind import see_by_settings
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow
+from terradask_modules.kinds import KINDS
 from terradask_modules.names import SOFTWARE
 
 
 def read_network(scope: CallerScope) -> list[Statement]:
     """Return what planning the network needs: to see it, and to change nothing."""
     optional = [
-        *(["ec2:DescribeEgressOnlyInternetGateways"] if scope.dual_stack else []),
-        *(["ec2:DescribeFlowLogs"] if scope.flow_logs else []),
+        *of_ec2(see_in_ec2(kind for kind in KINDS.values() if kind.setting and scope.has(kind))),
         *(["ec2:DescribeVpcEndpointServices"] if scope.interface_endpoints else []),
     ]
     return [
@@ -24,7 +29,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
                 *optional,
                 *of_ec2(
                     [
-                        *SEE_ALWAYS,
+                        *see_always(),
                         "DescribeAddressesAttribute",
                         "DescribeAvailabilityZones",
                         "DescribeImages",
@@ -52,7 +57,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
         allow(
             "SeeRoles",
             list(SEE_ROLES),
-            scope.asked_for([*scope.roles, *([scope.flow_logs_role] if scope.flow_logs else [])]),
+            scope.asked_for([*scope.roles, *scope.writers]),
         ),
         allow(
             "SeeInstanceProfiles",
@@ -94,7 +99,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
                 f"{scope.bucket}/workspace.json",
             ],
         ),
-        *see_topic(scope),
+        *see_by_settings(scope),
         *_check_key(scope),
     ]
 

@@ -10,34 +10,42 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from terradask_modules.caller_policies._actions import (
-    CHANGES,
     KEEP_INSTANCE_PROFILES,
-    MADE_ALONE,
-    MADE_IN_VPC,
     MAKE_BOUNDED_ROLES,
     RULES,
     SEE_ROLES,
     TAG_AND_REMOVE_ROLES,
     of_ec2,
+    one_or_more,
+    rights_of,
+    see_in_ec2,
 )
 from terradask_modules.caller_policies._scope import CallerScope, demanding
 from terradask_modules.iam import Statement, allow, both
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import ResourceKind
 
-_TEMPLATE = "launch-template"
-_KINDS = (_TEMPLATE, "security-group")
 _RULE = "security-group-rule"
-_MAKE_FIREWALL = MADE_IN_VPC["security-group"]
-_MAKE = (MADE_ALONE["launch-template"], _MAKE_FIREWALL)
 _MAKE_ROLE, _MAKE_PROFILE = "iam:CreateRole", "iam:CreateInstanceProfile"
 _TAG = ("iam:TagInstanceProfile", "iam:TagRole")
 _UNTAG = ("iam:UntagInstanceProfile", "iam:UntagRole")
+
+
+def _own(scope: CallerScope) -> list[ResourceKind]:
+    """Return the kinds that clusters have of their own here, each of them."""
+    whose = ("templates", "isolated") if scope.isolated else ("templates",)
+    return [kind for kind in KINDS.values() if kind.clusters in whose]
+
+
+def _see_in_ec2(scope: CallerScope) -> list[str]:
+    return of_ec2(see_in_ec2(_own(scope)))
 
 
 def see_own_things(scope: CallerScope) -> list[Statement]:
     """Return what planning such clusters needs, beside what planning any does."""
     if not scope.isolated:
         return (
-            [allow("SeeTemplatesOfClusters", "ec2:DescribeLaunchTemplates", "*", scope.in_region)]
+            [allow("SeeTemplatesOfClusters", one_or_more(_see_in_ec2(scope)), "*", scope.in_region)]
             if scope.own_templates
             else []
         )
@@ -46,12 +54,13 @@ def see_own_things(scope: CallerScope) -> list[Statement]:
         # interfaces in it.
         allow(
             "SeeFirewallsAndTemplatesOfClusters",
-            [
-                "ec2:DescribeLaunchTemplates",
-                "ec2:DescribeNetworkInterfaces",
-                "ec2:DescribeSecurityGroupRules",
-                "ec2:DescribeSecurityGroups",
-            ],
+            sorted(
+                [
+                    *_see_in_ec2(scope),
+                    "ec2:DescribeNetworkInterfaces",
+                    "ec2:DescribeSecurityGroupRules",
+                ]
+            ),
             "*",
             scope.in_region,
         ),
@@ -114,20 +123,23 @@ def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
     vpc, of_vpc = (
         ("vpc/*", scope.owned) if scope.given_vpc is None else (f"vpc/{scope.given_vpc}", None)
     )
-    at_birth = {"StringEquals": {"ec2:CreateAction": [*_MAKE, *RULES]}}
+    own = rights_of(_own(scope))
+    types = [*(one.type for one in own), _RULE]
+    make, in_vpc = [one.make for one in own], [one.make for one in own if one.within == "vpc"]
+    at_birth = {"StringEquals": {"ec2:CreateAction": [*make, *RULES]}}
     return [
         allow(
             "MakeFirewallsAndTemplatesOfClusters",
-            of_ec2(_MAKE),
-            scope.ec2(*_KINDS),
+            of_ec2(make),
+            scope.ec2(*(one.type for one in own)),
             scope.tagged_for_a_cluster,
         ),
-        allow("MakeFirewallsInVpcOfClusters", of_ec2([_MAKE_FIREWALL]), scope.ec2(vpc), of_vpc),
+        allow("MakeFirewallsInVpcOfClusters", of_ec2(in_vpc), scope.ec2(vpc), of_vpc),
         allow("MakeRulesOfClusters", of_ec2(RULES), scope.ec2(_RULE), scope.tagged_for_a_cluster),
         allow(
             "TagAtBirthOfClusters",
             "ec2:CreateTags",
-            scope.ec2(*_KINDS, _RULE),
+            scope.ec2(*types),
             both(scope.tagged_for_a_cluster, at_birth),
         ),
         # The workspace's tag and the cluster's never change, so that nothing moves between
@@ -135,13 +147,13 @@ def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
         allow(
             "TagOwnOfClusters",
             ["ec2:CreateTags", "ec2:DeleteTags"],
-            scope.ec2(*_KINDS, _RULE),
+            scope.ec2(*types),
             scope.keeping_the_tags_of_a_cluster,
         ),
         allow(
             "ChangeAndRemoveOwnOfClusters",
-            of_ec2(action for kind in _KINDS for action in CHANGES[kind]),
-            scope.ec2(*_KINDS, _RULE),
+            of_ec2(action for one in own for action in one.change),
+            scope.ec2(*types),
             scope.owned_by_a_cluster,
         ),
     ]
@@ -149,26 +161,27 @@ def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
 
 def _templates(scope: CallerScope) -> list[Statement]:
     """Return the same for launch templates alone, by the same tags."""
-    template, make = scope.ec2(_TEMPLATE), MADE_ALONE[_TEMPLATE]
-    at_birth = {"StringEquals": {"ec2:CreateAction": [make]}}
+    own = rights_of(_own(scope))
+    templates, make = scope.ec2(*(one.type for one in own)), [one.make for one in own]
+    at_birth = {"StringEquals": {"ec2:CreateAction": make}}
     return [
-        allow("MakeTemplatesOfClusters", of_ec2([make]), template, scope.tagged_for_a_cluster),
+        allow("MakeTemplatesOfClusters", of_ec2(make), templates, scope.tagged_for_a_cluster),
         allow(
             "TagTemplatesAtBirthOfClusters",
             "ec2:CreateTags",
-            template,
+            templates,
             both(scope.tagged_for_a_cluster, at_birth),
         ),
         allow(
             "TagTemplatesOfClusters",
             ["ec2:CreateTags", "ec2:DeleteTags"],
-            template,
+            templates,
             scope.keeping_the_tags_of_a_cluster,
         ),
         allow(
             "ChangeAndRemoveTemplatesOfClusters",
-            of_ec2(CHANGES[_TEMPLATE]),
-            template,
+            of_ec2(action for one in own for action in one.change),
+            templates,
             scope.owned_by_a_cluster,
         ),
     ]

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from terradask_modules.iam import Condition, both, present
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import ResourceKind, Writer
 from terradask_modules.names import (
     ROLES,
     TAG_CLUSTER,
@@ -14,7 +16,6 @@ from terradask_modules.names import (
     TAG_WORKSPACE,
     boundary_name,
     clusters_role_path,
-    flow_log_group_name,
     log_group_name,
     resource_name,
     role_name,
@@ -48,8 +49,11 @@ class CallerScope:
         makes them.
     given_vpc, given_subnets, given_security_groups
         Ids of what exists already. None or empty: the network makes it.
-    interface_endpoints, flow_logs, dual_stack, session_manager, notify_emails
+    interface_endpoints, session_manager
         Whether the network has them.
+    settings
+        The settings that are on, of those without which it lacks a type of resource
+        (`ResourceKind.setting`).
     isolated
         Whether clusters make roles, security groups and launch templates of their own. Nothing but
         a VPC is given then.
@@ -75,10 +79,8 @@ class CallerScope:
     given_subnets: tuple[str, ...] = ()
     given_security_groups: tuple[str, ...] = ()
     interface_endpoints: bool = False
-    flow_logs: bool = False
-    dual_stack: bool = False
     session_manager: bool = False
-    notify_emails: bool = False
+    settings: frozenset[str] = frozenset()
     isolated: bool = False
     own_templates: bool = False
     private_clusters: tuple[str, ...] = ()
@@ -133,17 +135,25 @@ class CallerScope:
             self.where.iam_arn(f"instance-profile{self._role(role)}") for role in ROLES
         ]
 
+    def has(self, kind: ResourceKind) -> bool:
+        """Return whether the network's settings ask for a type of resource, or it needs none."""
+        return not kind.setting or kind.setting in self.settings
+
     @property
-    def flow_logs_role(self) -> str:
-        """ARN of the role by which flow logs are written."""
-        return self.where.iam_arn(f"role{self._role('flow-logs')}")
+    def writers(self) -> dict[str, Writer]:
+        """What writes logs of the network, by the ARN of its role."""
+        return {
+            self.where.iam_arn(f"role{self._role(kind.writer.name)}"): kind.writer
+            for kind in KINDS.values()
+            if kind.writer is not None and self.has(kind)
+        }
 
     @property
     def made_roles(self) -> list[str]:
         """ARNs of the roles that the network makes."""
         return [
             *([] if self.given_roles else self.roles),
-            *([self.flow_logs_role] if self.flow_logs else []),
+            *self.writers,
         ]
 
     def _of_clusters(self, kind: str, name: str) -> str:
@@ -232,7 +242,7 @@ class CallerScope:
         """ARNs of the log groups: some actions take them with their streams, some without."""
         names = [
             log_group_name(self.workspace),
-            *([flow_log_group_name(self.workspace)] if self.flow_logs else []),
+            *(writer.log_group(self.workspace) for writer in self.writers.values()),
         ]
         return [
             self.where.arn("logs", f"log-group:{name}{streams}")

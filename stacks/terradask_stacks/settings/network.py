@@ -7,6 +7,8 @@ from typing import Annotated, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
+from terradask_modules.kinds.end_topic import made_topic_arn
+from terradask_modules.where import Where
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.disks import FREE_MIBPS, Throughput
@@ -63,11 +65,11 @@ class NoticeSettings(Section):
         """Whether schedulers' hosts tell a topic."""
         return self.notify_topic_arn is not None or bool(self.notify_emails)
 
-    def topic_arn(self, made: str) -> str | None:
-        """Return the topic that hosts tell: the given one, or `made`, the one that the network
-        makes; None without either.
+    def topic_arn(self, where: Where) -> str | None:
+        """Return the topic that hosts tell: the given one, or the one that the network makes;
+        None without either.
         """
-        return made if self.notify_emails else self.notify_topic_arn
+        return made_topic_arn(where) if self.notify_emails else self.notify_topic_arn
 
 
 class NetworkDiskSettings(Section):

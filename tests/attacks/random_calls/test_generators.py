@@ -32,8 +32,18 @@ SHARED = PolicyScope(
 )
 ISOLATED = replace(SHARED, where=SHARED.where.of_cluster("etl"), groups=("scheduler", "workers"))
 SCOPES = [
-    CallerScope(hosts=SHARED, session_manager=True, private_clusters=("*",), dual_stack=True),
-    CallerScope(hosts=SHARED, isolated=True, network_state="state/network", flow_logs=True),
+    CallerScope(
+        hosts=SHARED,
+        session_manager=True,
+        private_clusters=("*",),
+        settings=frozenset({"dual_stack"}),
+    ),
+    CallerScope(
+        hosts=SHARED,
+        isolated=True,
+        network_state="state/network",
+        settings=frozenset({"flow_logs"}),
+    ),
     CallerScope(
         hosts=SHARED, own_templates=True, permissions_boundary=f"arn:aws:iam::{ACCOUNT}:policy/b"
     ),

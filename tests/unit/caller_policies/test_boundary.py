@@ -17,8 +17,8 @@ from terradask_modules.caller_policies import (
     characters,
 )
 from terradask_modules.errors import InvalidInput
-from terradask_modules.flow_log_rights import flow_logs_policy
 from terradask_modules.iam import statements_of
+from terradask_modules.kinds.flow_log import flow_logs_policy
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
 from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
@@ -36,7 +36,7 @@ PLACE = PolicyScope(
     session_manager=True,
     notify_topic_arn=f"arn:aws:sns:eu-west-1:{ACCOUNT}:ends",
 )
-WHOLE = CallerScope(hosts=PLACE, flow_logs=True)
+WHOLE = CallerScope(hosts=PLACE, settings=frozenset({"flow_logs"}))
 
 
 @pytest.mark.parametrize("given", [scope(), ISOLATED], ids=["shared", "isolated"])

@@ -9,11 +9,7 @@ from typing import Any
 
 from terradask._aws.session import Aws
 from terradask._cleanup.recover_cluster import ClusterRecovery
-from terradask._cleanup.resources import (
-    OF_CLUSTERS,
-    Owner,
-    Resource,
-)
+from terradask._cleanup.resources import Owner, Resource, of_clusters
 from terradask._cleanup.search import find_cluster
 from terradask._common.progress import ProgressEvent
 from terradask._deployments.deployment import Deployment
@@ -22,7 +18,7 @@ from terradask_modules.names import (
     ROLES,
     clusters_role_path,
     host_name,
-    placement_group_name,
+    resource_name,
     role_name,
 )
 
@@ -44,7 +40,12 @@ class Planted:
     """
 
     def __init__(
-        self, aws: Aws, workspace: str, cluster: str | None, *, kinds: frozenset[str] = OF_CLUSTERS
+        self,
+        aws: Aws,
+        workspace: str,
+        cluster: str | None,
+        *,
+        kinds: frozenset[str] = of_clusters(),
     ) -> None:
         self._ec2, self._iam = aws.client("ec2"), aws.client("iam")
         self._workspace, self._cluster = workspace, cluster
@@ -52,7 +53,7 @@ class Planted:
         self.groups: dict[str, str] = {}
         if "aws_placement_group" in kinds and cluster is not None:
             self._ec2.create_placement_group(
-                GroupName=placement_group_name(workspace, cluster),
+                GroupName=resource_name(f"{workspace}.{cluster}"),
                 Strategy="cluster",
                 TagSpecifications=[{"ResourceType": "placement-group", "Tags": self._tags}],
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import boto3
@@ -10,24 +11,51 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._cleanup.adopt import _Adoption, imports, unknown_addresses
 from terradask._cleanup.delete import delete_resources
+from terradask._cleanup.known_state import PROVIDER
 from terradask._cleanup.resources import Resource
 from terradask._cleanup.search import find_cluster, find_everything_in_ec2, find_network
+from terradask._cleanup.state_guard import StateGuard
+from terradask._plans.impact import RunningCluster, impacts, refuse_while_running
+from terradask._plans.summary import Change
 from terradask._workspace.workspace import Workspace
-from terradask_modules.kinds import KINDS, Deletion, Listed, Named, ResourceKind
+from terradask.errors import ClustersRunning
+from terradask_modules.caller_policies import CALLERS, Caller, CallerScope, caller_statements
+from terradask_modules.iam import listed
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.cluster_names import ClusterNames, exactly
+from terradask_modules.kinds.kind import FREE, Access, Listed, Named, ResourceKind, in_ec2
 from terradask_modules.names import TAG_WORKSPACE
+from terradask_modules.policies import PolicyScope
+from terradask_modules.where import Where
 
+from ..plan_documents import dangers_of
+from ..report_data import of_changes
 from .planted import tagged
 from .swept_account import Account, keys, swept
 
 KEY_PAIR = "aws_key_pair"
-INVENTED = ResourceKind(
+INVENTED = in_ec2(
     KEY_PAIR,
-    find=Listed("describe_key_pairs", "KeyPairs", "KeyName"),
-    delete=Deletion("delete_key_pair", "KeyName"),
+    prefix="key",
+    id="KeyName",
     adopt="tagged",
     orphan="key-pair",
     born="CreateTime",
+    within="nothing",
+    price=FREE,
     clusters="each",
+    shape=lambda names, address: exactly(id=f"{names.where.cluster}-{address}"),
+    loss="nobody logs in",
+    loss_to_hosts="its hosts let nobody in",
+)
+
+
+SCOPE = CallerScope(
+    hosts=PolicyScope(
+        where=Where(
+            partition="aws", region="us-east-1", account="123456789012", workspace="default"
+        )
+    )
 )
 
 
@@ -75,6 +103,98 @@ def test_an_invented_kind_of_a_cluster_without_a_deployment_is_swept(
     done = swept(workspace)
     assert ("key-pair", lost.id) in {stray.key for stray in done.removed}
     assert ids_of(find_everything_in_ec2(account.ec2, "default")) == []
+
+
+@pytest.mark.usefixtures("invented")
+def test_an_invented_kind_may_be_in_a_clusters_state_with_its_tags(aws: Aws):
+    names = ClusterNames(where=SCOPE.where.of_cluster("etl"))
+    made(aws, "etl-own", "etl")
+    made(aws, "etl-stolen", "gone")
+
+    def foreign(address: str) -> list[str]:
+        entry = {
+            "mode": "managed",
+            "type": KEY_PAIR,
+            "name": address,
+            "provider": PROVIDER,
+            "instances": [{"attributes": {"id": f"etl-{address}"}}],
+        }
+        return [one["why"] for one in StateGuard(aws, names).foreign({"resources": [entry]})]
+
+    assert foreign("own") == []
+    assert "gone" in foreign("stolen")[0]
+
+
+def test_what_an_invented_kind_means_is_in_plans(monkeypatch: pytest.MonkeyPatch):
+    change = Change(f"{KEY_PAIR}.x", KEY_PAIR, "delete", None, ())
+    summary = of_changes(change, stack="etl").summary
+    running = [RunningCluster("etl", "running", {"scheduler": 1})]
+    refuse_while_running(summary, running)
+    assert dangers_of(None, {}, kind=KEY_PAIR, actions=["delete"]) == ["is destroyed"]
+    monkeypatch.setitem(KINDS, KEY_PAIR, INVENTED)
+    assert "its hosts let nobody in" in impacts(summary, running)[0].text
+    with pytest.raises(ClustersRunning):
+        refuse_while_running(summary, running)
+    assert dangers_of(None, {}, kind=KEY_PAIR, actions=["delete"]) == [
+        "is destroyed: nobody logs in"
+    ]
+
+
+def actions(caller: Caller, scope: CallerScope = SCOPE) -> set[str]:
+    return {
+        action for one in caller_statements(scope, caller) for action in listed(one.get("Action"))
+    }
+
+
+SEE, MAKE, REMOVE = (f"ec2:{one}" for one in ("DescribeKeyPairs", "CreateKeyPair", "DeleteKeyPair"))
+
+
+def test_callers_may_see_make_and_remove_an_invented_kind_of_clusters(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    for caller in CALLERS:
+        assert not actions(caller) & {SEE, MAKE, REMOVE}
+    monkeypatch.setitem(KINDS, KEY_PAIR, INVENTED)
+    assert actions("ongoing") >= {SEE, MAKE, REMOVE}
+    assert actions("setup") & {SEE, MAKE, REMOVE} == {SEE}
+    assert actions("ci") & {SEE, MAKE, REMOVE} == {SEE}
+
+
+@pytest.mark.parametrize("clusters", ["templates", "isolated"])
+def test_only_callers_whose_clusters_have_an_invented_kind_may_make_it(
+    clusters: Any, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(KINDS, KEY_PAIR, replace(INVENTED, clusters=clusters))
+    assert not actions("ongoing") & {MAKE, REMOVE}
+    own, isolated = replace(SCOPE, own_templates=True), replace(SCOPE, isolated=True)
+    assert actions("ongoing", isolated) >= {SEE, MAKE, REMOVE}
+    assert ({MAKE, REMOVE} <= actions("ongoing", own)) == (clusters == "templates")
+
+
+def test_an_invented_kind_of_the_network_needs_its_setting(monkeypatch: pytest.MonkeyPatch):
+    kind = replace(INVENTED, clusters=None, setting="key_pairs", is_optional=True)
+    monkeypatch.setitem(KINDS, KEY_PAIR, kind)
+    for caller in CALLERS:
+        assert not actions(caller) & {SEE, MAKE, REMOVE}
+    asked = replace(SCOPE, settings=frozenset({"key_pairs"}))
+    assert actions("setup", asked) >= {SEE, MAKE, REMOVE}
+    given = replace(asked, given_vpc="vpc-1")
+    assert not actions("setup", given) & {MAKE, REMOVE}
+
+
+def test_an_invented_kind_outside_of_ec2_is_kept_on_its_arn(monkeypatch: pytest.MonkeyPatch):
+    access = Access(
+        see=("SeeThing", ("things:Get",)),
+        keep=("KeepThing", ("things:Make", "things:End")),
+        arn=lambda where: where.arn("things", where.workspace),
+    )
+    kind = ResourceKind("aws_thing", service="things", access=access)
+    monkeypatch.setitem(KINDS, "aws_thing", kind)
+    kept = next(one for one in caller_statements(SCOPE, "setup") if one["Sid"] == "KeepThing")
+    assert kept["Action"] == ["things:Make", "things:End"]
+    assert kept["Resource"] == "arn:aws:things:us-east-1:123456789012:default"
+    assert "things:Get" in actions("ci")
+    assert "things:Make" not in actions("ci")
 
 
 def test_each_stands_on_earlier_kinds_only():

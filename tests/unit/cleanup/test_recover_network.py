@@ -14,7 +14,8 @@ from terradask._cleanup.resources import (
     Resource,
 )
 from terradask._cleanup.search import find_network, find_security_groups
-from terradask_modules.kinds import KINDS, Listed
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Listed
 from terradask_modules.names import boundary_name, clusters_role_path
 
 from .planted import DOCUMENT, PREFIX, Planted, as_state, ids, own, tagged, templates

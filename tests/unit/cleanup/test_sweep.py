@@ -21,7 +21,6 @@ from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask_host.structure import Structure
-from terradask_modules.names import placement_group_name
 
 from ..host_facts import run_document
 from .planted import Planted
@@ -121,10 +120,10 @@ def test_a_placement_group_that_an_interrupted_command_left_goes(
     for cluster in ("live", "gone"):
         Planted(region, "default", cluster, kinds=frozenset({"aws_placement_group"}))
     assert {stray.key for stray in swept(workspace).removed} == {
-        ("placement-group", placement_group_name("default", "gone"))
+        ("placement-group", "terradask-default.gone")
     }
     (left,) = region.client("ec2").describe_placement_groups()["PlacementGroups"]
-    assert left["GroupName"] == placement_group_name("default", "live")
+    assert left["GroupName"] == "terradask-default.live"
 
 
 def test_what_is_young_is_left_alone_and_what_has_no_date_is_looked_at_twice(

@@ -1,0 +1,19 @@
+"""The addresses of NAT gateways. Pure."""
+
+from __future__ import annotations
+
+from terradask_modules.kinds.kind import Charge, Deletion, Listed, ResourceKind, Rights
+
+ELASTIC_IP = ResourceKind(
+    "aws_eip",
+    find=Listed("describe_addresses", "Addresses", "AllocationId", "eipalloc"),
+    # EC2 returns ``AuthFailure`` for an address whose NAT gateway is still being deleted.
+    delete=Deletion(
+        "release_address", "AllocationId", in_use=("InvalidIPAddress.InUse", "AuthFailure")
+    ),
+    adopt="tagged",
+    rights=Rights(
+        "elastic-ip", "AllocateAddress", "nothing", ("DisassociateAddress", "ReleaseAddress")
+    ),
+    price=Charge("public IPv4 address", product="public-ipv4"),
+)
