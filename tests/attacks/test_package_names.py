@@ -13,7 +13,7 @@ from terradask import Cluster, Workspace
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.software import lock_software
 from terradask._software.local_wheels import build_wheel
-from terradask.errors import SoftwareNotFromIndex
+from terradask.errors import SoftwareUnusable
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import Paths
@@ -99,7 +99,7 @@ def test_what_has_no_wheel_for_hosts_is_not_looked_up_either(index, asked, site,
     install(site, str(source_folder(tmp_path / "sources")))
     (about,) = site.glob("*.dist-info/WHEEL")
     about.write_text("Wheel-Version: 1.0\nTag: cp312-cp312-macosx_11_0_arm64\n")
-    with pytest.raises(SoftwareNotFromIndex, match="macosx"):
+    with pytest.raises(SoftwareUnusable, match="macosx"):
         lock_software(["acme-tools"])
     assert not asked
 
@@ -112,7 +112,7 @@ def test_a_package_of_a_private_channel_needs_the_hashes_that_refuse_the_attacke
         install(site, "--default-index", own, "acme-tools")
     (record,) = site.glob("*.dist-info/INSTALLER")
     record.write_text("conda\n")
-    with pytest.raises(SoftwareNotFromIndex):
+    with pytest.raises(SoftwareUnusable, match="not installed from one here"):
         lock_software(["acme-tools"])
     lock_file = tmp_path / "requirements.txt"
     others = (ROOT / "requirements/dev.lock").read_text()

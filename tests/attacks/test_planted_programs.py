@@ -25,8 +25,8 @@ from terradask._terraform.binary import find_terraform
 from terradask.errors import (
     HostPackagesUnavailable,
     SessionManagerPluginMissing,
+    SoftwareUnusable,
     TerradaskError,
-    WheelNotBuilt,
 )
 from terradask_modules.bindings import use_node
 
@@ -47,7 +47,7 @@ def test_no_program_of_the_working_directory_is_taken_from_a_path_that_names_it(
     environ = {**os.environ, "UV_KEYRING_PROVIDER": "subprocess", "UV_OFFLINE": "1"}
     package = DirectPackage("acme", "repository", f"git+{(tmp_path / 'source').as_uri()}")
     # Of its own git, it gets as far as to what isn't there.
-    with pytest.raises(WheelNotBuilt) as refusal:
+    with pytest.raises(SoftwareUnusable, match="No wheel for hosts") as refusal:
         build_direct(package, "x86_64", environ)
     # uv breaks lines by the width of its paths.
     assert "does not appear to be a Python project" in " ".join(str(refusal.value).split())

@@ -19,7 +19,7 @@ from terradask._software.conda_solver import CondaSolver
 from terradask._software.configured import Machine
 from terradask._software.resolver import Resolver, Unsolvable
 from terradask._software.uv_settings import own_variables
-from terradask.errors import SoftwareFileInvalid, SoftwareNotResolved, WheelNotBuilt
+from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 
 from ..unit.test_package_sync import Environ, client
 
@@ -105,7 +105,7 @@ def test_no_file_of_packages_sends_what_opens_the_account(
 ) -> None:
     path = tmp_path / name
     path.write_text(FILES[name].format(url=theirs.url, host=theirs.url.partition("@")[2]))
-    with pytest.raises(SoftwareFileInvalid, match=r"variable AWS_S\w+, whose value opens") as said:
+    with pytest.raises(SoftwareUnusable, match=r"variable AWS_S\w+, whose value opens") as said:
         lock_file_packages(path, "x86_64", environ)
     assert SECRET not in str(said.value)
     assert theirs.received == []
@@ -118,7 +118,7 @@ def test_no_file_that_another_one_includes_does(
     (tmp_path / "inner.txt").write_text(f"--index-url {theirs.url}/simple\n")
     (tmp_path / "between.txt").write_text("-r inner.txt\n")
     (tmp_path / "requirements.txt").write_text(f"{option} between.txt\nevil\n")
-    with pytest.raises(SoftwareFileInvalid, match=r"inner\.txt(?s:.*)AWS_SECRET_ACCESS_KEY"):
+    with pytest.raises(SoftwareUnusable, match=r"inner\.txt(?s:.*)AWS_SECRET_ACCESS_KEY"):
         lock_file_packages(tmp_path / "requirements.txt", "x86_64", environ)
     assert theirs.received == []
 
@@ -127,7 +127,7 @@ def test_no_requirement_of_the_settings_does(
     theirs: Index, environ: Environ, tmp_path: Path
 ) -> None:
     line = f"evil @ {theirs.url}/evil-1-py3-none-any.whl"
-    with pytest.raises(SoftwareFileInvalid, match="AWS_SECRET_ACCESS_KEY"):
+    with pytest.raises(SoftwareUnusable, match="AWS_SECRET_ACCESS_KEY"):
         lock_requirements([line], tmp_path / "terradask.toml", "x86_64", environ)
     assert theirs.received == []
 
@@ -140,7 +140,7 @@ def test_uv_has_no_such_variable_whatever_it_reads(
     keyring = '[tool.uv]\nkeyring-provider = "subprocess"\n' if name == "pyproject.toml" else ""
     path.write_text(FILES[name].format(url=theirs.url) + keyring)
     environ = {key: value for key, value in environ.items() if key != "UV_NO_CONFIG"}
-    with suppress(Unsolvable, SoftwareNotResolved, WheelNotBuilt):
+    with suppress(Unsolvable, SoftwareNotResolved, SoftwareUnusable):
         Resolver("x86_64", environ, folder=tmp_path).of_files([path], [])
     assert theirs.received
     assert not theirs.got_secret

@@ -18,7 +18,7 @@ from terradask.errors import (
     NoBaseline,
     SessionManagerPluginMissing,
     SettingsError,
-    SoftwareNotInstalled,
+    SoftwareUnusable,
     WorkersMissing,
 )
 
@@ -103,7 +103,7 @@ def test_my_own_address_has_to_lie_within_a_network_that_all_share(sim_environ, 
 
 def test_software_that_is_not_installed_here_is_refused_before_anything_is_made(sim_environ):
     events = []
-    with pytest.raises(SoftwareNotInstalled, match="no-such-package"):
+    with pytest.raises(SoftwareUnusable, match="no-such-package"):
         Cluster("unlucky", n_workers=1, software=["no-such-package"], progress=events.append)
     assert not Deployment(Workspace.load().aws, Workspace.load().bucket, "unlucky").objects.names()
     assert "apply" not in {getattr(event, "phase", None) for event in events}

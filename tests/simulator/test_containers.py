@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask.errors import ContainerUnusable, InvalidInput
+from terradask.errors import InvalidInput, SoftwareUnusable
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -80,7 +80,7 @@ def test_a_plan_shows_the_digest_and_hosts_get_no_other(
 def test_a_cluster_of_an_image_that_is_not_there_is_never_made(
     sim: Simulator, registry: ContainerRegistry
 ) -> None:
-    with pytest.raises(ContainerUnusable, match="HTTP status 404"):
+    with pytest.raises(SoftwareUnusable, match="HTTP status 404"):
         Cluster("nowhere", container=f"{registry.address}/team/dask:gone")
     assert not Workspace.load().deployment("nowhere").exists
     with pytest.raises(InvalidInput, match="account is not supported"):

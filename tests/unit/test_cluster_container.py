@@ -19,7 +19,7 @@ from terradask._deployments.package_sync import versions_in_image
 from terradask._software.sync import PackageSync
 from terradask._stacks import container as module
 from terradask._stacks.container import check_container, check_no_gpus, lock_container
-from terradask.errors import AccessDenied, ContainerUnusable, SettingsError
+from terradask.errors import AccessDenied, SettingsError, SoftwareUnusable
 from terradask_host.registry import RegistryError
 from terradask_modules.image_rights import repository_arn
 from terradask_stacks.lock import ClusterLock
@@ -81,7 +81,7 @@ def test_another_name_or_architecture_is_looked_up_again(registry: ContainerRegi
     lock = found(f"{name}:1")
     assert found(f"{name}:2", locked(lock)) == f"{name}:2@{other}"
     assert found(f"{name}@{other}", locked(lock)) == f"{name}@{other}"
-    with pytest.raises(ContainerUnusable, match="linux/arm64"):
+    with pytest.raises(SoftwareUnusable, match="linux/arm64"):
         lock_container(cluster(f"{name}:2"), "arm64", locked(f"{name}:2@{other}"), NO_AWS, print)
 
 
@@ -92,9 +92,9 @@ def test_another_name_or_architecture_is_looked_up_again(registry: ContainerRegi
 def test_an_image_that_is_not_there_is_said(
     registry: ContainerRegistry, image: str, why: str
 ) -> None:
-    with pytest.raises(ContainerUnusable, match=why) as caught:
+    with pytest.raises(SoftwareUnusable, match=why) as caught:
         found(image.format(registry.address))
-    assert caught.value.container == image.format(registry.address)
+    assert str(caught.value.given).startswith(f"{image.format(registry.address)}: ")
 
 
 def test_a_password_of_ecr_is_the_callers(
@@ -119,7 +119,7 @@ def test_a_password_of_ecr_is_the_callers(
         raise AccessDenied("ecr:GetAuthorizationToken", "no")
 
     ecr.get_authorization_token = refused
-    with pytest.raises(ContainerUnusable, match="gives no password") as caught:
+    with pytest.raises(SoftwareUnusable, match="gives no password") as caught:
         lock_container(cluster(f"{ECR}/dask:1"), "x86_64", None, aws, lambda _: None)
     assert isinstance(caught.value.__cause__, RegistryError)
     assert "ecr:GetAuthorizationToken" in str(caught.value.advice)

@@ -11,7 +11,7 @@ import pytest
 from terradask._software.conda_channels import CondaChannel, channels_here, read_channels
 from terradask._software.conda_file import read_conda_file
 from terradask._software.configured import Machine
-from terradask.errors import SoftwareFileInvalid
+from terradask.errors import SoftwareUnusable
 
 
 @pytest.mark.parametrize(
@@ -42,14 +42,14 @@ from terradask.errors import SoftwareFileInvalid
 def test_files_that_say_something_else_are_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "environment.yml"
     path.write_text(text)
-    with pytest.raises(SoftwareFileInvalid, match=f"(?s){said}"):
+    with pytest.raises(SoftwareUnusable, match=f"(?s){said}"):
         read_conda_file(path, "linux-64")
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "environment.yml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(SoftwareFileInvalid, match="it is no text in UTF-8"):
+    with pytest.raises(SoftwareUnusable, match="it is no text in UTF-8"):
         read_conda_file(path, "linux-64")
 
 
@@ -112,5 +112,5 @@ def test_what_pixi_has_stored_counts(
 def test_channels_that_hosts_can_not_ask_are_refused(
     tmp_path: Path, channel: str, said: str
 ) -> None:
-    with pytest.raises(SoftwareFileInvalid, match=said):
+    with pytest.raises(SoftwareUnusable, match=said):
         read(tmp_path, channel)

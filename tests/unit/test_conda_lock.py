@@ -19,8 +19,8 @@ from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock
 from terradask.errors import (
     SetupError,
-    SoftwareFileInvalid,
     SoftwareNotResolved,
+    SoftwareUnusable,
 )
 from terradask_host.agent.environment import check_lock
 
@@ -148,7 +148,7 @@ def test_the_first_channel_that_has_a_name_decides(lock: Lock) -> None:
     found = names(lock(text))
     assert found["frame"] == "3.0"
     assert found["suits"] == "0.9"
-    with pytest.raises(SoftwareFileInvalid, match="/other has frame, and in none of the versions"):
+    with pytest.raises(SoftwareUnusable, match="/other has frame, and in none of the versions"):
         lock("channels: ['HOST/other', 'HOST/forge']\ndependencies: [frame <3]\n")
     text = "channels: ['HOST/other', 'HOST/forge']\ndependencies: ['HOST/forge::frame']\n"
     assert names(lock(text))["frame"] == "2.0"
@@ -179,7 +179,7 @@ def test_dask_may_be_pips(lock: Lock) -> None:
     found = lock(text)
     assert found.packages == {"dask": HERE["dask"], "bokeh": "3.9"}
     assert not {"dask-core", "bokeh"} & names(found).keys()
-    with pytest.raises(SoftwareFileInvalid, match=r"it has dask 2099\.1\.0; here are"):
+    with pytest.raises(SoftwareUnusable, match=r"it has dask 2099\.1\.0; here are"):
         lock(text.replace(">=2026", ">=2099"))
 
 
@@ -214,7 +214,7 @@ def test_a_name_that_came_from_no_index_here_is_asked_of_none(
     ],
 )
 def test_what_hosts_can_not_have_is_told(lock: Lock, text: str, said: str) -> None:
-    with pytest.raises((SoftwareNotResolved, SoftwareFileInvalid), match=said):
+    with pytest.raises((SoftwareNotResolved, SoftwareUnusable), match=said):
         lock(f"channels: ['HOST/forge']\n{text}\n")
 
 

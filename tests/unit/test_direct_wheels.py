@@ -12,7 +12,7 @@ import pytest
 from terradask._software.direct_wheels import build_direct
 from terradask._software.hosts import MACHINES
 from terradask._software.pylock import DirectPackage
-from terradask.errors import WheelNotBuilt
+from terradask.errors import SoftwareUnusable
 
 from ..package_index import publish, publish_source, serving
 
@@ -54,7 +54,7 @@ def test_a_wheel_for_hosts_is_taken_whatever_this_machine_is(
     package = DirectPackage("acme", "archive", f"{url}/acme-1.0-{tag}.whl", digest)
     assert build_direct(package, architecture, environ).filename == f"acme-1.0-{tag}.whl"
     for other in MACHINES.keys() - {architecture}:
-        with pytest.raises(WheelNotBuilt, match=f"for hosts with {other}"):
+        with pytest.raises(SoftwareUnusable, match=f"for hosts with {other}"):
             build_direct(package, other, environ)
 
 
@@ -66,5 +66,5 @@ def test_what_its_source_builds_for_another_processor_is_refused(
     (machine,) = {*MACHINES.values()} - {MACHINES[architecture]}
     publish_source(root, "acme", "1.0", BACKEND.replace("MACHINE", machine))
     package = DirectPackage("acme", "archive", f"{url}/acme-1.0.tar.gz")
-    with pytest.raises(WheelNotBuilt, match=f"linux_{machine}"):
+    with pytest.raises(SoftwareUnusable, match=f"linux_{machine}"):
         build_direct(package, architecture, environ)

@@ -18,10 +18,6 @@ EXAMPLES: list[TerradaskError] = [
     errors.SettingsError([]),
     errors.SynthesisError("a"),
     errors.UnknownInstanceType("a"),
-    errors.SoftwareLockInvalid("isn't there", path="requirements.txt"),
-    errors.SoftwareNotLocked(
-        "uv.lock", installed={"dask": "1"}, missing=["dask"], other_versions={}, unhashed=[]
-    ),
     errors.NoMatchingType(
         "a",
         given="worker_cpu=1",
@@ -54,19 +50,9 @@ EXAMPLES: list[TerradaskError] = [
     errors.TerraformCancelled("a"),
     errors.DocumentChanged("run.json", cluster="etl", advice="a"),
     errors.DocumentFormat("a", given=9, allowed="format 1"),
-    errors.ContainerUnusable("ghcr.io/dask/dask:1", "HTTP status 404"),
-    errors.PythonNotOnHosts("3.98", ["3.11"]),
-    errors.SoftwareNotInstalled("a", given="dask 1"),
-    errors.SoftwareNotFromIndex({"acme-tools": "1.0, editable, from file:///x"}),
-    errors.WheelNotBuilt("acme", "its wheel is for another platform"),
-    errors.PackagesNotSynced({"acme": "no wheel"}, {"numpy": ("2.0", "2.1")}),
-    errors.IndexSettingsInvalid("/x/pip.conf", "an index without a URL"),
     errors.SoftwareNotResolved("No solution found"),
-    errors.EnvironmentNotFound("team", ["default"]),
-    errors.EnvironmentUnusable("team", "it has Python 3.12, here is 3.13"),
     errors.EnvironmentNotBuilt("env-team", "no space left on device"),
-    errors.LocalModulesRefused(Path("work"), "no module and no package in it"),
-    errors.SoftwareFileInvalid(Path("uv.lock"), "it lacks dask"),
+    errors.SoftwareUnusable("a", given="uv.lock: it lacks dask"),
     errors.FolderBusy("/x", pid=7, command="terraform plan", waited_seconds=3.0),
     errors.PlanChanged("a", what="file"),
     errors.PolicyViolation(

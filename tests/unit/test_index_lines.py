@@ -14,7 +14,7 @@ from terradask._deployments.software_file import lock_file_packages
 from terradask._software.configured import Machine
 from terradask._software.indexes import read_indexes
 from terradask._software.uv import find_uv
-from terradask.errors import IndexSettingsInvalid, SoftwareFileInvalid
+from terradask.errors import SoftwareUnusable
 
 from ..package_index import publish, serving
 from .test_package_sync import Environ
@@ -80,7 +80,7 @@ def test_a_variable_without_a_value_is_named_before_anything_is_asked(
     url = private.replace("://", f"://me:${{{name}}}@")
     listed = tmp_path / "requirements.txt"
     listed.write_text(f"--extra-index-url {url}\nacme-tools\n")
-    with pytest.raises(SoftwareFileInvalid, match=f"variable {name}, which isn't set"):
+    with pytest.raises(SoftwareUnusable, match=f"variable {name}, which isn't set"):
         lock_file_packages(listed, "x86_64", environ)
 
 
@@ -119,6 +119,6 @@ def test_where_neither_tool_reads_variables_they_are_refused(tmp_path: Path, whe
     elif where == "uv.toml":
         (tmp_path / where).write_text(f'[[index]]\nurl = "{url}"\n')
     variables = SECRETS | ({where: url} if where.isupper() else {})
-    with pytest.raises(IndexSettingsInvalid, match=r"variable TEAM_USER") as caught:
+    with pytest.raises(SoftwareUnusable, match=r"variable TEAM_USER") as caught:
         read_indexes(variables, replace(machine, folder=tmp_path))
     assert where in str(caught.value)

@@ -17,7 +17,7 @@ from terradask._software.hosts import host_markers
 from terradask._software.index_sources import index_sources
 from terradask._software.indexes import read_indexes
 from terradask._software.sync import PackageSync
-from terradask.errors import IndexSettingsInvalid
+from terradask.errors import SoftwareUnusable
 
 from ..package_index import publish, serving
 from .test_package_sync import client
@@ -129,7 +129,7 @@ def test_an_index_that_is_not_configured_is_an_error(project: Project, tmp_path:
     (tmp_path / "project/pyproject.toml").write_text(
         '[project]\nname = "work"\nversion = "1"\n[tool.uv.sources]\nacme = { index = "lost" }\n'
     )
-    with pytest.raises(IndexSettingsInvalid, match="no index has the name 'lost'"):
+    with pytest.raises(SoftwareUnusable, match="no index has the name 'lost'"):
         lock_environment(PackageSync(), "x86_64", project.environ)
 
 
@@ -140,5 +140,5 @@ def test_projects_without_sources_have_none(tmp_path: Path) -> None:
         (tmp_path / "pyproject.toml").write_text(text)
         assert index_sources(indexes, machine, host_markers("x86_64")) == {}
     (tmp_path / "pyproject.toml").write_text("no toml")
-    with pytest.raises(IndexSettingsInvalid):
+    with pytest.raises(SoftwareUnusable, match="What configures package indexes"):
         index_sources(indexes, machine, host_markers("x86_64"))

@@ -23,7 +23,7 @@ from terradask._software.configured import Machine
 from terradask._software.indexes import PUBLIC, Indexes, read_indexes
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
-from terradask.errors import IndexSettingsInvalid, SoftwareNotResolved
+from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 from terradask_host.agent.environment import Environment, index_environ, without_credentials
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import Paths
@@ -216,7 +216,7 @@ def test_a_file_that_cant_be_read_is_named_without_its_content(
 ) -> None:
     path = put(tmp_path / name, text)
     variable = "PIP_CONFIG_FILE" if name == "pip.conf" else "UV_CONFIG_FILE"
-    with pytest.raises(IndexSettingsInvalid, match=re.escape(str(path))) as caught:
+    with pytest.raises(SoftwareUnusable, match=re.escape(str(path))) as caught:
         read(**{variable: str(path)})
     assert TOKEN not in f"{caught.value!r} {caught.value} {caught.value.__cause__}"
 

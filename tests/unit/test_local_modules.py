@@ -15,7 +15,7 @@ from terradask._deployments.package_sync import lock_for_hosts, sync_of
 from terradask._software.local_modules import build_modules, imported_beside, names_beside
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.sync import PackageSync
-from terradask.errors import LocalModulesRefused
+from terradask.errors import SoftwareUnusable
 from terradask_host.preload.local_names import VARIABLE
 from terradask_stacks.settings import ClusterSettings
 
@@ -68,7 +68,7 @@ def test_hosts_can_install_it(tmp_path: Path) -> None:
 
 def test_names_of_installed_packages_are_refused(tmp_path: Path) -> None:
     put(tmp_path, "dask.py", "steps.py")
-    with pytest.raises(LocalModulesRefused, match=r"the names of dask \(dask\)") as caught:
+    with pytest.raises(SoftwareUnusable, match=r"the names of dask \(dask\)") as caught:
         build_modules(tmp_path, HERE)
     assert "package_sync_ignore" in str(caught.value)
     # Hosts that don't get the package get the module.
@@ -82,7 +82,7 @@ def test_terradasks_own_name_is_refused_whatever_hosts_get(
     install(tmp_path / "site", *map(str, (tmp_path / "index/files").iterdir()))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     put(tmp_path / "work", "terradask.py")
-    with pytest.raises(LocalModulesRefused, match="terradask"):
+    with pytest.raises(SoftwareUnusable, match="terradask"):
         build_modules(tmp_path / "work", ())
 
 
@@ -99,7 +99,7 @@ def test_tests_that_another_package_has_brought_by_mistake_are_no_conflict(
     put(work, "steps.py", "tests/__init__.py", "tests/shared.py")
     assert "tests/shared.py" in sent(build_modules(work, ("cdf",)))
     put(work, "cdf.py")
-    with pytest.raises(LocalModulesRefused, match=r"cdf \(cdf\)"):
+    with pytest.raises(SoftwareUnusable, match=r"cdf \(cdf\)"):
         build_modules(work, ("cdf",))
 
 
@@ -143,7 +143,7 @@ def test_links_lead_no_other_file_into_the_bucket(tmp_path: Path, target: str, l
     if "/" in link:
         put(work, "pack/__init__.py")
     (work / link).symlink_to(tmp_path / target)
-    with pytest.raises(LocalModulesRefused, match=f"{link}.* by symbolic links"):
+    with pytest.raises(SoftwareUnusable, match=f"{link}.* by symbolic links"):
         build_modules(work, HERE)
 
 
@@ -154,10 +154,10 @@ def test_links_to_modules_of_the_folder_are_taken(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_and_a_large_one_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(LocalModulesRefused, match="no module"):
+    with pytest.raises(SoftwareUnusable, match="no module"):
         build_modules(tmp_path, HERE)
     (tmp_path / "large.py").write_bytes(b"#" * 20_000_001)
-    with pytest.raises(LocalModulesRefused, match="20000001 bytes"):
+    with pytest.raises(SoftwareUnusable, match="20000001 bytes"):
         build_modules(tmp_path, HERE)
 
 

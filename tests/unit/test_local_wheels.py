@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
-from terradask.errors import WheelNotBuilt
+from terradask.errors import SoftwareUnusable
 
 from ..source_packages import install, source_folder
 
@@ -106,9 +106,9 @@ def test_what_is_compiled_for_another_platform_is_an_error(tmp_path, tag, why) -
         assert built(tmp_path).filename == f"acme_tools-1.0-{tag}.whl"
         return
     assert why in found
-    with pytest.raises(WheelNotBuilt, match=why) as caught:
+    with pytest.raises(SoftwareUnusable, match=why) as caught:
         built(tmp_path)
-    assert caught.value.package == "acme-tools"
+    assert caught.value.problem == "No wheel for hosts can be made of acme-tools."
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_files_elsewhere_are_an_error_and_are_not_left_out_silently(tmp_path: Pa
     (tmp_path / "share").mkdir()
     (tmp_path / "share/data.csv").write_text("1")
     installed(tmp_path / "site", files=("../share/data.csv",))
-    with pytest.raises(WheelNotBuilt, match=r"share/data\.csv"):
+    with pytest.raises(SoftwareUnusable, match=r"share/data\.csv"):
         built(tmp_path / "site")
 
 
@@ -134,5 +134,5 @@ def test_a_folder_that_is_gone_is_an_error_with_what_uv_says(tmp_path: Path) -> 
     folder = source_folder(tmp_path / "sources")
     install(tmp_path / "site", "--editable", str(folder))
     (folder / "pyproject.toml").write_text("[project]\n")
-    with pytest.raises(WheelNotBuilt, match="uv build"):
+    with pytest.raises(SoftwareUnusable, match="uv build"):
         built(tmp_path / "site")

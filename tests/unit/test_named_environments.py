@@ -11,7 +11,11 @@ import boto3
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.named_environments import NamedEnvironment, NamedEnvironments
+from terradask._deployments.named_environments import (
+    NamedEnvironment,
+    NamedEnvironments,
+    environment_not_found,
+)
 from terradask._deployments.package_sync import lock_for_hosts
 from terradask._deployments.software import SAME
 from terradask._deployments.software_lock import SoftwareLock, with_conda
@@ -23,10 +27,9 @@ from terradask._software.sync import PackageSync
 from terradask._workspace.environments import Environments
 from terradask.errors import (
     DocumentFormat,
-    EnvironmentNotFound,
-    EnvironmentUnusable,
     InvalidInput,
     SettingsError,
+    SoftwareUnusable,
 )
 from terradask_host.documents import EnvironmentArchive
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_statements
@@ -142,14 +145,14 @@ def test_what_this_client_or_cluster_can_not_use_is_refused(
     stored: NamedEnvironments, versions: dict[str, str], architecture: str, said: str
 ) -> None:
     put(stored, **versions)
-    with pytest.raises(EnvironmentUnusable, match=said):
+    with pytest.raises(SoftwareUnusable, match=said):
         stored.lock("team", architecture, {})
 
 
 def test_another_python_is_refused(stored: NamedEnvironments) -> None:
     lock = SoftwareLock("3.14" if python_version() != "3.14" else "3.13", dict(HERE))
     stored.write(NamedEnvironment.of_lock("team", lock, "x86_64", at="", by=""), lock)
-    with pytest.raises(EnvironmentUnusable, match="it has Python"):
+    with pytest.raises(SoftwareUnusable, match="it has Python"):
         stored.lock("team", "x86_64", {})
 
 
@@ -158,13 +161,13 @@ def test_a_wheel_that_was_replaced_is_refused(stored: NamedEnvironments) -> None
     client = boto3.client("s3", region_name="us-east-1")
     listed = client.list_objects_v2(Bucket=BUCKET, Prefix="software/wheels/")["Contents"]
     client.put_object(Bucket=BUCKET, Key=listed[0]["Key"], Body=b"planted")
-    with pytest.raises(EnvironmentUnusable, match="another file"):
+    with pytest.raises(SoftwareUnusable, match="another file"):
         stored.lock("team", "x86_64", {})
 
 
 def test_a_name_that_is_not_there_lists_those_that_are(stored: NamedEnvironments) -> None:
     put(stored)
-    with pytest.raises(EnvironmentNotFound, match="team") as caught:
+    with pytest.raises(SoftwareUnusable, match="team") as caught:
         stored.lock("pandas", "x86_64", {})
     assert "software=['pandas']" in str(caught.value)
 
@@ -191,7 +194,7 @@ def test_an_archive_counts_for_what_it_was_built_of(stored: NamedEnvironments) -
     stored.delete("team")
     assert stored.names() == []
     assert stored.find_archive("team", "id") is None
-    with pytest.raises(EnvironmentNotFound):
+    with pytest.raises(SoftwareUnusable, match="There is no environment"):
         stored.delete("team")
 
 
@@ -216,7 +219,7 @@ def test_settings_say_what_is_in_one(
     assert (found.packages, found.architecture, changed) == (HERE, "x86_64", True)
     assert not environments.create("team")[1]
     assert environments.create("arm")[0].architecture == "arm64"
-    with pytest.raises(EnvironmentNotFound, match="arm, default, team"):
+    with pytest.raises(SoftwareUnusable, match="arm, default, team"):
         environments.create("absent")
     assert json.dumps(found.as_dict())
 
@@ -268,8 +271,8 @@ def test_a_name_that_can_not_be_used_is_an_environments(tmp_path: Path) -> None:
 
 
 def test_the_default_one_is_not_to_be_declared() -> None:
-    assert "declare" not in str(EnvironmentNotFound("default", []))
-    assert "declare [environments.team]" in str(EnvironmentNotFound("team", []))
+    assert "declare" not in str(environment_not_found("default", []))
+    assert "declare [environments.team]" in str(environment_not_found("team", []))
 
 
 def test_the_default_one_needs_no_table(tmp_path: Path) -> None:

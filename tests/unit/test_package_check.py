@@ -21,7 +21,7 @@ from terradask._deployments.software import lock_software
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.scan import DEPLOYS
 from terradask._software.sync import PackageSync
-from terradask.errors import SoftwareNotInstalled
+from terradask.errors import SoftwareUnusable
 from terradask_stacks.settings import ClusterSettings
 
 from ..package_index import publish, serving
@@ -91,12 +91,12 @@ def test_all_is_said_before_anything_is_made_and_once(
 
 def test_a_mistake_in_a_name_is_not_advised_to_be_installed_first() -> None:
     """An index may have another author's package under it."""
-    with pytest.raises(SoftwareNotInstalled) as caught:
+    with pytest.raises(SoftwareUnusable, match="installed here") as caught:
         lock_software(["distribute"])
     assert "did you mean distributed? Otherwise pip install 'distribute' here" in str(caught.value)
-    with pytest.raises(SoftwareNotInstalled, match=r"did you mean cloudpickle\?"):
+    with pytest.raises(SoftwareUnusable, match=r"did you mean cloudpickle\?"):
         lock_environment(PackageSync(["cloudpikle"]), "x86_64", {})
-    with pytest.raises(SoftwareNotInstalled, match="to do: pip install 'zzzqqq' here, or leave"):
+    with pytest.raises(SoftwareUnusable, match="to do: pip install 'zzzqqq' here, or leave"):
         lock_software(["zzzqqq"])
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from terradask._deployments.software import lock_software
-from terradask.errors import SoftwareNotFromIndex
+from terradask.errors import SoftwareUnusable
 
 from ..package_index import publish, serving
 from ..source_packages import install, source_folder
@@ -29,9 +30,11 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(*software: str, lock_file: Path | None = None) -> dict[str, str]:
-    with pytest.raises(SoftwareNotFromIndex) as caught:
+    with pytest.raises(SoftwareUnusable, match="not installed from one here") as caught:
         lock_software(software or ["acme-tools"], lock_file=lock_file)
-    return caught.value.origins
+    # Each has version 1.0.
+    origins = re.split(r"; (?=[\w-]+ 1\.0, )", str(caught.value.given))
+    return dict(origin.split(" ", 1) for origin in origins)
 
 
 def planted(site: Path, name: str = "acme-tools", needs: str = "", **files: str) -> Path:

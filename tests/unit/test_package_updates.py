@@ -17,7 +17,7 @@ from terradask._common.progress import Message
 from terradask._dask.package_updates import PackageUpdates
 from terradask._software import local_wheels
 from terradask._software.local_wheels import LocalWheel
-from terradask.errors import DocumentChanged, PackagesNotUpdated, WheelNotBuilt
+from terradask.errors import DocumentChanged, PackagesNotUpdated, SoftwareUnusable
 from terradask_host.commands import UpdatePackages
 from terradask_host.documents import sha256_of
 
@@ -139,7 +139,7 @@ def test_a_lock_that_others_have_changed_is_refused(cluster: Cluster) -> None:
 
 def test_a_mistake_in_a_module_is_not_sent(cluster: Cluster) -> None:
     cluster.folders["acme"] = packed("X = 1\nY = = 2\n")
-    with pytest.raises(WheelNotBuilt, match=r"acme/__init__\.py, line 2: invalid syntax"):
+    with pytest.raises(SoftwareUnusable, match=r"acme/__init__\.py, line 2: invalid syntax"):
         cluster.sync()
     assert not cluster.sent
     cluster.folders["acme"] = packed("X = 1\nY = 2\n")

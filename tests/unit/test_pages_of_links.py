@@ -18,7 +18,7 @@ from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.sync import PackageSync
 from terradask._software.uv import find_uv
-from terradask.errors import SoftwareFileInvalid
+from terradask.errors import SoftwareUnusable
 
 from ..package_index import publish, serving
 from ..source_packages import install
@@ -147,5 +147,5 @@ def test_with_hashes_the_page_has_to_have_that_archive(
     check(lock_file_packages(listed, "x86_64", environ))
     hashes["linked"] = "0" * 64
     write()
-    with pytest.raises(SoftwareFileInvalid, match=r"its hashes of linked 1\.0"):
+    with pytest.raises(SoftwareUnusable, match=r"its hashes of linked 1\.0"):
         lock_file_packages(listed, "x86_64", environ)

@@ -19,12 +19,9 @@ from terradask._software.hosts import python_version
 from terradask._software.sync import PackageSync
 from terradask._software.uv import find_uv
 from terradask.errors import (
-    PackagesNotSynced,
-    SoftwareFileInvalid,
-    SoftwareNotInstalled,
     SoftwareNotResolved,
+    SoftwareUnusable,
     TerradaskError,
-    WheelNotBuilt,
 )
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue
@@ -120,7 +117,7 @@ def test_what_has_no_wheel_for_hosts_is_named_and_nothing_is_built(
     lock: Lock, way: str, name: str
 ) -> None:
     """Of a source archive whose build fails, and of a wheel for another platform."""
-    with pytest.raises((PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid)) as caught:
+    with pytest.raises((SoftwareUnusable, SoftwareNotResolved)) as caught:
         lock(way, name)
     says(caught.value, name)
     assert "compiler" not in str(caught.value)
@@ -181,7 +178,7 @@ def test_a_folder_whose_build_fails_is_named_with_what_it_says(
     )
     path = tmp_path / "requirements.txt"
     path.write_text(f"acme-tools @ {folder.as_uri()}\n")
-    with pytest.raises((WheelNotBuilt, SoftwareNotResolved)) as caught:
+    with pytest.raises((SoftwareUnusable, SoftwareNotResolved)) as caught:
         lock_file_packages(path, "x86_64", environ)
     says(caught.value, "acme-tools", "the build needs a compiler")
 
@@ -240,7 +237,7 @@ def test_a_url_for_what_came_from_an_index_here_is_refused(
     environ: Environ, asked: list[str], name: str
 ) -> None:
     """The index's package isn't what was asked for, and no repository is asked from here."""
-    with pytest.raises(SoftwareNotInstalled) as caught:
+    with pytest.raises(SoftwareUnusable, match="installed here") as caught:
         lock_software([f"{name} @ git+https://example.org/{name}@main"])
     version = importlib.metadata.version(name)
     says(caught.value, f"{name} {version}, from a package index", "pip install")
@@ -272,6 +269,6 @@ def test_a_url_has_to_be_the_one_that_was_installed_here(
         lock = lock_software([f"acme-tools @ {text}"])
         assert [wheel.name for wheel in lock.wheels] == ["acme-tools"]
         return
-    with pytest.raises(SoftwareNotInstalled) as caught:
+    with pytest.raises(SoftwareUnusable, match="installed here") as caught:
         lock_software([f"acme-tools @ {text}"])
     says(caught.value, f"acme-tools 1.0, from {url}", f"pip install 'acme-tools @ {text}' here")

@@ -18,8 +18,7 @@ from terradask._software.sync import PackageSync
 from terradask.errors import (
     DocumentFormat,
     InvalidInput,
-    SoftwareLockInvalid,
-    SoftwareNotInstalled,
+    SoftwareUnusable,
     StalePlan,
     StateLocked,
     TerraformError,
@@ -174,9 +173,9 @@ def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_planned(tmp
         plan_launch=None,
     )
     provisioner = Provisioner(Request("etl"), silent)
-    with pytest.raises(SoftwareLockInvalid) as refused:
+    with pytest.raises(SoftwareUnusable, match="The file that software_lock names") as refused:
         provisioner._deploy(workspace, SimpleNamespace(name="etl"), wait_seconds=0)
-    assert refused.value.path == str(tmp_path / "uv.lock")
+    assert refused.value.given == str(tmp_path / "uv.lock")
     assert provisioner._origin == "attached"
 
 
@@ -223,7 +222,7 @@ def test_what_a_start_would_refuse_is_refused_before_anything_is_made(tmp_path):
         settings=Settings(cluster=ClusterSettings(package_sync=["no-such-package"])),
         plan_launch=None,
     )
-    with pytest.raises(SoftwareNotInstalled, match="no-such-package"):
+    with pytest.raises(SoftwareUnusable, match="no-such-package"):
         Provisioner(Request("etl"), silent)._deploy(
             workspace, SimpleNamespace(name="etl"), wait_seconds=0
         )
@@ -235,7 +234,7 @@ def test_what_a_start_would_refuse_leaves_a_deployed_cluster_as_it_is(tmp_path):
     )
     settings = ClusterSettings(package_sync=["no-such-package"], use_scheduler_public_ip=False)
     provisioner = Provisioner(Request("etl"), silent)
-    with pytest.raises(SoftwareNotInstalled, match="no-such-package"):
+    with pytest.raises(SoftwareUnusable, match="no-such-package"):
         provisioner._start(
             deployment, settings, SimpleNamespace(root=tmp_path, settings=Settings())
         )

@@ -27,7 +27,7 @@ from terradask.errors import (
     ClusterStopped,
     DocumentChanged,
     QuotaExceeded,
-    SoftwareLockInvalid,
+    SoftwareUnusable,
     TooManyStarts,
 )
 from terradask_host.documents import Run, sha256_of
@@ -233,7 +233,7 @@ def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
 
     record = Record(aws, software_lock="team.lock")
     starter = starter_of(record, prepare, tmp_path)
-    with pytest.raises(SoftwareLockInvalid, match=r"team\.lock"):
+    with pytest.raises(SoftwareUnusable, match=r"team\.lock"):
         starter.start(ONE_WORKER, check_quotas=False)
     assert record.objects.names() == []
     (tmp_path / "team.lock").write_text(DEV_LOCK.read_text())

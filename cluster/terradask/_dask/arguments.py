@@ -298,9 +298,7 @@ class ClusterArguments(KindedArguments):
         address in, and the route is the scheduler's public address.
     ClusterExists, ClusterNotFound, ClusterStopped
         When `create` or `attach` doesn't allow what would be necessary.
-    PackagesNotSynced, SoftwareNotResolved, SoftwareFileInvalid, LocalModulesRefused,
-    SoftwareLockInvalid, SoftwareNotLocked, SoftwareNotFromIndex, WheelNotBuilt, ContainerUnusable,
-    SetupError, SetupError
+    SoftwareUnusable, SoftwareNotResolved, SetupError
         When `software`, `software_lock`, `package_sync`, `local_modules` or `container` asks for
         what hosts can't have, or for what can't be found out or built here; before anything is
         made.

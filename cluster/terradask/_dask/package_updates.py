@@ -18,7 +18,8 @@ from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import SOFTWARE
-from terradask.errors import DocumentChanged, PackagesNotUpdated, WheelNotBuilt
+from terradask._software.refused import wheel_refused
+from terradask.errors import DocumentChanged, PackagesNotUpdated
 from terradask_host.commands import UpdatePackages
 from terradask_host.documents import sha256_of
 
@@ -62,7 +63,7 @@ class PackageUpdates:
 
         Raises
         ------
-        WheelNotBuilt
+        SoftwareUnusable
             When a package can't be built, or a module of it has a syntax error that it didn't have
             at the start. Nothing is sent then.
         PackagesNotUpdated
@@ -138,7 +139,7 @@ class PackageUpdates:
         before = self.deployment.objects.read_bytes(keys[wheel.name])
         known = syntax_errors(before) if before else {}
         if new := [text for path, text in errors.items() if path not in known]:
-            raise WheelNotBuilt(wheel.name, new[0])
+            raise wheel_refused(wheel.name, new[0])
 
     def _lacking(self, wheels: Sequence[LocalWheel], lock: str) -> list[str]:
         """Return what packages need now and hosts don't have, in a sentence each."""

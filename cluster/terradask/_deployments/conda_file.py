@@ -25,10 +25,10 @@ from terradask._software.configured import Machine
 from terradask._software.folder_archives import folders_here
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
+from terradask._software.refused import file_refused
 from terradask._software.resolver import name_of
 from terradask._software.scan import OWN, TOOLS
 from terradask._software.software_file import read_requirements_file
-from terradask.errors import SoftwareFileInvalid
 
 #: Of every host, in the version that suits the others.
 _ANY = ("bokeh", "pip")
@@ -41,8 +41,8 @@ _MOST_PATCHES = 64
 def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
     """Lock the hosts' environment to an ``environment.yml``.
 
-    Raises `SoftwareFileInvalid`, `SoftwareNotResolved`, `SetupError`,
-    `SetupError`, and of its list for pip as `Requirements.resolve` does.
+    Raises `SoftwareUnusable`, `SoftwareNotResolved`, `SetupError`, and of its list for pip as
+    `Requirements.resolve` does.
     """
     said = read_conda_file(path, subdir_of(architecture))
     machine = replace(Machine.here(environ), folder=path.parent)
@@ -62,7 +62,7 @@ def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -
         lock = with_conda(lock, conda, installer.result(), channels)
     why = why_not_with_client(lock.versions)
     if why is not None:
-        raise SoftwareFileInvalid(path, why, advice="let the file have the versions of here")
+        raise file_refused(path, why, advice="let the file have the versions of here")
     return lock
 
 

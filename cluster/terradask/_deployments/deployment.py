@@ -189,24 +189,18 @@ class Deployment(ReadableLogs, ReadableJobs):
         ClusterStopped
             When it is stopped while it starts.
         InvalidInput
-            When more workers are asked for than ``max_workers`` allows, or a package isn't
-            installed here.
-        SoftwareLockInvalid, SoftwareNotLocked
+            When more workers are asked for than ``max_workers`` allows.
+        SoftwareUnusable
             When `software_lock` can't be read here, or lacks a package, the version installed here,
-            or its hashes.
-        SoftwareNotFromIndex
-            When a package for the hosts came here from neither a package index nor what a wheel can
-            be built of, or from the latter with `software_lock`.
-        WheelNotBuilt
-            When a package that came from no index can't be built for hosts.
-        LocalModulesRefused
-            When the working directory has what hosts can't have.
-        SoftwareFileInvalid
-            When the file that `software` names can't be what hosts install.
-        SetupError, SetupError
-            When that is an ``environment.yml``, and rattler isn't here, or not for hosts.
-        PackagesNotSynced, SoftwareNotResolved, SetupError
-            When `package_sync` or a file asks for what hosts can't have, or uv can't find out.
+            or its hashes; when a package for the hosts isn't installed here, came here from
+            neither a package index nor what a wheel can be built of, or from the latter with
+            `software_lock`; when a package that came from no index can't be built for hosts; when
+            the working directory has what hosts can't have; and when `package_sync`, or the file
+            that `software` names, asks for what they can't have.
+        SoftwareNotResolved
+            When there is no solution for what they ask for, or it can't be found out.
+        SetupError
+            When uv isn't here; or rattler, for an ``environment.yml``, or not for hosts.
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """

@@ -6,7 +6,7 @@ What is here, others' hosts run: the policy of `setup` alone allows to write it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from terradask._software.conda_solver import CondaPackage
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
 from terradask._software.local_wheels import LocalWheel
-from terradask.errors import AccessDenied, DocumentFormat, EnvironmentNotFound, EnvironmentUnusable
+from terradask.errors import AccessDenied, DocumentFormat, SoftwareUnusable
 from terradask_host.documents import UNREADABLE, EnvironmentArchive
 from terradask_modules.names import SOFTWARE
 
@@ -131,10 +131,10 @@ class NamedEnvironments:
         )
 
     def read(self, name: str) -> NamedEnvironment:
-        """Return one. Raises `EnvironmentNotFound`, `DocumentFormat`."""
+        """Return one. Raises `SoftwareUnusable`, `DocumentFormat`."""
         found = self._store.read(f"{name}{_END}")
         if found is None:
-            raise EnvironmentNotFound(name, self.names())
+            raise environment_not_found(name, self.names())
         try:
             document = parse_json(found.content)
             return NamedEnvironment(
@@ -161,7 +161,7 @@ class NamedEnvironments:
         """Return what one is, in a line, or that it isn't there or can't be read."""
         try:
             return str(self.read(name))
-        except (AccessDenied, DocumentFormat, EnvironmentNotFound) as error:
+        except (AccessDenied, DocumentFormat, SoftwareUnusable) as error:
             return f"{name}, which can't be read: {error.problem}"
 
     def write(self, environment: NamedEnvironment, lock: SoftwareLock) -> bool:
@@ -172,7 +172,7 @@ class NamedEnvironments:
                 if there.declaration != environment.declaration:
                     self._put(replace(there, declaration=environment.declaration))
                 return False
-        except (EnvironmentNotFound, DocumentFormat):
+        except (SoftwareUnusable, DocumentFormat):
             pass
         for key, content in lock.contents.items():
             self._store.write(key, content, content_type="application/zip")
@@ -188,15 +188,14 @@ class NamedEnvironments:
         self._store.write(f"{environment.name}{_END}", as_json(document))
 
     def delete(self, name: str) -> None:
-        """Delete one; its wheels stay, which another one may have. Raises `EnvironmentNotFound`."""
+        """Delete one; its wheels stay, which another one may have. Raises `SoftwareUnusable`."""
         self.read(name)
         self._store.delete_all([f"{name}{_END}", f"{name}{_BUILT}"])
 
     def lock(self, name: str, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
         """Return what hosts install of one.
 
-        Raises `EnvironmentNotFound`, `EnvironmentUnusable`, `DocumentFormat`, `PythonNotOnHosts`,
-        `IndexSettingsInvalid`.
+        Raises `SoftwareUnusable`, `DocumentFormat`.
         """
         found = self.read(name)
         here = python_version() if found.conda else python_for_hosts()
@@ -206,7 +205,7 @@ class NamedEnvironments:
         if found.python != here:
             why = f"it has Python {found.python}, here is {here}"
         if why is not None:
-            raise EnvironmentUnusable(name, why)
+            raise _unusable(name, why)
         lock = SoftwareLock(
             found.python,
             found.packages,
@@ -228,7 +227,7 @@ class NamedEnvironments:
         filename, digest = about
         found = self._store.read(f"wheels/{digest}/{filename}")
         if found is None or hashlib.sha256(found.content).hexdigest() != digest:
-            raise EnvironmentUnusable(name, f"its wheel {filename} is gone, or is another file")
+            raise _unusable(name, f"its wheel {filename} is gone, or is another file")
         package, _, version = key.partition("==")
         return LocalWheel(package, version, filename, found.content)
 
@@ -267,3 +266,25 @@ def _of_conda(
 
 def _lists(document: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return {str(name): tuple(map(str, each)) for name, each in document.items()}
+
+
+def environment_not_found(name: str, existing: Sequence[str]) -> SoftwareUnusable:
+    """Return the error for a name that no environment of the workspace has."""
+    # `default` needs no table: `terradask_stacks.settings.environments`.
+    table = "" if name == "default" else f"declare [environments.{name}] in terradask.toml, and "
+    return SoftwareUnusable(
+        f"There is no environment {name!r} in this workspace.",
+        given=name,
+        allowed=", ".join(existing) or "none is there yet",
+        advice=f"{table}run: terradask env create {name}. To have a package of this name, "
+        f"write software=[{name!r}]",
+    )
+
+
+def _unusable(name: str, why: str) -> SoftwareUnusable:
+    return SoftwareUnusable(
+        f"Environment {name!r} can't be used from here.",
+        given=why,
+        allowed="an environment with the Python, the Dask and the architecture of this cluster",
+        advice=f"install these versions here, or create it again: terradask env create {name}",
+    )

@@ -39,7 +39,7 @@ from terradask._software.resolver import Resolver
 from terradask._software.scan import DEPLOYS, OWN
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
-from terradask.errors import InvalidInput, SoftwareNotInstalled
+from terradask.errors import InvalidInput, SoftwareUnusable
 
 if TYPE_CHECKING:
     from terradask_stacks.settings.software import SoftwareSettings
@@ -66,7 +66,7 @@ def lock_for_hosts(
     """Lock the hosts' environment to that of this process, to a file, to a named environment of the
     workspace, or to Dask and what `software` names; with `jupyter`, it has a notebook server.
 
-    Within `locked_once`, the same request has the same result. Raises `LocalModulesRefused`,
+    Within `locked_once`, the same request has the same result. Raises `SoftwareUnusable`,
     `InvalidInput` where a notebook server is missing, and as `lock_software`,
     `lock_file_packages`, `NamedEnvironments.lock` and `lock_environment` do.
     """
@@ -144,9 +144,8 @@ def lock_environment(
 ) -> SoftwareLock:
     """Resolve this environment's packages for hosts, with uv, and build those from no index.
 
-    Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`, `PackagesNotSynced`,
-    `SoftwareNotResolved`, `SetupError`, `WheelNotBuilt`,
-    `IndexSettingsInvalid`.
+    Raises `SoftwareUnusable`,
+    `SoftwareNotResolved`, `SetupError`.
     """
     python = python_for_hosts()
     installed = read_installed(importlib.metadata.distributions(), architecture)
@@ -224,7 +223,7 @@ def describe_loopback(urls: Iterable[str]) -> str:
 def _check_installed(names: Iterable[str], installed: set[str]) -> None:
     absent = sorted(name for name in names if canonicalize_name(name) not in installed)
     if absent:
-        raise SoftwareNotInstalled(
+        raise SoftwareUnusable(
             "`package_sync` names packages that are not installed here.",
             given=", ".join(absent),
             allowed="packages that are installed where the cluster is made",

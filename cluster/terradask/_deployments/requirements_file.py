@@ -23,11 +23,12 @@ from terradask._software.index_sources import index_sources
 from terradask._software.indexes import Index, read_indexes, without_user
 from terradask._software.local_wheels import LocalWheel, build_wheel, editable_folder, pack_wheel
 from terradask._software.pylock import DirectPackage, Selected
+from terradask._software.refused import file_refused, origins_refused
 from terradask._software.resolver import Resolved, Resolver, Unsolvable
 from terradask._software.scan import OWN, TOOLS, Installed
 from terradask._software.software_file import direct_names
 from terradask._software.unnamed_lines import named_lines
-from terradask.errors import SoftwareFileInvalid, SoftwareNotFromIndex, SoftwareNotResolved
+from terradask.errors import SoftwareNotResolved
 
 #: In place of a package that no wheel can be made of: uv names it where it is needed.
 _REFUSED = "/terradask-refused/"
@@ -177,7 +178,7 @@ class Requirements:
                 continue
             if one.sha256 not in locked.get(one.name, {}).get(Version(one.version), ()):
                 url = without_user(one.url)[0]
-                raise SoftwareFileInvalid(
+                raise file_refused(
                     self.path, f"its hashes of {one.name} {one.version} are not that of {url}"
                 )
         hashes = {
@@ -190,7 +191,7 @@ class Requirements:
             if not known and name not in {*OPTIONAL, *TOOLS}
         ]
         if lacking:
-            raise SoftwareFileInvalid(
+            raise file_refused(
                 self.path,
                 f"it has hashes, and none of {', '.join(lacking)}",
                 advice="lock all that hosts need: put Dask, distributed, cloudpickle and Bokeh "
@@ -205,7 +206,7 @@ class Requirements:
         text = str(error.output if isinstance(error, SoftwareNotResolved) else error)
         refused = {name: why for name, why in local.refused.items() if f"{_REFUSED}{name}/" in text}
         if refused:
-            return SoftwareNotFromIndex(refused)
+            return origins_refused(refused)
         has = [f"{n} {v}" for n, v in provided.items() if re.search(rf"\b{re.escape(n)}\b", text)]
         return SoftwareNotResolved(
             f"{text}\nconda's packages have {', '.join(has)}" if has else text,

@@ -25,13 +25,11 @@ from terradask._software.local_wheels import build_wheel, why_not_built
 from terradask._software.needs import installed_requirement
 from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
 from terradask._software.pylock import DirectPackage
+from terradask._software.refused import origins_refused
 from terradask._software.resolver import Resolver
 from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import (
-    PythonNotOnHosts,
-    SoftwareNotFromIndex,
-    SoftwareNotInstalled,
-    SoftwareNotLocked,
+    SoftwareUnusable,
 )
 from terradask_modules.errors import InvalidInput
 
@@ -53,9 +51,7 @@ def lock_software(
 ) -> SoftwareLock:
     """Lock the hosts' environment to the versions that are installed here.
 
-    Raises `PythonNotOnHosts`, `SoftwareNotInstalled`, `SoftwareNotFromIndex`,
-    `SoftwareLockInvalid`, `SoftwareNotLocked`, `WheelNotBuilt`, `SetupError`,
-    `IndexSettingsInvalid`, `InvalidInput`.
+    Raises `SoftwareUnusable`, `SetupError`, `InvalidInput`.
     """
     python = python_for_hosts()
     machine = Machine.here(os.environ)
@@ -115,10 +111,15 @@ def index_fields(indexes: Indexes, options: Mapping[str, Sequence[str]]) -> dict
 
 
 def python_for_hosts() -> str:
-    """Return this process's Python, as ``major.minor``. Raises `PythonNotOnHosts`."""
+    """Return this process's Python, as ``major.minor``. Raises `SoftwareUnusable`."""
     python = python_version()
     if python not in HOST_PYTHONS:
-        raise PythonNotOnHosts(python, HOST_PYTHONS)
+        raise SoftwareUnusable(
+            f"Hosts have no Python {python}, and they need the version that is used here.",
+            given=python,
+            allowed=f"Python {', '.join(HOST_PYTHONS)}, which Amazon Linux 2023 has",
+            advice="use an environment with one of these versions",
+        )
     return python
 
 
@@ -154,7 +155,7 @@ def _hashes(lock_file: Path, packages: dict[str, str], named: Container[str]) ->
     for name in OPTIONAL & packages.keys():
         try:
             archive_hashes(lock_file, {name: packages[name]})
-        except SoftwareNotLocked:
+        except SoftwareUnusable:
             if name not in named:
                 del packages[name]
     return archive_hashes(lock_file, packages)
@@ -211,7 +212,7 @@ def _local(
         needed = "" if needed_by is None else f", needed by {needed_by}"
         origins[name] = f"{distribution.version}, {why}{needed}"
     if origins:
-        raise SoftwareNotFromIndex(origins)
+        raise origins_refused(origins)
     return local
 
 
@@ -247,9 +248,9 @@ def _check(requirement: Requirement) -> importlib.metadata.Distribution:
 
 def _missing(
     requirement: Requirement, found: importlib.metadata.Distribution | None
-) -> SoftwareNotInstalled:
+) -> SoftwareUnusable:
     install = f"pip install '{requirement}' here" if found else how_to_install([requirement.name])
-    return SoftwareNotInstalled(
+    return SoftwareUnusable(
         f"The cluster's hosts are to have {requirement}, which is not what is installed here.",
         given=f"{requirement.name} {found.version}, {_whence(found)}"
         if found

@@ -27,6 +27,7 @@ from terradask._software.folder_archives import folders_here
 from terradask._software.indexes import Indexes, pages_here, read_indexes
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.pylock import DirectPackage, select_for_hosts
+from terradask._software.refused import file_refused
 from terradask._software.scan import OWN, TOOLS
 from terradask._software.software_file import (
     kind_of,
@@ -35,7 +36,6 @@ from terradask._software.software_file import (
     unreadable,
 )
 from terradask._software.uv import ask_uv
-from terradask.errors import SoftwareFileInvalid
 
 _EXPORT_SECONDS = 60
 
@@ -44,9 +44,7 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     """Lock the hosts' environment to a file: ``uv.lock``, ``pylock.toml``, ``pyproject.toml``, a
     requirements file or an ``environment.yml``.
 
-    Raises `SoftwareFileInvalid`, `SoftwareNotResolved`, `SoftwareNotFromIndex`, `WheelNotBuilt`,
-    `SetupError`, `SetupError`, `SetupError`, `PythonNotOnHosts`,
-    `IndexSettingsInvalid`.
+    Raises `SoftwareUnusable`, `SoftwareNotResolved`, `SetupError`.
     """
     path = path.absolute()
     kind = kind_of(path)
@@ -136,12 +134,12 @@ def _read(path: Path) -> str:
 def _exported(path: Path, environ: Mapping[str, str]) -> str:
     """Return a ``uv.lock`` as a ``pylock.toml``: the project's packages, without its groups."""
     if not path.with_name("pyproject.toml").is_file():
-        raise SoftwareFileInvalid(path, "the pyproject.toml that belongs to it isn't beside it")
+        raise file_refused(path, "the pyproject.toml that belongs to it isn't beside it")
     command = ["export", "--quiet", "--frozen", "--no-header", "--no-default-groups"]
     command += ["--format=pylock.toml", f"--python={sys.executable}"]
     said = ask_uv(command, environ, seconds=_EXPORT_SECONDS, folder=path.parent)
     if said.code != 0:
-        raise SoftwareFileInvalid(path, said.text)
+        raise file_refused(path, said.text)
     return said.output
 
 
@@ -151,7 +149,7 @@ def _check_same(path: Path, found: FoundPackages) -> None:
         {**found.selected.packages, **{wheel.name: wheel.version for wheel in found.wheels}}
     )
     if why is not None:
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             why,
             advice="install here what the file locks (of a uv.lock: uv sync), or lock these "

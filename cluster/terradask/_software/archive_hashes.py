@@ -16,7 +16,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from terradask.errors import SoftwareLockInvalid, SoftwareNotLocked
+from terradask.errors import SoftwareUnusable
 
 if TYPE_CHECKING:
     from terradask_stacks.settings.software import SoftwareSettings
@@ -42,31 +42,35 @@ def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[s
     """Return the SHA-256 of all archives of these packages' versions: the hosts may have another
     architecture than this machine.
 
-    Raises `SoftwareLockInvalid`, `SoftwareNotLocked`.
+    Raises `SoftwareUnusable`.
     """
     locked = read_lock_file(path)
     missing: list[str] = []
+    others: list[str] = []
     unhashed: list[str] = []
-    other_versions: dict[str, list[str]] = {}
     found: dict[str, tuple[str, ...]] = {}
     for name, version in sorted(packages.items()):
         versions = locked.get(canonicalize_name(name))
         hashes = None if versions is None else versions.get(_version(version))
         if versions is None:
-            missing.append(name)
+            missing.append(f"{name} {version}: not in it with an exact version")
         elif hashes is None:
-            other_versions[name] = sorted(map(str, versions))
+            there = ", ".join(sorted(map(str, versions)))
+            others.append(f"{name} {version}: it has {there}")
         elif not hashes:
-            unhashed.append(name)
+            unhashed.append(f"{name} {version}: without a SHA-256")
         else:
             found[name] = tuple(sorted(hashes))
-    if missing or other_versions or unhashed:
-        raise SoftwareNotLocked(
-            str(path),
-            installed=packages,
-            missing=missing,
-            other_versions=other_versions,
-            unhashed=unhashed,
+    if differing := [*missing, *others, *unhashed]:
+        raise SoftwareUnusable(
+            "The file that software_lock names doesn't contain everything that hosts would "
+            "install, as it is installed here.",
+            given=f"{path}; {'; '.join(differing)}",
+            allowed=(
+                "each package in the version that is installed here, with the hashes of its "
+                "archives"
+            ),
+            advice="install the versions in the file, or lock this environment again, with hashes",
         )
     return found
 
@@ -75,16 +79,14 @@ def read_lock_file(path: Path) -> Locked:
     """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; the format is detected
     from the content.
 
-    Raises `SoftwareLockInvalid`.
+    Raises `SoftwareUnusable`.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise SoftwareLockInvalid("isn't there", path=str(path)) from error
+        raise _refused("isn't there", path) from error
     except (OSError, ValueError) as error:
-        raise SoftwareLockInvalid(
-            f"can't be read: {type(error).__name__}", path=str(path)
-        ) from error
+        raise _refused(f"can't be read: {type(error).__name__}", path) from error
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
@@ -93,16 +95,14 @@ def read_lock_file(path: Path) -> Locked:
         return _read_pylock(document, path)
     if "version" in document and "package" in document:
         return _read_uv(document, path)
-    raise SoftwareLockInvalid("is of no known format", path=str(path))
+    raise _refused("is of no known format", path)
 
 
 def _read_requirements(text: str, path: Path) -> Locked:
     locked: Locked = {}
     for number, line in whole_lines(text):
         if _OTHER_FILE.match(line):
-            raise SoftwareLockInvalid(
-                f"names another file in line {number}: all has to be in one", path=str(path)
-            )
+            raise _refused(f"names another file in line {number}: all has to be in one", path)
         if _UNNAMED.match(line):
             continue
         named, *options = re.split(r"\s+(?=--)", line)
@@ -110,8 +110,8 @@ def _read_requirements(text: str, path: Path) -> Locked:
             requirement = Requirement(named)
         except InvalidRequirement:
             # The chained error would repeat the line.
-            raise SoftwareLockInvalid(
-                f"is of no known format: line {number} is no requirement", path=str(path)
+            raise _refused(
+                f"is of no known format: line {number} is no requirement", path
             ) from None
         for version in _exact_versions(requirement):
             _add(
@@ -121,7 +121,7 @@ def _read_requirements(text: str, path: Path) -> Locked:
                 (found[1] for option in options if (found := _HASH.match(option))),
             )
     if not locked:
-        raise SoftwareLockInvalid("is of no known format: it pins no version", path=str(path))
+        raise _refused("is of no known format: it pins no version", path)
     return locked
 
 
@@ -153,9 +153,9 @@ def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
     # The version changes when older readers would misread the file:
     # https://docs.astral.sh/uv/reference/versioning
     if document["version"] != 1:
-        raise SoftwareLockInvalid(
+        raise _refused(
             "is a uv.lock of a version that this terradask can't read; it reads version 1",
-            path=str(path),
+            path,
         )
     locked: Locked = {}
     try:
@@ -173,7 +173,7 @@ def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
                     (archive.get("hash", "") for archive in archives),
                 )
     except (AttributeError, LookupError, TypeError) as error:
-        raise SoftwareLockInvalid("is no uv.lock, or a damaged one", path=str(path)) from error
+        raise _refused("is no uv.lock, or a damaged one", path) from error
     return locked
 
 
@@ -181,17 +181,15 @@ def _read_pylock(document: Mapping[str, Any], path: Path) -> Locked:
     try:
         from packaging.pylock import Pylock, PylockValidationError
     except ImportError as error:
-        raise SoftwareLockInvalid(
+        raise _refused(
             "is a pylock.toml, which the installed packaging can't read",
-            path=str(path),
+            path,
             advice="pip install 'packaging>=26', or name a requirements file with hashes",
         ) from error
     try:
         packages = Pylock.from_dict(document).packages
     except PylockValidationError as error:
-        raise SoftwareLockInvalid(
-            "is no valid pylock.toml", path=str(path), given=error.context
-        ) from error
+        raise _refused("is no valid pylock.toml", path, given=error.context) from error
     locked: Locked = {}
     for package in packages:
         archives = [
@@ -219,3 +217,22 @@ def _version(text: str) -> Version | str:
         return Version(text)
     except InvalidVersion:
         return text
+
+
+def _refused(
+    how: str, path: Path, *, given: str | None = None, advice: str | None = None
+) -> SoftwareUnusable:
+    """Return the error for a file that is no lock file; `how` ends a sentence."""
+    return SoftwareUnusable(
+        f"The file that software_lock names {how}.",
+        given=str(path) if given is None else f"{path}: {given}",
+        allowed=(
+            "a requirements file with --hash, uv.lock or pylock.toml, of the environment "
+            "where the cluster is started"
+        ),
+        advice=advice
+        or (
+            "name the lock file of this environment; `uv pip compile --generate-hashes` or "
+            "`pip-compile --generate-hashes` writes one"
+        ),
+    )

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from terradask.errors import SoftwareFileInvalid
+from terradask._software.refused import file_refused
 
 _NAMES = frozenset(
     {
@@ -30,9 +30,9 @@ def without_aws_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def refuse_aws_secrets(path: Path, text: str) -> None:
-    """Refuse a text, of a file, that names such a variable. Raises `SoftwareFileInvalid`."""
+    """Refuse a text, of a file, that names such a variable. Raises `SoftwareUnusable`."""
     if named := _NAMED.search(text):
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             f"it names the variable {named[1]}, whose value opens your AWS account: the index "
             "would get it",

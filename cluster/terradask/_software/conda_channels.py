@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 from terradask._software.configured import Found, Machine
 from terradask._software.index_credentials import credentials_for
 from terradask._software.indexes import is_loopback_url, without_user
-from terradask.errors import SoftwareFileInvalid
+from terradask._software.refused import file_refused
 
 #: Where names of channels are looked for, unless conda's variable says otherwise.
 _ALIAS = "https://conda.anaconda.org"
@@ -51,7 +51,7 @@ def read_channels(
 ) -> tuple[CondaChannel, ...]:
     """Return the channels that a file names, in its order, once each. Asks none.
 
-    Raises `SoftwareFileInvalid`.
+    Raises `SoftwareUnusable`.
     """
     found: dict[str, CondaChannel] = {}
     for text in named:
@@ -59,7 +59,7 @@ def read_channels(
             channel = _channel(path, url, environ, machine)
             found.setdefault(channel.url, channel)
     if not found:
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             "it names no channel but nodefaults",
             advice="write channels: [conda-forge], or others",
@@ -70,7 +70,7 @@ def read_channels(
 def channels_here(urls: Iterable[str], environ: Mapping[str, str]) -> list[CondaChannel]:
     """Return channels, by their URLs without credentials, with those that are configured here.
 
-    Raises `SoftwareFileInvalid`.
+    Raises `SoftwareUnusable`.
     """
     machine = Machine.here(environ)
     return [_channel(machine.folder, url, environ, machine) for url in urls]
@@ -80,7 +80,7 @@ def _urls(path: Path, text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the URLs that conda takes for a channel's text, which may have variables."""
     full = Template(text).safe_substitute(environ)
     if unset := re.search(r"\$\{?(\w+)", full):
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             f"a channel has the variable {unset[1]}, which isn't set",
             advice=f"set {unset[1]} where the cluster is made",
@@ -92,7 +92,7 @@ def _urls(path: Path, text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     if "://" in full:
         return (full,)
     if re.match(r"[./~]|[A-Za-z]:|.*\\", full):
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             f"the channel {full} is a folder of this machine, which hosts don't have",
             advice="name a channel that hosts reach by its URL",
@@ -107,13 +107,13 @@ def _channel(path: Path, url: str, environ: Mapping[str, str], machine: Machine)
         parts = urlsplit(bare)
     except ValueError:
         # Its error repeats the URL.
-        raise SoftwareFileInvalid(path, "the URL of a channel is malformed") from None
+        raise file_refused(path, "the URL of a channel is malformed") from None
     token = _TOKEN.match(parts.path)
     if token is not None:
         parts = parts._replace(path=token["shared"] + (token["rest"] or ""))
     bare = parts._replace(path=_SUBDIR.sub("", parts.path)).geturl()
     if not _URL.fullmatch(bare):
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             # The rest may have credentials in a wrong place.
             f"the channel {parts.scheme}://{parts.hostname or ''}… is none that hosts can ask",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from terradask._software.refused import file_refused
 from terradask._software.software_file import unreadable
-from terradask.errors import SoftwareFileInvalid
 
 #: What conda and conda-lock know; of a prefix and a name hosts need nothing.
 _KEYS = ("name", "channels", "dependencies", "platforms", "prefix")
@@ -27,25 +27,23 @@ class CondaFile:
 
 
 def read_conda_file(path: Path, subdir: str) -> CondaFile:
-    """Read the file, for hosts of this subdirectory of channels. Raises `SoftwareFileInvalid`."""
+    """Read the file, for hosts of this subdirectory of channels. Raises `SoftwareUnusable`."""
     document = _parsed(path)
     unknown = sorted(str(key) for key in document if key not in _KEYS)
     if "variables" in unknown:
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             "it has `variables`, which hosts don't read",
             advice="move them to `environ` of the cluster",
         )
     if unknown:
-        raise SoftwareFileInvalid(
-            path, f"it has {', '.join(unknown)}, and may have {', '.join(_KEYS)}"
-        )
+        raise file_refused(path, f"it has {', '.join(unknown)}, and may have {', '.join(_KEYS)}")
     platforms = _texts(path, document, "platforms")
     if platforms and subdir not in platforms:
-        raise SoftwareFileInvalid(path, f"it is for {', '.join(platforms)}, and hosts are {subdir}")
+        raise file_refused(path, f"it is for {', '.join(platforms)}, and hosts are {subdir}")
     channels = _texts(path, document, "channels")
     if not channels:
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             "it names no channels, and those that are configured here hosts don't know",
             advice="write them into it, such as channels: [conda-forge]",
@@ -64,18 +62,18 @@ def _parsed(path: Path) -> Mapping[Any, Any]:
         # Its own text repeats lines, which may have credentials.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
-        raise SoftwareFileInvalid(path, f"it is no YAML{where}") from None
+        raise file_refused(path, f"it is no YAML{where}") from None
     if document is None:
-        raise SoftwareFileInvalid(path, "it is empty", advice=f"write {_SHAPE}")
+        raise file_refused(path, "it is empty", advice=f"write {_SHAPE}")
     if not isinstance(document, dict):
-        raise SoftwareFileInvalid(path, f"it has no {_SHAPE}")
+        raise file_refused(path, f"it has no {_SHAPE}")
     return document
 
 
 def _texts(path: Path, document: Mapping[Any, Any], key: str) -> tuple[str, ...]:
     found = document.get(key) or ()
     if not isinstance(found, list | tuple) or not all(isinstance(each, str) for each in found):
-        raise SoftwareFileInvalid(path, f"its {key} are no list of texts")
+        raise file_refused(path, f"its {key} are no list of texts")
     return tuple(each.strip() for each in found)
 
 
@@ -84,7 +82,7 @@ def _dependencies(
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     entries = document.get("dependencies")
     if not isinstance(entries, list) or not entries:
-        raise SoftwareFileInvalid(path, "it has no list of dependencies")
+        raise file_refused(path, "it has no list of dependencies")
     conda: list[str] = []
     pip: list[str] = []
     for entry in entries:
@@ -93,7 +91,7 @@ def _dependencies(
         elif isinstance(entry, dict) and list(entry) == ["pip"]:
             pip += _texts(path, entry, "pip")
         else:
-            raise SoftwareFileInvalid(
+            raise file_refused(
                 path,
                 f"its dependencies have {entry!r}, which is neither a package nor pip's list",
                 advice="write each as a text, such as - numpy>=2, and those of pip as - pip: [...]",

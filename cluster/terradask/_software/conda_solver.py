@@ -17,9 +17,10 @@ from terradask._software import conda_query
 from terradask._software.aws_secrets import without_aws_secrets
 from terradask._software.conda_channels import CondaChannel
 from terradask._software.hosts import MACHINES
+from terradask._software.refused import file_refused
 from terradask._software.uv import without_users
 from terradask._software.wheel_tags import HOST_GLIBC
-from terradask.errors import SetupError, SoftwareFileInvalid, SoftwareNotResolved
+from terradask.errors import SetupError, SoftwareNotResolved, SoftwareUnusable
 from terradask_host.conda_lines import is_conda_line
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class CondaSolver:
 
     def check_version(self, spec: str, here: Mapping[str, Sequence[str]]) -> None:
         """Check that a specification allows one of the versions that hosts may have of its package,
-        if it is one of these. Raises `SoftwareFileInvalid`, `SetupError`.
+        if it is one of these. Raises `SoftwareUnusable`, `SetupError`.
         """
         from rattler.exceptions import InvalidVersionSpecError
         from rattler.version import Version, VersionSpec
@@ -92,7 +93,7 @@ class CondaSolver:
             # Whatever it is, the solver says it of the whole file.
             return
         if not any(asked.matches(Version(each)) for each in allowed):
-            raise SoftwareFileInvalid(
+            raise file_refused(
                 self.path,
                 f"it has {spec}, and here is {_name(match)} {allowed[0]}",
                 advice="make the cluster where this version is installed, or let the file have "
@@ -102,7 +103,7 @@ class CondaSolver:
     def solve(self, specs: Sequence[str]) -> list[CondaPackage]:
         """Return the packages of a solution, by name.
 
-        Raises `SoftwareNotResolved`, `SoftwareFileInvalid`, `SetupError`.
+        Raises `SoftwareNotResolved`, `SoftwareUnusable`, `SetupError`.
         """
         for spec in specs:
             self._parsed(spec)
@@ -116,7 +117,7 @@ class CondaSolver:
             cache=None if has_token else str(_cache()),
         )
         if "behind" in answer:
-            raise SoftwareFileInvalid(
+            raise file_refused(
                 self.path,
                 f"{answer['channel']} has {', '.join(answer['behind'])}, and in none of the "
                 "versions that are asked for: a channel behind it isn't taken instead",
@@ -157,8 +158,8 @@ class CondaSolver:
                 raise self._refused(spec, "of a channel that isn't in its channels")
         return match
 
-    def _refused(self, spec: str, why: str) -> SoftwareFileInvalid:
-        return SoftwareFileInvalid(
+    def _refused(self, spec: str, why: str) -> SoftwareUnusable:
+        return file_refused(
             self.path,
             f"its dependencies have {_hidden(spec)!r}: {_hidden(why)}",
             advice="write it as conda does, such as numpy>=2, and the channel into channels",
@@ -217,8 +218,8 @@ class CondaSolver:
             raise self._lacking(name, f"its URL is none that hosts take: {_hidden(url)}")
         return package
 
-    def _lacking(self, name: str, why: str) -> SoftwareFileInvalid:
-        return SoftwareFileInvalid(
+    def _lacking(self, name: str, why: str) -> SoftwareUnusable:
+        return file_refused(
             self.path, f"{name}: {why}", advice="take another version, or from another channel"
         )
 

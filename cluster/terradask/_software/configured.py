@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from terradask.errors import IndexSettingsInvalid
+from terradask._software.refused import index_settings_refused
 
 #: pip's settings that variables set too.
 _OF_PIP = ("index-url", "extra-index-url", "keyring-provider", "no-index", "find-links")
@@ -87,7 +87,7 @@ def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
             if "index-url" in table:
                 yield Found(table["index-url"], where, is_default=True, keyring=uses_keyring)
         except (AttributeError, LookupError, TypeError) as error:
-            raise IndexSettingsInvalid(str(path), "an index without a URL") from error
+            raise index_settings_refused(str(path), "an index without a URL") from error
 
 
 def of_pip(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
@@ -124,7 +124,7 @@ def uv_tables(
 ) -> list[tuple[Path, dict[str, Any], str]]:
     """Return the settings in each of uv's files, first the one that counts most, and its name.
 
-    Raises `IndexSettingsInvalid`.
+    Raises `SoftwareUnusable`.
     """
     return [(path, *_uv_settings(path)) for path in _uv_files(environ, machine)]
 
@@ -189,7 +189,7 @@ def _uv_settings(path: Path) -> tuple[dict[str, Any], str]:
         merged = {**document, **document.get("pip", {})}
         return _with_whole_paths(merged, path.parent), str(path)
     except (AttributeError, TypeError) as error:
-        raise IndexSettingsInvalid(str(path), "settings that uv can't read") from error
+        raise index_settings_refused(str(path), "settings that uv can't read") from error
 
 
 def _with_whole_paths(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -215,7 +215,7 @@ def _toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         # The chained error could repeat a line with credentials.
-        raise IndexSettingsInvalid(str(path), type(error).__name__) from None
+        raise index_settings_refused(str(path), type(error).__name__) from None
 
 
 def _pip_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
@@ -255,6 +255,6 @@ def _pip_section(path: Path, section: str) -> list[tuple[str, str]]:
     try:
         parser.read_string(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, configparser.Error) as error:
-        raise IndexSettingsInvalid(str(path), type(error).__name__) from None
+        raise index_settings_refused(str(path), type(error).__name__) from None
     items = parser.items(section) if parser.has_section(section) else []
     return [(name.lower().replace("_", "-").removeprefix("--"), value) for name, value in items]

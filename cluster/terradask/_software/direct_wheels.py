@@ -12,10 +12,10 @@ from urllib.parse import unquote, urlsplit
 
 from terradask._software.local_wheels import LocalWheel, build_folder, build_wheel
 from terradask._software.pylock import DirectPackage
+from terradask._software.refused import wheel_refused
 from terradask._software.resolver import python_of_hosts
 from terradask._software.uv import ask_uv
 from terradask._software.wheel_tags import HOST_GLIBC
-from terradask.errors import WheelNotBuilt
 
 _SECONDS = 600
 _LINES_SHOWN = 15
@@ -27,7 +27,7 @@ def build_direct(
     """Return a package's wheel for hosts. uv fetches it with the credentials of git and netrc, and
     builds it here; a wheel for hosts needn't run here.
 
-    Raises `WheelNotBuilt`, `SetupError`.
+    Raises `SoftwareUnusable`, `SetupError`.
     """
     url = urlsplit(package.url)
     if package.kind == "folder":
@@ -47,5 +47,5 @@ def build_direct(
             lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
             glibc = "{}.{}".format(*HOST_GLIBC)
             hosts = f"hosts with {architecture} and glibc {glibc}"
-            raise WheelNotBuilt(package.name, f"uv can't install it for {hosts}:\n{lines}")
+            raise wheel_refused(package.name, f"uv can't install it for {hosts}:\n{lines}")
         return build_wheel(installed[0], architecture, environ)

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 from terradask._software.configured import Machine
 from terradask._software.indexes import Index, Indexes
-from terradask.errors import IndexSettingsInvalid
+from terradask._software.refused import index_settings_refused
 
 
 def index_sources(
@@ -25,7 +25,7 @@ def index_sources(
     """Return the index of each package that the project in the working directory, or one above it,
     takes from a certain one.
 
-    Raises `IndexSettingsInvalid`.
+    Raises `SoftwareUnusable`.
     """
     by_name = {index.name: index for index in indexes.every if index.name is not None}
     found: dict[str, Index] = {}
@@ -36,7 +36,7 @@ def index_sources(
             if index is None or canonicalize_name(name) in found:
                 continue
             if index not in by_name:
-                raise IndexSettingsInvalid(str(path), f"no index has the name {index!r}")
+                raise index_settings_refused(str(path), f"no index has the name {index!r}")
             found[canonicalize_name(name)] = by_name[index]
     return found
 
@@ -48,7 +48,7 @@ def _sources(path: Path) -> Mapping[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, AttributeError) as error:
-        raise IndexSettingsInvalid(str(path), type(error).__name__) from None
+        raise index_settings_refused(str(path), type(error).__name__) from None
     return sources if isinstance(sources, dict) else {}
 
 

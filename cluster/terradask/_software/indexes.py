@@ -15,7 +15,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from terradask._software.configured import Found, Machine, find_links, is_remote_url, of_pip, of_uv
 from terradask._software.index_credentials import Credentials, credentials_for
-from terradask.errors import IndexSettingsInvalid
+from terradask._software.refused import index_settings_refused
 
 #: In place of a URL: uv's and pip's own default index, or the one that hosts' image names.
 PUBLIC = "public"
@@ -140,7 +140,7 @@ def read_indexes(
     """Return the indexes that are configured here, with their credentials; first those that a
     requirements file names.
 
-    Asks no index. Raises `IndexSettingsInvalid`.
+    Asks no index. Raises `SoftwareUnusable`.
     """
     machine = machine or Machine.here(environ)
     for tool, read in (("uv", of_uv), ("pip", of_pip)):
@@ -207,9 +207,9 @@ def _read(found: Found, environ: Mapping[str, str], machine: Machine) -> Index:
         url, user = without_user(found.url)
     except ValueError:
         # Its error repeats the URL.
-        raise IndexSettingsInvalid(found.source, "an index whose URL is malformed") from None
+        raise index_settings_refused(found.source, "an index whose URL is malformed") from None
     if unset := re.search(r"\$\{([^}]*)\}", found.url):
-        raise IndexSettingsInvalid(
+        raise index_settings_refused(
             found.source, f"an index with the variable {unset[1]}, which has no value there"
         )
     is_remote = url == PUBLIC or is_remote_url(url)

@@ -12,7 +12,7 @@ from packaging.utils import NormalizedName, canonicalize_name
 
 from terradask._software.local_wheels import LocalWheel, editable_folder, pack_wheel
 from terradask._software.scan import OWN
-from terradask.errors import LocalModulesRefused
+from terradask.errors import SoftwareUnusable
 from terradask_host.preload.local_names import VARIABLE
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ _STRAY = frozenset(
 def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     """Return the modules in a folder, and its packages, with all of their Python files.
 
-    Raises `LocalModulesRefused`: for the name of one of the packages that hosts get, which it
+    Raises `SoftwareUnusable`: for the name of one of the packages that hosts get, which it
     would overwrite, and for links that lead out of the folder.
     """
     files = {path.relative_to(folder).as_posix(): path for path in _python_files(folder)}
     inside = folder.resolve()
     outside = [name for name, path in files.items() if not _is_inside(path.resolve(), inside)]
     if outside:
-        raise LocalModulesRefused(
+        raise _refused(
             folder, f"{', '.join(outside[:3])} lead by symbolic links to what is no module of it"
         )
     tops = {name.partition("/")[0].removesuffix(".py") for name in files} - _STRAY
@@ -52,11 +52,11 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     }
     if taken:
         named = ", ".join(f"{top} ({', '.join(owners)})" for top, owners in taken.items())
-        raise LocalModulesRefused(folder, f"packages that hosts get have the names of {named}")
+        raise _refused(folder, f"packages that hosts get have the names of {named}")
     size = sum(path.stat().st_size for path in files.values())
     if not files or size > _MAX_BYTES:
         why = f"{size} bytes of Python files" if files else "no module and no package in it"
-        raise LocalModulesRefused(folder, why)
+        raise _refused(folder, why)
     content = {name: path.read_bytes() for name, path in files.items()}
     about = {
         "METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: 0\n",
@@ -165,3 +165,15 @@ def _is_of(folder: Path, package: str) -> bool:
     if project is not None:
         return project.resolve() in (folder, folder.parent)
     return Path(str(distribution.locate_file(""))).resolve() == folder
+
+
+def _refused(folder: Path, why: str) -> SoftwareUnusable:
+    return SoftwareUnusable(
+        "The Python files of the working directory can't be what hosts install.",
+        given=f"{folder}: {why}",
+        allowed="modules, and folders with an __init__.py, of up to 20 MB in the folder "
+        "itself, with names that no package on hosts has",
+        advice="start in the folder of your modules, rename them, leave out the package "
+        "whose name they have (package_sync_ignore), or make a package of them in place of "
+        "local_modules",
+    )

@@ -24,9 +24,9 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from terradask._software.hosts import MACHINES
+from terradask._software.refused import wheel_refused
 from terradask._software.uv import ask_uv
 from terradask._software.wheel_tags import HOST_GLIBC
-from terradask.errors import WheelNotBuilt
 
 _SECONDS = 600
 #: 1980-01-01 in UTC, the first day that an archive can hold.
@@ -67,7 +67,7 @@ def build_wheel(
 ) -> LocalWheel:
     """Return an installed package's wheel for hosts; the same files give the same bytes.
 
-    Raises `WheelNotBuilt`, `SetupError`.
+    Raises `SoftwareUnusable`, `SetupError`.
     """
     name = canonicalize_name(distribution.metadata["Name"])
     folder = editable_folder(distribution)
@@ -75,7 +75,7 @@ def build_wheel(
         return build_folder(name, folder, architecture, environ)
     obstacle = why_not_built(distribution, architecture)
     if obstacle is not None:
-        raise WheelNotBuilt(name, obstacle)
+        raise wheel_refused(name, obstacle)
     return _wheel(name, architecture, *_installed_files(distribution))
 
 
@@ -90,12 +90,12 @@ def _wheel(name: str, architecture: str, filename: str, files: Mapping[str, byte
     try:
         found, version, _, tags = parse_wheel_filename(filename)
     except InvalidWheelFilename as error:
-        raise WheelNotBuilt(name, str(error)) from None
+        raise wheel_refused(name, str(error)) from None
     if found != name:
-        raise WheelNotBuilt(name, f"its folder builds another package: {filename}")
+        raise wheel_refused(name, f"its folder builds another package: {filename}")
     unsuited = _unsuited(map(str, tags), architecture)
     if unsuited is not None:
-        raise WheelNotBuilt(name, unsuited)
+        raise wheel_refused(name, unsuited)
     return LocalWheel(name, str(version), filename, pack_wheel(files))
 
 
@@ -216,7 +216,7 @@ def _built_files(
         wheels = sorted(out.glob("*.whl"))
         if said.code != 0 or len(wheels) != 1:
             lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
-            raise WheelNotBuilt(name, f"uv build {folder} failed:\n{lines}")
+            raise wheel_refused(name, f"uv build {folder} failed:\n{lines}")
         with zipfile.ZipFile(wheels[0]) as archive:
             files = {each: archive.read(each) for each in archive.namelist() if each[-1] != "/"}
         return wheels[0].name, {

@@ -14,8 +14,8 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from terradask._software.hosts import MACHINES, host_markers, python_version
 from terradask._software.indexes import is_index
+from terradask._software.refused import file_refused
 from terradask._software.wheel_tags import HOST_GLIBC
-from terradask.errors import SoftwareFileInvalid
 
 if TYPE_CHECKING:
     from packaging.pylock import (
@@ -72,7 +72,7 @@ def select_for_hosts(
     pages of links, which aren't indexes, as from their own URLs: those of these pages, and of these
     packages.
 
-    Asks no index. Raises `SoftwareFileInvalid`: also for packages that have no wheel for hosts, and
+    Asks no index. Raises `SoftwareUnusable`: also for packages that have no wheel for hosts, and
     for another Python.
     """
     try:
@@ -87,7 +87,7 @@ def select_for_hosts(
             PylockValidationError,
         )
     except ImportError as error:
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             "the installed packaging can't read lock files",
             advice="pip install 'packaging>=26.1'",
@@ -101,7 +101,7 @@ def select_for_hosts(
             )
         )
     except (ValueError, PylockValidationError, PylockSelectError) as error:
-        raise SoftwareFileInvalid(path, str(error).splitlines()[0]) from error
+        raise file_refused(path, str(error).splitlines()[0]) from error
     packages, hashes, indexes, direct, unsuited = {}, {}, {}, [], []
     for package, archive in chosen:
         name = str(package.name)
@@ -120,7 +120,7 @@ def select_for_hosts(
             unsuited.append(name)
     unhashed = [name for name, found in hashes.items() if not found]
     if unsuited or unhashed:
-        raise SoftwareFileInvalid(path, _why_not(unsuited, unhashed, architecture))
+        raise file_refused(path, _why_not(unsuited, unhashed, architecture))
     return Selected(packages, hashes, indexes, tuple(direct))
 
 
@@ -182,7 +182,7 @@ def _direct(
     url = found.url or (folder / found.path).resolve().as_uri()
     if package.vcs is not None:
         if found.type != "git":
-            raise SoftwareFileInvalid(path, f"{package.name} is from {found.type}, not from git")
+            raise file_refused(path, f"{package.name} is from {found.type}, not from git")
         return DirectPackage(
             str(package.name), "repository", f"git+{url}@{found.commit_id}{inside}"
         )

@@ -17,8 +17,9 @@ from terradask._software.archive_hashes import whole_lines
 from terradask._software.aws_secrets import refuse_aws_secrets
 from terradask._software.configured import Found
 from terradask._software.indexes import expanded
+from terradask._software.refused import file_refused
 from terradask._software.unnamed_lines import WHEEL, is_unnamed
-from terradask.errors import SoftwareFileInvalid
+from terradask.errors import SoftwareUnusable
 from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.validators.dask import is_software_file
 
@@ -54,11 +55,11 @@ def software_of(settings: SoftwareSettings | EnvironmentSettings, root: Path | N
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what kind of file this is, by its name. Raises `SoftwareFileInvalid`."""
+    """Return what kind of file this is, by its name. Raises `SoftwareUnusable`."""
     if path.name == "uv.lock" and _is_of_member(path):
         return "uv.lock"
     if not path.is_file():
-        raise SoftwareFileInvalid(path, "it is no file") if path.exists() else _absent(path)
+        raise file_refused(path, "it is no file") if path.exists() else _absent(path)
     if path.name in ("uv.lock", "pyproject.toml"):
         return path.name  # type: ignore[return-value]
     if _PYLOCK.fullmatch(path.name):
@@ -66,7 +67,7 @@ def kind_of(path: Path) -> Kind:
     if path.suffix in (".txt", ".in"):
         return "requirements"
     if _CONDA_LOCK.fullmatch(path.name):
-        raise SoftwareFileInvalid(
+        raise file_refused(
             path,
             "of conda's files, only an environment.yml is read",
             advice="name the environment.yml that it was made of; pixi makes one: "
@@ -74,7 +75,7 @@ def kind_of(path: Path) -> Kind:
         )
     if path.suffix in (".yml", ".yaml"):
         return "conda"
-    raise SoftwareFileInvalid(path, "its name is of no known kind")
+    raise file_refused(path, "its name is of no known kind")
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class RequirementsFile:
 
 def read_requirements_file(path: Path, environ: Mapping[str, str]) -> RequirementsFile:
     """Read a requirements file, with variables as uv and pip read them. Raises
-    `SoftwareFileInvalid`.
+    `SoftwareUnusable`.
     """
     indexes: list[Found] = []
     lines: list[str] = []
@@ -105,7 +106,7 @@ def read_requirements_file(path: Path, environ: Mapping[str, str]) -> Requiremen
         for option, quoted in _INDEX.findall(line) if line.startswith("-") else ():
             url = quoted.strip(_QUOTES)
             if unset := _UNSET.search(url):
-                raise SoftwareFileInvalid(
+                raise file_refused(
                     source,
                     f"an index has the variable {unset[1]}, which isn't set",
                     advice=f"set {unset[1]} where the cluster is made; uv and pip know names of "
@@ -142,16 +143,16 @@ def _with_whole_path(line: str, folder: Path) -> str:
     return f"{limits[1]} {folder.absolute() / limits[2].strip(_QUOTES)}"
 
 
-def unreadable(path: Path, error: Exception) -> SoftwareFileInvalid:
+def unreadable(path: Path, error: Exception) -> SoftwareUnusable:
     """Return the error for a file that can't be read, without what is in it."""
     if isinstance(error, FileNotFoundError):
         return _absent(path)
     if isinstance(error, UnicodeDecodeError):
-        return SoftwareFileInvalid(path, "it is no text in UTF-8")
+        return file_refused(path, "it is no text in UTF-8")
     if isinstance(error, tomllib.TOMLDecodeError):
-        return SoftwareFileInvalid(path, f"it is no TOML: {error}")
+        return file_refused(path, f"it is no TOML: {error}")
     why = error.strerror if isinstance(error, OSError) else None
-    return SoftwareFileInvalid(path, f"it can't be read: {why or type(error).__name__}")
+    return file_refused(path, f"it can't be read: {why or type(error).__name__}")
 
 
 def _is_of_member(path: Path) -> bool:
@@ -165,14 +166,14 @@ def _is_of_member(path: Path) -> bool:
     )
 
 
-def _absent(path: Path) -> SoftwareFileInvalid:
+def _absent(path: Path) -> SoftwareUnusable:
     advice = "name a file that is there"
     if re.fullmatch(CLUSTER_PATTERN, path.name):
         advice += (
             f". An environment's name has no slash: terradask env create {path.name} makes one, "
             f"and software={path.name!r} names it"
         )
-    return SoftwareFileInvalid(path, "it isn't there", advice=advice)
+    return file_refused(path, "it isn't there", advice=advice)
 
 
 def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
@@ -210,7 +211,7 @@ class ProjectFile:
 
 
 def read_project_file(path: Path) -> ProjectFile:
-    """Read a project's file. Raises `SoftwareFileInvalid`."""
+    """Read a project's file. Raises `SoftwareUnusable`."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
         of_uv = document.get("tool", {}).get("uv", {})
@@ -230,7 +231,7 @@ def read_project_file(path: Path) -> ProjectFile:
             frozenset(name for name, said in direct.items() if not WHEEL.search(said)),
         )
     except KeyError as error:
-        raise SoftwareFileInvalid(path, "it has no [project] with a name") from error
+        raise file_refused(path, "it has no [project] with a name") from error
     except (OSError, ValueError, AttributeError, TypeError) as error:
         raise unreadable(path, error) from error
 

@@ -14,9 +14,10 @@ from packaging.version import Version
 
 from terradask._software.lacking import complaint, lacking
 from terradask._software.pylock import DirectPackage
+from terradask._software.refused import origins_refused
 from terradask._software.resolver import Resolved, Resolver, Unsolvable, name_of
 from terradask._software.scan import OWN, Scan
-from terradask.errors import PackagesNotSynced, SoftwareNotFromIndex, SoftwareNotResolved
+from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 
 if TYPE_CHECKING:
     from terradask_stacks.settings.software import SoftwareSettings
@@ -126,7 +127,7 @@ class Sync:
     def __call__(self) -> Synced:
         """Return what hosts get.
 
-        Raises `SoftwareNotFromIndex`, `PackagesNotSynced`, and as the resolver does.
+        Raises `SoftwareUnusable`, and as the resolver does.
         """
         refused = self._refused()
         try:
@@ -140,9 +141,9 @@ class Sync:
                 raise SoftwareNotResolved(str(error)) from None
             found = self._without(absent, refused)
         if found.missing and self.options.fail_on != "critical-only":
-            raise PackagesNotSynced(found.missing, found.changed)
+            raise _not_synced(found.missing, found.changed)
         if found.changed and self.options.fail_on == "any":
-            raise PackagesNotSynced({}, found.changed)
+            raise _not_synced({}, found.changed)
         return found
 
     def _refused(self) -> dict[str, str]:
@@ -152,7 +153,7 @@ class Sync:
         }
         critical = {name: why for name, why in refused.items() if name in self.critical}
         if critical:
-            raise SoftwareNotFromIndex(critical)
+            raise origins_refused(critical)
         refused |= {a.name: a.refused for a in self.scan.added if a.refused is not None}
         return {name: why for name, why in refused.items() if self._is_wanted(name)}
 
@@ -202,7 +203,7 @@ class Sync:
         whys = {name_of(text): self._why(text) for text in absent}
         critical = {name: why for name, why in whys.items() if name in self.critical}
         if critical:
-            raise PackagesNotSynced(critical)
+            raise _not_synced(critical, {})
         left = [text for text in self._wanted if text not in absent]
         pins = {name: pin for name, pin in self._pins.items() if name not in names}
         if not self.options.strict:
@@ -294,3 +295,22 @@ def _other_versions(pins: Iterable[str]) -> list[str]:
         other = version.public if version.local else f"{version.epoch}!{version.major}.*"
         found.append(f"{requirement.name}=={other}")
     return found
+
+
+def _not_synced(
+    missing: Mapping[str, str], changed: Mapping[str, tuple[str, str]]
+) -> SoftwareUnusable:
+    """Return the error for packages that hosts can't have, or in other versions than those here."""
+    found = [f"{name}: {why}" for name, why in sorted(missing.items())]
+    found += [
+        f"{name}: {here} here, {there} on hosts" for name, (here, there) in sorted(changed.items())
+    ]
+    return SoftwareUnusable(
+        "Hosts can't have all packages as they are installed here.",
+        given="; ".join(found),
+        allowed="packages from an index that has a wheel of this version for hosts",
+        advice=(
+            "install other versions here, leave packages out with `package_sync_ignore`, or "
+            "with package_sync_fail_on='critical-only' do without those that Dask doesn't need"
+        ),
+    )

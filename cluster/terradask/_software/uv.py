@@ -43,7 +43,7 @@ def ask_uv(
     there (`uv_settings`); what a project says of its packages counts if they are asked for.
     It gets a text on standard input.
 
-    Raises `SetupError`, `IndexSettingsInvalid`.
+    Raises `SetupError`, `SoftwareUnusable`.
     """
     here = Machine.here(environ)
     machine = here if folder is None else replace(here, folder=folder)

@@ -72,7 +72,7 @@ def own_settings(
     environ: Mapping[str, str], machine: Machine, *, of_project: bool = False
 ) -> dict[str, Any]:
     """Return the settings in uv's files that count, with what a project says of its packages, or
-    without. Raises `IndexSettingsInvalid`.
+    without. Raises `SoftwareUnusable`.
     """
     kept = _OF_INDEXES | _OF_BUILDS | (_OF_PROJECT if of_project else frozenset())
     found: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress
-from terradask.errors import ContainerUnusable, TerradaskError
+from terradask.errors import SoftwareUnusable, TerradaskError
 from terradask_host.registry import ImageReference, RegistryError, Repository
 from terradask_stacks.errors import Finding, SettingsError
 
@@ -31,7 +31,7 @@ def lock_container(
 ) -> str | None:
     """Return the cluster's image with its digest: the earlier one for the same name, if any.
 
-    Raises `ContainerUnusable`.
+    Raises `SoftwareUnusable`.
 
     Permissions needed for an image of Amazon ECR: ``ecr:GetAuthorizationToken``,
     ``ecr:BatchGetImage``, ``ecr:GetDownloadUrlForLayer``.
@@ -50,7 +50,7 @@ def lock_container(
         repository.image(digest, architecture)
     except RegistryError as error:
         why = f"{error.problem} ({error.given}; allowed: {error.allowed or 'one that is there'})"
-        raise ContainerUnusable(cluster.container, why, advice=error.advice) from error
+        raise _unusable(cluster.container, why, advice=error.advice) from error
     found = str(asked.at(digest))
     progress(Message(f"container: {found}"))
     return found
@@ -62,7 +62,7 @@ def check_container(
     """Refuse an image that the network's hosts may not or can't pull, or that needs what containers
     don't have.
 
-    Raises `SettingsError`, `ContainerUnusable`.
+    Raises `SettingsError`, `SoftwareUnusable`.
     """
     if cluster.container is None:
         return
@@ -126,7 +126,7 @@ def _parse(text: str) -> ImageReference:
     try:
         return ImageReference.parse(text)
     except ValueError as error:
-        raise ContainerUnusable(text, str(error)) from error
+        raise _unusable(text, str(error)) from error
 
 
 def _password(aws: Aws, account: str, region: str) -> str:
@@ -142,3 +142,15 @@ def _password(aws: Aws, account: str, region: str) -> str:
         ) from error
     token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"])
     return token.decode().partition(":")[2]
+
+
+def _unusable(container: str, why: str, *, advice: str | None = None) -> SoftwareUnusable:
+    return SoftwareUnusable(
+        "The container image can't be what hosts run.",
+        given=f"{container}: {why}",
+        allowed=(
+            "an image of Linux for the hosts' processors, in a public registry or a repository "
+            "of Amazon ECR"
+        ),
+        advice=advice or "correct the name or the tag, or build the image for these hosts",
+    )

@@ -15,14 +15,18 @@ from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
 from terradask._deployments.built_environments import environment_id, wait_for_archive
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.named_environments import NamedEnvironment, NamedEnvironments
+from terradask._deployments.named_environments import (
+    NamedEnvironment,
+    NamedEnvironments,
+    environment_not_found,
+)
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.software_file import lock_file_packages, lock_requirements
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._deployments.start import bootable_baseline
 from terradask._deployments.store import SOFTWARE
 from terradask._software.software_file import software_of
-from terradask.errors import EnvironmentNotBuilt, EnvironmentNotFound, InvalidInput
+from terradask.errors import EnvironmentNotBuilt, InvalidInput
 from terradask_host.documents import EnvironmentArchive
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.settings.environments import DEFAULT_ENVIRONMENT, EnvironmentSettings
@@ -61,12 +65,12 @@ class Environments:
         """Resolve an environment for hosts, and put it into the bucket; return it, and whether it
         wasn't there as it is.
 
-        Raises `EnvironmentNotFound` if the settings have none of this name, `InvalidInput` if a
+        Raises `SoftwareUnusable` if the settings have none of this name, `InvalidInput` if a
         package has it, and as `lock_file_packages` does.
         """
         settings = self.loaded.settings.environment_named(name)
         if settings is None:
-            raise EnvironmentNotFound(name, sorted({DEFAULT_ENVIRONMENT, *self.declared()}))
+            raise environment_not_found(name, sorted({DEFAULT_ENVIRONMENT, *self.declared()}))
         _check_no_package(name)
         lock = self._lock(settings)
         found = NamedEnvironment.of_lock(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from terradask_modules.errors import InvalidInput, TerradaskError
@@ -12,129 +11,10 @@ from terradask_modules.errors import InvalidInput, TerradaskError
 _BUILD_FAILED = re.compile(r"Failed to (?:download and )?build|build backend returned an error")
 
 
-class ContainerUnusable(InvalidInput):
-    """The container image can't be what hosts run: the registry doesn't have it, or not for them.
-
-    Parameters
-    ----------
-    container
-        The image's name.
-    why
-        What prevents it.
-    advice
-        What to do.
+class SoftwareUnusable(InvalidInput):
+    """Hosts can't have the packages, modules, environment or image that they are to have: install
+    others, correct what names them, or leave some out.
     """
-
-    def __init__(self, container: str, why: str, *, advice: str | None = None) -> None:
-        super().__init__(
-            "The container image can't be what hosts run.",
-            given=f"{container}: {why}",
-            allowed=(
-                "an image of Linux for the hosts' processors, in a public registry or a repository "
-                "of Amazon ECR"
-            ),
-            advice=advice or "correct the name or the tag, or build the image for these hosts",
-        )
-        self.container = container
-        self.why = why
-
-
-class IndexSettingsInvalid(InvalidInput):
-    """What tells uv or pip their package indexes can't be read.
-
-    Parameters
-    ----------
-    path
-        The file, or the variable.
-    why
-        What is wrong with it, without its content, which may have credentials.
-    """
-
-    def __init__(self, path: str, why: str) -> None:
-        super().__init__(
-            "What configures package indexes here can't be read.",
-            given=f"{path}: {why}",
-            allowed="a variable, uv.toml, pyproject.toml or pip.conf as uv and pip read it",
-            advice="correct it, or move the file away",
-        )
-        self.path = path
-        self.why = why
-
-
-class SoftwareFileInvalid(InvalidInput):
-    """The file that `software` names can't be what hosts install.
-
-    Parameters
-    ----------
-    path
-        The file.
-    why
-        What prevents it, without credentials.
-    advice
-        What to do. By default to correct it, or lock it again.
-    """
-
-    def __init__(self, path: Path, why: str, *, advice: str | None = None) -> None:
-        is_lock = path.suffix not in (".yml", ".yaml")
-        again = ", or lock it again, such as with uv lock" if is_lock else ""
-        super().__init__(
-            "The file that `software` names can't be what hosts install.",
-            given=f"{path}: {why}",
-            allowed="a uv.lock, pylock.toml, pyproject.toml, requirements file (.txt, .in) or "
-            "environment.yml for the Python, the Dask and the hosts of this cluster",
-            advice=advice or f"correct the file{again}",
-        )
-        self.path = path
-        self.why = why
-
-
-class EnvironmentNotFound(InvalidInput):
-    """No environment of this name is in the workspace's bucket.
-
-    Parameters
-    ----------
-    name
-        The name.
-    existing
-        Those that are there.
-    """
-
-    def __init__(self, name: str, existing: Sequence[str]) -> None:
-        # `default` needs no table: `terradask_stacks.settings.environments`.
-        table = (
-            "" if name == "default" else f"declare [environments.{name}] in terradask.toml, and "
-        )
-        super().__init__(
-            f"There is no environment {name!r} in this workspace.",
-            given=name,
-            allowed=", ".join(existing) or "none is there yet",
-            advice=f"{table}run: terradask env create {name}. To have a package of this name, "
-            f"write software=[{name!r}]",
-        )
-        self.name = name
-        self.existing = list(existing)
-
-
-class EnvironmentUnusable(InvalidInput):
-    """A named environment isn't for this client, or for the cluster's hosts.
-
-    Parameters
-    ----------
-    name
-        Its name.
-    why
-        What differs.
-    """
-
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(
-            f"Environment {name!r} can't be used from here.",
-            given=why,
-            allowed="an environment with the Python, the Dask and the architecture of this cluster",
-            advice=f"install these versions here, or create it again: terradask env create {name}",
-        )
-        self.name = name
-        self.why = why
 
 
 class EnvironmentNotBuilt(TerradaskError):
@@ -157,31 +37,6 @@ class EnvironmentNotBuilt(TerradaskError):
             "the environment themselves until then",
         )
         self.cluster = cluster
-        self.why = why
-
-
-class LocalModulesRefused(InvalidInput):
-    """The Python files of the working directory can't be what hosts install.
-
-    Parameters
-    ----------
-    folder
-        It.
-    why
-        What prevents it.
-    """
-
-    def __init__(self, folder: Path, why: str) -> None:
-        super().__init__(
-            "The Python files of the working directory can't be what hosts install.",
-            given=f"{folder}: {why}",
-            allowed="modules, and folders with an __init__.py, of up to 20 MB in the folder "
-            "itself, with names that no package on hosts has",
-            advice="start in the folder of your modules, rename them, leave out the package "
-            "whose name they have (package_sync_ignore), or make a package of them in place of "
-            "local_modules",
-        )
-        self.folder = folder
         self.why = why
 
 
@@ -251,59 +106,3 @@ class SoftwareNotResolved(TerradaskError):
         self.output = output
         self.unanswered = unanswered
         self.path = path
-
-
-class WheelNotBuilt(InvalidInput):
-    """A package that came from no index can't be made a wheel for the hosts.
-
-    Parameters
-    ----------
-    package
-        Its name.
-    why
-        What prevents it, without credentials.
-    """
-
-    def __init__(self, package: str, why: str) -> None:
-        super().__init__(
-            f"No wheel for hosts can be made of {package}.",
-            given=why,
-            allowed="a package whose wheel is for hosts' platform and holds all of its files",
-            advice=(
-                "correct what the build says, or leave the package out (with package_sync: "
-                "`package_sync_ignore`) and send modules with Client.upload_file"
-            ),
-        )
-        self.package = package
-        self.why = why
-
-
-class PackagesNotSynced(InvalidInput):
-    """Hosts can't have packages of this environment, or not in the versions that are here.
-
-    Parameters
-    ----------
-    missing
-        Package -> why hosts can't have it.
-    changed
-        Package -> the version here, and the one that hosts could have.
-    """
-
-    def __init__(
-        self, missing: Mapping[str, str], changed: Mapping[str, tuple[str, str]] | None = None
-    ) -> None:
-        self.missing, self.changed = dict(missing), dict(changed or {})
-        found = [f"{name}: {why}" for name, why in sorted(self.missing.items())]
-        found += [
-            f"{name}: {here} here, {there} on hosts"
-            for name, (here, there) in sorted(self.changed.items())
-        ]
-        super().__init__(
-            "Hosts can't have all packages as they are installed here.",
-            given="; ".join(found),
-            allowed="packages from an index that has a wheel of this version for hosts",
-            advice=(
-                "install other versions here, leave packages out with `package_sync_ignore`, or "
-                "with package_sync_fail_on='critical-only' do without those that Dask doesn't need"
-            ),
-        )
