@@ -165,3 +165,27 @@ class CancelJob(Command):
     what = "jobs"
 
     job: str
+
+
+@dataclass(frozen=True)
+class MakeReport(Command):
+    """Make the performance report and keep it; with `last`, only if a task has ended since the one
+    before.
+    """
+
+    operation = "report"
+    what = "performance reports"
+    over_forward = True
+
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class ReadDashboardLink(Command):
+    """Return the ``port`` of the dashboard over HTTPS, and the ``path``, with its token, that opens
+    it; None without one. With a notebook server, also the ``jupyter_path``.
+    """
+
+    operation = "dashboard"
+    what = "a dashboard over HTTPS"
+    over_forward = True

@@ -12,6 +12,7 @@ import msgpack
 import pytest
 from distributed import Scheduler
 from distributed.core import Status, rpc
+from tornado.web import Application
 
 from terradask._dask import commands
 from terradask._dask.connection import SchedulerConnection
@@ -135,7 +136,7 @@ async def test_each_command_has_one_way() -> None:
     async with connected(HANDLERS) as connection:
         with pytest.raises(VersionMismatch):
             await connection.send(Hidden())
-    here = Commands(SimpleNamespace(handlers={}), HANDLERS)
+    here = Commands(SimpleNamespace(handlers={}, http_application=Application()), HANDLERS)
     for command, said in ((Hidden(), "answer"), (Double(1), "unknown")):
         reply = await here.reply(commands.packed(command), over_forward=True)
         assert said in msgpack.unpackb(reply)

@@ -17,6 +17,7 @@ from terradask_host.agent.child import DaskChild
 from terradask_host.agent.objects import ClusterObjects
 from terradask_host.agent.performance_reports import KeptReports
 from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
+from terradask_host.errors import CommandRefused
 from terradask_host.preload import performance_report
 from terradask_host.preload.performance_report import PerformanceReports, without_source
 from terradask_host.preload.serve import remember_reason
@@ -124,7 +125,7 @@ async def test_what_workers_that_left_had_done_stays_in_later_reports(
     await work(at)
     monkeypatch.setattr(performance_report, "_YOUNG_SECONDS", 0.0)
     assert not at.scheduler.workers
-    assert await at.reports.request() == {"kept": True}
+    await at.reports.request()
     assert __file__ in at.pages[1]
 
 
@@ -134,7 +135,7 @@ async def test_a_last_report_is_made_before_the_close_and_only_of_something_new(
     assert made.said == []
     made = await running()
     await work(made)
-    assert await made.reports.request(last=True) == {"kept": True}
+    await made.reports.request(last=True)
     await made.scheduler.close(reason="over")
     assert len(made.said) == 1
     made = await running()
@@ -153,8 +154,8 @@ async def test_a_last_report_is_made_before_the_close_and_only_of_something_new(
 async def test_a_report_that_fails_or_hangs_keeps_no_scheduler_from_closing() -> None:
     for of, why in ((Failing, "RuntimeError: no figure"), (Slow, "it took too long")):
         made = await running(of, seconds=1.0)
-        await work(made, tasks=1)
-        assert await made.reports.request() == {"kept": False, "why": why}
+        with pytest.raises(CommandRefused, match=why):
+            await work(made, tasks=1)
         began = time.monotonic()
         await made.scheduler.close()
         assert time.monotonic() - began < HANG_SECONDS / 2
@@ -181,20 +182,21 @@ async def test_too_large_a_report_has_the_newest_tasks(
     monkeypatch.setattr(performance_report, "_YOUNG_SECONDS", 0.0)
     packed = len(base64.b64decode(at.said[0]["content"]))
     monkeypatch.setattr(performance_report, "MOST_BYTES", packed + 40_000)
-    assert await at.reports.request() == {"kept": True}
+    await at.reports.request()
     assert "other-7999-" in at.pages[1]
     assert "other-10-" not in at.pages[1]
     monkeypatch.setattr(performance_report, "MOST_BYTES", 1_000)
-    answer = await at.reports.request()
-    assert answer["kept"] is False
-    assert "bytes are more than 1000" in answer["why"]
+    with pytest.raises(CommandRefused, match="bytes are more than 1000"):
+        await at.reports.request()
 
 
 async def test_what_the_host_program_says_is_told(at: Running) -> None:
     at.answer = "AccessDenied"
-    assert await at.reports.request() == {"kept": False, "why": "AccessDenied"}
+    with pytest.raises(CommandRefused, match="its scheduler says: AccessDenied"):
+        await at.reports.request()
     off = Running(at.scheduler, None)
-    assert await off.reports.request() == {"kept": False, "why": "off"}
+    with pytest.raises(CommandRefused, match="performance_report is off"):
+        await off.reports.request()
 
 
 def test_nothing_but_the_text_of_lines_is_left_out() -> None:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gzip
-import json
 from collections.abc import Iterator
-from typing import cast
+from typing import Any
 
+import msgpack
 import pytest
 
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._dask.dashboard import DashboardForward
-from terradask._dask.report_request import request_report
 from terradask._deployments.events.timeline import Event
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports import kept
@@ -22,6 +21,7 @@ from terradask._deployments.run_reports.kept import ReportStore
 from terradask._deployments.run_reports.page import report_page
 from terradask._deployments.run_reports.read import read_report
 from terradask.errors import DocumentFormat, ReportNotFound
+from terradask_host.commands import FORMAT, MakeReport
 
 from ..moto_account import moto_account
 
@@ -98,34 +98,40 @@ def test_the_page_takes_nothing_for_markup() -> None:
     assert page.index("Content-Security-Policy") < page.index("&lt;script")
 
 
-class Forward:
+class Forward(DashboardForward):
     """The dashboard's forward, whose other end answers as given."""
 
-    def __init__(self, status: int, content: bytes) -> None:
-        self.answer = status, content
-        self.paths: list[str] = []
+    def __init__(self, status: int, reply: dict[str, Any] | None) -> None:
+        self.answer = status, b"{" if reply is None else msgpack.packb({"format": FORMAT, **reply})
+        self.sent: list[Any] = []
 
-    async def fetch(self, path: str) -> tuple[int, bytes]:
-        self.paths.append(path)
+    async def _post(self, path: str, content: bytes) -> tuple[int, bytes]:
+        assert path == "/terradask/command"
+        self.sent.append(msgpack.unpackb(content))
         return self.answer
 
 
+OFF = "its setting performance_report is off"
+
+
 @pytest.mark.parametrize(
-    ("status", "content", "why"),
+    ("status", "reply", "why"),
     [
-        (200, json.dumps({"kept": True}), None),
-        (404, "", "older terradask"),
-        (200, json.dumps({"kept": False, "why": "off"}), "performance_report is off"),
-        (200, json.dumps({"kept": False, "why": "a\x1b[2J\nb" * 999}), "says: a"),
-        (200, "[]", "no answer that can be read"),
-        (500, json.dumps({"kept": True}), "no answer that can be read"),
-        (200, "{", "no answer that can be read"),
+        (200, {"answer": None}, None),
+        (404, None, "older terradask"),
+        (200, {"refused": {"problem": OFF}}, OFF),
+        (200, {"refused": {"problem": "a\x1b[2J\nb" * 999}}, "a"),
+        (200, {}, "no answer that can be read"),
+        (500, {"answer": None}, "no answer that can be read"),
+        (200, None, "no answer that can be read"),
     ],
 )
-def test_what_a_scheduler_answers_is_understood(status: int, content: str, why: str | None) -> None:
-    forward = Forward(status, content.encode())
-    said = asyncio.run(request_report(cast(DashboardForward, forward), last=True))
-    assert forward.paths == ["/terradask/report?last=1"]
+def test_what_a_scheduler_answers_is_understood(
+    status: int, reply: dict[str, Any] | None, why: str | None
+) -> None:
+    forward = Forward(status, reply)
+    said = asyncio.run(forward.request_report("etl", last=True))
+    assert forward.sent == [MakeReport(last=True).to_document()]
     if why is None:
         assert said is None
     else:

@@ -19,17 +19,19 @@ from distributed.dashboard.scheduler import applications
 from tornado.routing import PathMatches, RuleRouter
 from tornado.web import Application
 
+from terradask._dask.commands import packed
 from terradask._dask.dashboard import DashboardForward
 from terradask._dask.shared_dashboard import request_shared_dashboard
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.certificates import make_keys
 from terradask.errors import VersionMismatch
+from terradask_host.commands import ReadDashboardLink
 from terradask_host.documents import SchedulerAddress
-from terradask_host.http_proxy.pages import LINK_PAGE, REPORT_PAGE
+from terradask_host.http_proxy.pages import COMMAND_PAGE
 from terradask_host.http_proxy.pipes import to_port
+from terradask_host.preload.commands import Commands
 from terradask_host.preload.forward import Forward, server_context
 from terradask_host.preload.jupyter_server import own_jupyter_site
-from terradask_host.preload.performance_report import PerformanceReports
 from terradask_host.preload.shared_dashboard import SharedDashboard
 
 from ..waiting import HANG_SECONDS
@@ -38,6 +40,8 @@ KEYS = make_keys("etl", "r1")
 ADDRESS = SchedulerAddress(
     "r1", "i-1", 1, "tls://127.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {}
 )
+LINK = packed(ReadDashboardLink())
+LENGTH = f"Content-Length: {len(LINK)}\r\n"
 ATTACHMENT = Attachment(SimpleNamespace(cluster="etl"), SimpleNamespace(), ADDRESS, KEYS)
 
 
@@ -74,6 +78,13 @@ async def reached(scheduler, written):
         await forward.close()
 
 
+def shared_of(scheduler, *arguments):
+    """Return the dashboard over HTTPS of a scheduler that tells clients of it."""
+    shared = SharedDashboard(*arguments)
+    Commands(scheduler, {ReadDashboardLink: lambda _: shared.link()})
+    return shared
+
+
 def at(scheduler):
     return to_port("127.0.0.1", scheduler.http_server.port)
 
@@ -85,7 +96,7 @@ def scheduler_here():
 async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(written):
     wanted = {"host": "127.0.0.1", "port": 0, "cert": written["cert"], "key": written["key"]}
     async with scheduler_here() as scheduler, reached(scheduler, written) as asking:
-        door = SharedDashboard(scheduler, wanted, at(scheduler))
+        door = shared_of(scheduler, wanted, at(scheduler))
         await door.start()
         try:
             found = await request_shared_dashboard(asking, ATTACHMENT, public=False)
@@ -109,7 +120,7 @@ async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(writte
                     assert content in answer.read()
         finally:
             await door.close()
-        assert door.link() == {}
+        assert door.link() is None
 
 
 #: Routes of Dask's that a link for watching opens, beside each plot's.
@@ -126,14 +137,12 @@ async def test_a_link_for_watching_opens_what_watching_needs(written):
     with dask.config.set({"distributed.scheduler.http.routes": [*usual, *MORE]}):
         scheduler = scheduler_here()
     async with scheduler, reached(scheduler, written) as asking:
-        PerformanceReports(scheduler, None, lambda *_, **__: None)
-        shared = SharedDashboard(
-            scheduler, wanted, at(scheduler), own_jupyter_site("/nowhere.sock")
-        )
+        jupyter = own_jupyter_site("/nowhere.sock")
+        shared = shared_of(scheduler, wanted, at(scheduler), jupyter)
         await shared.start()
         try:
             paths = served(scheduler.http_application)
-            own = {LINK_PAGE, REPORT_PAGE, "/sitemap.json", "/api/v1/retire_workers", "/metrics"}
+            own = {COMMAND_PAGE, "/sitemap.json", "/api/v1/retire_workers", "/metrics"}
             assert own | {"/status/ws", "/proxy/1/x/x", "/info/logs/x.html"} <= paths
             parts = ("", "/ws", "/metadata", "/autoload.js")
             plots = {plot + part for plot in applications for part in parts}
@@ -148,29 +157,35 @@ async def test_a_link_for_watching_opens_what_watching_needs(written):
                 assert CLOSED_BYTES in await asked(shared, path), path
             token = shared.link()["jupyter_path"].partition("=")[2]
             # Under no other name either.
-            tricks = ["//terradask/shared-dashboard", "/status/../terradask/shared-dashboard"]
-            tricks += ["/statics/..%2f..%2fterradask/shared-dashboard", "/%74erradask/report"]
-            for path in [*closed, *tricks, f"{LINK_PAGE}/", f"{LINK_PAGE}?x"]:
+            tricks = ["//terradask/command", "/status/../terradask/command"]
+            tricks += ["/statics/..%2f..%2fterradask/command", "/%74erradask/command"]
+            for path in closed:
                 assert token.encode() not in await asked(shared, path)
+            for path in [*tricks, COMMAND_PAGE, f"{COMMAND_PAGE}/", f"{COMMAND_PAGE}?x"]:
+                for method in ("GET", "POST"):
+                    answer = await asked(shared, path, method, LENGTH, LINK.decode("latin-1"))
+                    assert token.encode() not in answer
             assert CLOSED_BYTES in await asked(shared, "/status", method="POST")
             # Whom it is for gets it.
-            assert token.encode() in (await asking.fetch(LINK_PAGE))[1]
+            assert token.encode() in (await asking._post(COMMAND_PAGE, LINK))[1]
         finally:
             await shared.close()
 
 
 async def test_no_link_to_the_dashboard_on_this_machine_leads_to_the_notebooks(written):
     async with scheduler_here() as scheduler, reached(scheduler, written) as forward:
-        SharedDashboard(scheduler, None, at(scheduler))
+        shared_of(scheduler, None, at(scheduler))
         await forward.start()
         try:
             base = forward.link.rpartition("/")[0]
-            with pytest.raises(urllib.error.HTTPError, match="403"):
-                await to_thread(urllib.request.urlopen, base + LINK_PAGE, timeout=HANG_SECONDS)
+            for content in (None, LINK):
+                request = urllib.request.Request(base + COMMAND_PAGE, data=content)
+                with pytest.raises(urllib.error.HTTPError, match="403"):
+                    await to_thread(urllib.request.urlopen, request, timeout=HANG_SECONDS)
             page = f"{base}/json/counts.json"
             with await to_thread(urllib.request.urlopen, page, timeout=HANG_SECONDS) as answer:
                 assert "workers" in json.load(answer)
-            assert (await forward.fetch(LINK_PAGE))[0] == 200
+            assert (await forward._post(COMMAND_PAGE, LINK))[0] == 200
         finally:
             await forward.close()
 
@@ -198,9 +213,10 @@ async def test_a_second_request_passes_no_door_behind_the_first(written):
     wanted = {"host": "127.0.0.1", "port": 0, "cert": written["cert"], "key": written["key"]}
     async with scheduler_here() as scheduler:
         jupyter = own_jupyter_site("/nowhere.sock")
-        shared = SharedDashboard(scheduler, wanted, at(scheduler), jupyter)
+        shared = shared_of(scheduler, wanted, at(scheduler), jupyter)
         await shared.start()
-        second = f"GET {LINK_PAGE} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        head = f"POST {COMMAND_PAGE} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{LENGTH}\r\n"
+        second = head + LINK.decode("latin-1")
         try:
             for path in ("/status", "/status/ws", "/info"):
                 for protocol in ("websocket", "x"):
@@ -219,7 +235,9 @@ async def asked(shared, path, method="GET", more="", after=""):
     door = shared._admission
     reader, writer = await asyncio.open_connection("127.0.0.1", shared._proxy.port, ssl=tls)
     cookie = f"Cookie: {door.cookie}={door.token}"
-    writer.write(f"{method} {path} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n{more}\r\n{after}".encode())
+    writer.write(
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\n{cookie}\r\n{more}\r\n{after}".encode("latin-1")
+    )
     answer = await asyncio.wait_for(reader.read(), HANG_SECONDS)
     writer.close()
     return answer
@@ -232,30 +250,29 @@ CLOSED_BYTES = b"it doesn&#x27;t open this page"
 async def test_hosts_that_have_none_are_named(hosts, written):
     async with scheduler_here() as scheduler, reached(scheduler, written) as asking:
         if hosts == "without":
-            await SharedDashboard(scheduler, None, at(scheduler)).start()
+            await shared_of(scheduler, None, at(scheduler)).start()
         with pytest.raises(VersionMismatch, match="stop and start"):
             await request_shared_dashboard(asking, ATTACHMENT, public=True)
 
 
 @pytest.mark.parametrize(
-    "content",
+    "answer",
     [
-        b"",
-        b"[]",
-        b'{"port": "8788", "path": "/status?terradask-token=x"}',
-        b'{"port": 8788, "path": "/status?terradask-token=\\u001b[2J"}',
-        b'{"port": 8788, "path": "@evil.example/"}',
-        b'{"port": 8788, "path": "/status?terradask-token=x", "jupyter_path": "@evil.example/"}',
-        b'{"port": 8788, "path": "/status?terradask-token=x", "jupyter_path": 1}',
-        b"[" * 70_000,
+        None,
+        [],
+        {"port": "8788", "path": "/status?terradask-token=x"},
+        {"port": 8788, "path": "/status?terradask-token=\u001b[2J"},
+        {"port": 8788, "path": "@evil.example/"},
+        {"port": 8788, "path": "/status?terradask-token=x", "jupyter_path": "@evil.example/"},
+        {"port": 8788, "path": "/status?terradask-token=x", "jupyter_path": 1},
     ],
 )
-async def test_an_answer_of_another_form_is_no_link(content):
+async def test_an_answer_of_another_form_is_no_link(answer):
     """A task may have taken over the scheduler's process, and the link is printed."""
 
     class Hostile:
-        async def fetch(self, path):
-            return 200, content
+        async def send(self, cluster, command):
+            return answer
 
     with pytest.raises(VersionMismatch):
         await request_shared_dashboard(Hostile(), ATTACHMENT, public=True)

@@ -26,7 +26,6 @@ from terradask._dask.jupyter import JupyterForward
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned
-from terradask._dask.report_request import request_report
 from terradask._dask.request import Request
 from terradask._dask.scaling import workers_to_wait_for
 from terradask._dask.secrets import SecretRelay
@@ -197,7 +196,7 @@ class Attached:
     async def request_report(self, *, last: bool = False) -> str | None:
         """Have the cluster keep its performance report; return why there is none, or None."""
         try:
-            return await request_report(self.dashboard, last=last)
+            return await self.dashboard.request_report(self.deployment.name, last=last)
         except OSError as error:
             return f"its scheduler's host doesn't answer: {error}"
 

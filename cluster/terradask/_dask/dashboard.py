@@ -12,13 +12,19 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
 from distributed.utils import format_dashboard_link
 
 from terradask._common.once import OncePerCause
+from terradask._dask.commands import packed, read_reply
+from terradask.errors import ClusterError
+from terradask_host.commands import Command, MakeReport
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
 from terradask_host.http_proxy.opened import dasks_own
+from terradask_host.http_proxy.pages import COMMAND_PAGE
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
 
@@ -76,17 +82,40 @@ class DashboardForward:
         if self._proxy is not None:
             await self._proxy.close()
 
-    async def fetch(self, path: str) -> tuple[int, bytes]:
+    async def send(self, cluster: str, command: Command) -> Any:
+        """Send a cluster's scheduler a command that comes over the forward; return its answer.
+
+        Raises as `read_reply`, and ``OSError``.
+        """
+        status, content = await self._post(COMMAND_PAGE, packed(command))
+        # An older host has no such page.
+        unanswered = None if status == HTTPStatus.NOT_FOUND else b""
+        return read_reply(cluster, command, content if status == HTTPStatus.OK else unanswered)
+
+    async def request_report(self, cluster: str, *, last: bool = False) -> str | None:
+        """Have a cluster make its performance report and keep it; return why there is none, or
+        None. Raises ``OSError``.
+
+        With `last`, none is made if no task has ended since the one before.
+        """
+        try:
+            await self.send(cluster, MakeReport(last))
+        except ClusterError as error:
+            return str(error.given or f"{error.problem} {error.advice}")
+        return None
+
+    async def _post(self, path: str, content: bytes) -> tuple[int, bytes]:
         """Return status and content of a small page of the scheduler's host; raises ``OSError``."""
         reader, writer = await self._dial()
         try:
             async with asyncio.timeout(_DIAL_SECONDS):
-                writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
-                head = (await reader.readuntil(b"\r\n\r\n")).split(maxsplit=2)
-                content = b""
-                while len(content) < _MAX_PAGE_BYTES and (more := await reader.read(4096)):
-                    content += more
-            return int(head[1]), content
+                head = f"POST {path} HTTP/1.0\r\nContent-Length: {len(content)}\r\n\r\n"
+                writer.write(head.encode() + content)
+                status = int((await reader.readuntil(b"\r\n\r\n")).split(maxsplit=2)[1])
+                answer = b""
+                while len(answer) < _MAX_PAGE_BYTES and (more := await reader.read(4096)):
+                    answer += more
+            return status, answer
         except (
             asyncio.IncompleteReadError,
             asyncio.LimitOverrunError,

@@ -17,7 +17,6 @@ from terradask._dask.dashboard import DashboardForward
 from terradask._dask.dial import REACH_SECONDS, newest, unreachable
 from terradask._dask.jupyter import JupyterForward
 from terradask._dask.provision import Provisioned, Provisioner
-from terradask._dask.report_request import request_report
 from terradask._dask.request import request_of
 from terradask._dask.shared_dashboard import SharedDashboard, request_shared_dashboard
 from terradask._dask.threads import Threads
@@ -91,7 +90,7 @@ class LoneDashboard:
 
     async def request_report(self) -> str | None:
         """Have the cluster keep its performance report; return why there is none, or None."""
-        return await request_report(self._forward)
+        return await self._forward.request_report(self._running.deployment.name)
 
     async def serve(self) -> None:
         """Serve the link. A scheduler that replaces another one is found by `watch`."""

@@ -6,14 +6,13 @@ import hashlib
 import re
 import ssl
 from dataclasses import dataclass, field
-from http import HTTPStatus
+from typing import Any
 
-from terradask._common.json_text import parse_json
 from terradask._dask.dashboard import DashboardForward
 from terradask._deployments.attachment import Attachment
 from terradask.errors import VersionMismatch
+from terradask_host.commands import ReadDashboardLink
 from terradask_host.http_proxy.jupyter_site import PAGE
-from terradask_host.http_proxy.pages import LINK_PAGE
 
 _PATH = re.compile(r"/status\?terradask-token=[\w-]{1,200}", re.ASCII)
 _JUPYTER_PATH = re.compile(rf"{re.escape(PAGE)}\?terradask-token=[\w-]{{1,200}}", re.ASCII)
@@ -43,14 +42,13 @@ class SharedDashboard:
 async def request_shared_dashboard(
     dashboard: DashboardForward, attachment: Attachment, *, public: bool
 ) -> SharedDashboard:
-    """Return the dashboard over HTTPS. Raises `VersionMismatch`, ``OSError``."""
-    status, content = await dashboard.fetch(LINK_PAGE)
-    port, path, jupyter_path = _read(content) if status == HTTPStatus.OK else (None, "", None)
+    """Return the dashboard over HTTPS. Raises `ClusterError`, ``OSError``."""
+    cluster = attachment.descriptor.cluster
+    port, path, jupyter_path = _read(await dashboard.send(cluster, ReadDashboardLink()))
     if port is None:
-        cluster = attachment.descriptor.cluster
         raise VersionMismatch(
-            f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they run an older "
-            "terradask, or were started before use_dashboard_https was set.",
+            f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they were "
+            "started before use_dashboard_https was set.",
             cluster=cluster,
             advice="terradask apply network, then stop and start the cluster",
         )
@@ -64,10 +62,9 @@ async def request_shared_dashboard(
     )
 
 
-def _read(content: bytes) -> tuple[int | None, str, str | None]:
-    """Return port and paths; no port unless the page is a host's: tasks can change it."""
+def _read(answer: Any) -> tuple[int | None, str, str | None]:
+    """Return port and paths; no port unless the answer is a host's: tasks can change it."""
     try:
-        answer = parse_json(content)
         port, path, jupyter_path = answer["port"], answer["path"], answer.get("jupyter_path")
     except (LookupError, TypeError, ValueError, AttributeError):
         return None, "", None

@@ -10,6 +10,7 @@ from typing import Any
 from terradask_host.commands import FORMAT, OPERATION, Command
 from terradask_host.documents import UNREADABLE
 from terradask_host.errors import CommandRefused
+from terradask_host.http_proxy.pages import COMMAND_PAGE
 
 #: What takes each command, and returns or awaits the answer. It may raise `CommandRefused`.
 Handlers = Mapping[type[Command], Callable[[Any], Any]]
@@ -22,6 +23,7 @@ class Commands:
         self._handlers = handlers
         self._by_operation = {each.operation: each for each in handlers}
         scheduler.handlers[OPERATION] = self.take
+        _add_page(scheduler.http_application, self)
 
     async def take(self, sealed: Any) -> bytes:
         """Take a command over Dask's connection, in a wrapper that logs don't show."""
@@ -59,3 +61,13 @@ class Commands:
         except Exception as error:
             traceback.print_exc()
             raise CommandRefused(f"it failed: {type(error).__name__}: {error}") from error
+
+
+def _add_page(application: Any, commands: Commands) -> None:
+    from tornado.web import RequestHandler  # comes with Dask alone
+
+    class CommandPage(RequestHandler):
+        async def post(self) -> None:
+            self.write(await commands.reply(self.request.body, over_forward=True))
+
+    application.add_handlers(".*$", [(COMMAND_PAGE, CommandPage)])

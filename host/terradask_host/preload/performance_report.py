@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
-from terradask_host.http_proxy.pages import REPORT_PAGE
+from terradask_host.errors import CommandRefused
 
 T = TypeVar("T")
 
@@ -67,23 +67,23 @@ class PerformanceReports:
         #: The fullest profiles of workers so far: those that left have taken theirs along.
         self._workers_profiles: dict[bool, dict[str, Any]] = {}
         self._stream: Any = _record_tasks(scheduler) if wanted else None
-        _add_page(scheduler.http_application, self)
 
-    async def request(self, *, last: bool = False) -> dict[str, Any]:
-        """Make a report and have it kept; return ``kept``, and ``why`` if it wasn't.
+    async def request(self, *, last: bool = False) -> None:
+        """Make a report and have it kept. Raises `CommandRefused`.
 
         With `last`, it isn't made anew if no task has ended since the one before.
         """
         if self._wanted is None:
-            return {"kept": False, "why": "off"}
+            raise CommandRefused("its setting performance_report is off")
         async with self._one_at_a_time:
             is_young = (
                 self._made_at is not None and time.monotonic() - self._made_at < _YOUNG_SECONDS
             )
             if (is_young or last) and self._made_of == self._stream.index:
-                return {"kept": True}
+                return
             why = await self._make_and_keep(self._wanted)
-        return {"kept": why is None, **({} if why is None else {"why": why})}
+        if why is not None:
+            raise CommandRefused(f"its scheduler says: {why}")
 
     async def before_close(self) -> None:
         """Make the last report, unless there is one and no task has ended since; never raise."""
@@ -257,13 +257,3 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
     threading.Thread(target=run, name="performance-report", daemon=True).start()
     return await done
-
-
-def _add_page(application: Any, reports: PerformanceReports) -> None:
-    from tornado.web import RequestHandler  # comes with Dask alone
-
-    class ReportPage(RequestHandler):
-        async def get(self) -> None:
-            self.write(await reports.request(last=bool(self.get_query_argument("last", ""))))
-
-    application.add_handlers(".*$", [(REPORT_PAGE, ReportPage)])

@@ -182,12 +182,21 @@ async def serve_scheduler(
         dial = to_socket(start["dashboard_socket"])
         forward = _forward(start["forward"], dial, jupyter, gauges)
         await forward.start()
-        shared = SharedDashboard(scheduler, start["shared_dashboard"], dial, jupyter)
+        shared = SharedDashboard(start["shared_dashboard"], dial, jupyter)
         await shared.start()
         inner = await _on_loopback(start["loopback"])
         life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
         scaling = ScalingWatch(scheduler, start["scaling"], report)
-        Commands(scheduler, _handlers(scheduler, scaling, life, secrets, jobs))
+        handlers = _handlers(
+            scheduler,
+            scaling=scaling,
+            life=life,
+            secrets=secrets,
+            jobs=jobs,
+            reports=reports,
+            shared=shared,
+        )
+        Commands(scheduler, handlers)
         leave.others |= scaling.words
         leave.others["kernels"] = lambda word: life.note_open_kernels(word["open"])
         watching = [
@@ -213,7 +222,14 @@ async def serve_scheduler(
 
 
 def _handlers(
-    scheduler: Any, scaling: ScalingWatch, life: LifetimeWatch, secrets: SecretStore, jobs: Jobs
+    scheduler: Any,
+    *,
+    scaling: ScalingWatch,
+    life: LifetimeWatch,
+    secrets: SecretStore,
+    jobs: Jobs,
+    reports: PerformanceReports,
+    shared: SharedDashboard,
 ) -> Handlers:
     """Return what takes each of clients' commands."""
     sync = syncing(scheduler)
@@ -228,6 +244,8 @@ def _handlers(
         commands.ReadJob: lambda c: jobs.look(c.job, c.wait_seconds, c.rows),
         commands.ReadJobOutput: lambda c: jobs.read_output(c.job, c.index, c.since, c.wait_seconds),
         commands.CancelJob: lambda c: jobs.cancel(c.job),
+        commands.MakeReport: lambda c: reports.request(last=c.last),
+        commands.ReadDashboardLink: lambda _: shared.link(),
     }
 
 

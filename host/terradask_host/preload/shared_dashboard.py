@@ -11,7 +11,6 @@ from typing import Any
 from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.jupyter_site import BASE_PATH, PAGE
 from terradask_host.http_proxy.opened import watching
-from terradask_host.http_proxy.pages import LINK_PAGE
 from terradask_host.http_proxy.pipes import Dial
 from terradask_host.http_proxy.server import ProxyServer, Site
 
@@ -26,7 +25,6 @@ class SharedDashboard:
 
     def __init__(
         self,
-        scheduler: Any,
         wanted: Mapping[str, Any] | None,
         dial: Dial,
         jupyter: Site | None = None,
@@ -39,7 +37,6 @@ class SharedDashboard:
         beside = {} if jupyter is None else {BASE_PATH: jupyter}
         watched = Site(self._admission, dial, opens=watching(_plots()))
         self._proxy = ProxyServer(watched, beside)
-        _add_page(scheduler.http_application, self)
 
     async def start(self) -> None:
         """Listen, if it is wanted; raise ``OSError`` if the port is taken."""
@@ -54,12 +51,12 @@ class SharedDashboard:
         """Stop listening and end every connection."""
         await self._proxy.close()
 
-    def link(self) -> dict[str, Any]:
-        """Return the port, and the paths that open the dashboard and the notebook server; none of
-        them if there is no proxy.
+    def link(self) -> dict[str, Any] | None:
+        """Return the port, and the paths that open the dashboard and the notebook server; None if
+        there is no proxy.
         """
         if self._proxy.port is None:
-            return {}
+            return None
         found = {"port": self._proxy.port, "path": self._admission.link("/status")}
         if self._jupyter is not None:
             found["jupyter_path"] = self._jupyter.admission.link(PAGE)
@@ -74,13 +71,3 @@ def _plots() -> list[str]:
         # Without Bokeh, it says there that it is missing.
         return ["/status"]
     return list(applications)
-
-
-def _add_page(application: Any, shared: SharedDashboard) -> None:
-    from tornado.web import RequestHandler  # comes with Dask alone
-
-    class LinkPage(RequestHandler):
-        def get(self) -> None:
-            self.write(shared.link())
-
-    application.add_handlers(".*$", [(LINK_PAGE, LinkPage)])
