@@ -20,7 +20,7 @@ from terradask._software.conda_solver import CondaSolver
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
 from terradask._terraform.provider_mirror import PROVIDER_VERSION, this_platform
 from terradask._terraform.terraform import init_key
-from terradask.errors import HostPackagesUnavailable
+from terradask.errors import BaselineError
 from terradask_simulator import Simulator
 
 from ..quick_provider import package_hash, write_lock
@@ -241,7 +241,7 @@ def test_no_module_of_the_working_directory_is_taken_for_one_of_pythons(
     # No index answers there.
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     monkeypatch.setenv("PIP_RETRIES", "0")
-    with pytest.raises(HostPackagesUnavailable):
+    with pytest.raises(BaselineError, match="pip could not download"):
         download(
             BootLock(b"jmespath==1.0.1 --hash=sha256:" + b"0" * 64), tmp_path / "packages", "x86_64"
         )

@@ -23,7 +23,7 @@ from terradask._software.index_credentials import credentials_for
 from terradask._software.pylock import DirectPackage
 from terradask._terraform.binary import find_terraform
 from terradask.errors import (
-    HostPackagesUnavailable,
+    BaselineError,
     SessionManagerPluginMissing,
     SoftwareUnusable,
     TerradaskError,
@@ -75,12 +75,12 @@ def test_pip_starts_no_keyring_of_the_working_directory(
     monkeypatch.setenv("PIP_KEYRING_PROVIDER", "subprocess")
     with serving(tmp_path, user="me:secret") as url:
         monkeypatch.setenv("PIP_INDEX_URL", url.replace("://", "://me@"))
-        with pytest.raises(HostPackagesUnavailable):
+        with pytest.raises(BaselineError, match="pip could not download"):
             download(lock, tmp_path / "packages", "x86_64")
         assert clone.untouched, clone.marker.read_text()
         # It would be asked for.
         monkeypatch.setattr(host_packages, "environ_for_programs", dict)
-        with pytest.raises(HostPackagesUnavailable):
+        with pytest.raises(BaselineError, match="pip could not download"):
             download(lock, tmp_path / "packages", "x86_64")
         assert not clone.untouched
 

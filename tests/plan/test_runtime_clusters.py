@@ -20,9 +20,8 @@ from terradask._common.progress import (
     ResourceChanged,
 )
 from terradask.errors import (
-    BaselineInUse,
     ClusterNotFound,
-    ClustersRunning,
+    InUse,
     InvalidInput,
     PlanChanged,
     StalePlan,
@@ -61,10 +60,11 @@ def test_cluster_from_plan_to_nothing(
     assert workspace.unfinished() == []
     assert not workspace.plan_cluster("etl", max_workers=7).changed
 
-    with pytest.raises(BaselineInUse) as caught:
+    with pytest.raises(InUse, match="still use this network") as caught:
         workspace.destroy_network()
     assert caught.value.clusters == ("etl",)
-    with pytest.raises(BaselineInUse):
+    assert caught.value.advice == "destroy them first: terradask destroy etl"
+    with pytest.raises(InUse, match="still use this network"):
         workspace.plan_network(destroy=True)
 
     # Another machine, which has never seen this cluster, and whose settings differ.
@@ -192,7 +192,7 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     with pytest.raises(TerraformCancelled):
         interrupted.apply(interrupted.plan_cluster("half"))
     # Found from anywhere, and in the network's way, however far it came.
-    with pytest.raises(BaselineInUse) as caught:
+    with pytest.raises(InUse, match="still use this network") as caught:
         workspace.destroy_network()
     assert caught.value.clusters == ("half",)
 
@@ -278,9 +278,11 @@ def test_the_network_under_a_running_cluster_is_not_replaced(workspace: Workspac
     plan = moved.plan_network()
     lost = {change.address for change in plan.summary.changes if change.action == "replace"}
     assert "aws_vpc.this" in lost
-    with pytest.raises(ClustersRunning, match="terradask stop stands") as refused:
+    with pytest.raises(InUse, match="terradask stop stands") as refused:
         moved.apply(plan)
-    assert set(refused.value.lost) <= lost
+    named = str(refused.value.given).partition("; ")[0].partition(" and ")[0].split(", ")
+    assert set(named) <= lost
+    assert refused.value.clusters == ("stands",)
     assert workspace.baseline().vpc_id == vpc
     plan.remove()
     workspace.destroy_cluster("stands")

@@ -18,7 +18,7 @@ from terradask._doctor.doctor import examine
 from terradask._network.baseline import Baseline
 from terradask._terraform.terraform import Terraform
 from terradask.errors import (
-    BaselineInUse,
+    InUse,
     InvalidInput,
     NoBaseline,
     QuotaExceeded,
@@ -331,7 +331,7 @@ def test_network_is_destroyed_last(workspace: Workspace, machine: Callable[[str]
     iam.attach_role_policy(RoleName="terradask-default-worker", PolicyArn=attached)
     # Nothing but the tag leads there: this machine has no state.
     elsewhere = Workspace.load(machine("last"))
-    with pytest.raises(BaselineInUse, match="lost"):
+    with pytest.raises(InUse, match="lost"):
         elsewhere.destroy_network()
     elsewhere.destroy_cluster("lost")
     elsewhere.destroy_network()

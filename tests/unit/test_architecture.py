@@ -13,7 +13,7 @@ from terradask._aws.session import Aws
 from terradask._deployments.documents import read_descriptor
 from terradask._stacks import resolve_hardware
 from terradask._stacks.resolve_cluster import Place, named_or_default, resolve_cluster
-from terradask.errors import ArchitectureMissing, InvalidInput
+from terradask.errors import BaselineError, InvalidInput
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
@@ -144,16 +144,17 @@ def test_two_architectures_are_refused(said: dict[str, Any], options: tuple[str,
 
 
 def test_a_network_without_launch_templates_for_it_says_what_to_set() -> None:
-    with pytest.raises(ArchitectureMissing) as caught:
+    with pytest.raises(BaselineError, match="no launch templates for") as caught:
         resolved(network=("x86_64",), arm=True)
-    assert (caught.value.architecture, caught.value.architectures) == ("arm64", ("x86_64",))
+    assert caught.value.problem == "the network has no launch templates for arm64"
+    assert caught.value.allowed == "instance types for x86_64"
     assert 'network.architectures = ["x86_64", "arm64"] and run: terradask apply network' in str(
         caught.value
     )
-    with pytest.raises(ArchitectureMissing, match=r"cluster\.arm = true"):
+    with pytest.raises(BaselineError, match=r"cluster\.arm = true"):
         resolved(network=("arm64",))
     # What was locked doesn't hold once they are gone.
-    with pytest.raises(ArchitectureMissing):
+    with pytest.raises(BaselineError, match="no launch templates for"):
         resolved(resolved(arm=True), network=("x86_64",), arm=True)
 
 

@@ -23,7 +23,7 @@ from terradask._workspace import applier
 from terradask._workspace.applier import Applier
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.host_packages import HostPackages, HostProgram
-from terradask.errors import AccessDenied, HostPackagesMissing, HostPackagesUnavailable
+from terradask.errors import AccessDenied, BaselineError
 
 from ..moto_account import moto_account
 from ..package_index import publish, serving
@@ -117,9 +117,9 @@ def test_a_folder_without_an_archive_of_the_right_content_is_refused(
     aws: Aws, tmp_path: Path, folder: Path
 ) -> None:
     (folder / UV_ARM).write_text("other code")
-    with pytest.raises(HostPackagesUnavailable, match=f"{folder} lacks .* for arm64") as refused:
+    with pytest.raises(BaselineError, match=f"{folder} lacks .* for arm64") as refused:
         packages_of(aws, tmp_path, host_packages=str(folder)).gather(program_of(aws))
-    assert refused.value.packages == ("uv==1.0",)
+    assert refused.value.given == "uv==1.0"
 
 
 def test_pip_downloads_what_is_not_there_and_says_what_it_could_not(
@@ -137,7 +137,7 @@ def test_pip_downloads_what_is_not_there_and_says_what_it_could_not(
     # Those in the user's cache need no index.
     assert packages.gather(program) == (archive,)
     shutil.rmtree(archive.parent)
-    with pytest.raises(HostPackagesUnavailable, match="pip could not download") as refused:
+    with pytest.raises(BaselineError, match="pip could not download") as refused:
         packages.gather(program)
     assert "boot-probe==1.0" in str(refused.value.given)
     assert "network.host_packages" in (refused.value.advice or "")
@@ -161,7 +161,7 @@ def test_archives_are_those_that_run_on_hosts(
     with serving(tmp_path / "index") as url:
         monkeypatch.setenv("PIP_INDEX_URL", url)
         if not fits:
-            with pytest.raises(HostPackagesUnavailable):
+            with pytest.raises(BaselineError, match="pip could not download"):
                 download(lock, tmp_path / "cache", "arm64")
             return
         download(lock, tmp_path / "cache", "arm64")
@@ -186,10 +186,10 @@ def test_a_start_is_refused_where_hosts_would_not_find_their_own_packages(
     )
     for key in ("workspace.json", f"host/0a/{UV_ARM}"):
         aws.client("s3").put_object(Bucket=BUCKET, Key=key, Body=deployed.model_dump_json())
-    with pytest.raises(HostPackagesMissing, match="x86_64") as refused:
+    with pytest.raises(BaselineError, match="x86_64") as refused:
         bootable_baseline(record)
     assert "terradask doctor --fix" in (refused.value.advice or "")
-    assert refused.value.where == f"s3://{BUCKET}/{KEY}"
+    assert refused.value.given == f"no package beside s3://{BUCKET}/{KEY}"
     aws.client("s3").put_object(Bucket=BUCKET, Key=f"host/0a/{UV_X86}", Body=b"")
     assert bootable_baseline(record) == deployed
     # A caller who may not list finds nothing wrong.
@@ -208,7 +208,7 @@ class Recorded:
         self.events: list[str] = []
 
     def has_no_index(self, *_: object) -> tuple[Path, ...]:
-        raise HostPackagesUnavailable("no index", packages=["uv==1.0"])
+        raise BaselineError("no index", given="uv==1.0")
 
     def has_no_right(self, *_: object) -> tuple[Path, ...]:
         raise AccessDenied("s3:PutObject", "not authorized")
@@ -283,7 +283,7 @@ def test_packages_are_there_before_templates_change_and_got_before_anything_does
     recorded.applier(recorded.has_no_right).note(plan_that_creates())
     assert recorded.events == ["packages that hosts lack are not put: AWS refuses s3:PutObject"]
     recorded.events.clear()
-    with pytest.raises(HostPackagesUnavailable):
+    with pytest.raises(BaselineError, match="no index"):
         recorded.applier(recorded.has_no_index).apply(plan_that_creates())
     assert recorded.events == []
 

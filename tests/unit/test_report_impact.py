@@ -10,7 +10,7 @@ from terradask._plans.impact import RunningCluster, impacts, may_hit, refuse_whi
 from terradask._plans.summary import Change
 from terradask._policy.findings import Waived
 from terradask._policy.values import UNKNOWN, AttributeChange
-from terradask.errors import ClustersRunning
+from terradask.errors import InUse
 
 from .report_data import FINDING, of_changes, report, whole
 
@@ -176,9 +176,10 @@ def test_what_running_clusters_stand_on_stays(stack: str, action: str, kind: str
     summary = of_changes(
         Change(f"{kind}.it", kind, action), Change("aws_eip.nat", "aws_eip", "replace"), stack=stack
     ).summary
-    with pytest.raises(ClustersRunning) as caught:
+    with pytest.raises(InUse, match="what running clusters stand on") as caught:
         refuse_while_running(summary, [RUNNING])
-    assert (caught.value.stack, caught.value.lost) == (stack, (f"{kind}.it",))
+    assert caught.value.problem.startswith(f"the plan of {stack} deletes")
+    assert caught.value.given == f"{kind}.it; etl is running with 12 workers"
     for said in (f"{kind}.it", "etl is running with 12 workers", "terradask stop etl"):
         assert said in str(caught.value)
     refuse_while_running(summary, [])
@@ -201,19 +202,19 @@ def test_a_running_clusters_own_groups_stay(changes: tuple[Change, ...], refused
     if not refused:
         refuse_while_running(summary, [RUNNING])
         return
-    with pytest.raises(ClustersRunning, match=r"aws_autoscaling_group\."):
+    with pytest.raises(InUse, match=r"aws_autoscaling_group\."):
         refuse_while_running(summary, [RUNNING])
 
 
 def test_every_cluster_that_a_plan_would_hit_is_named():
     summary = of_changes(Change("aws_vpc.vpc", "aws_vpc", "replace")).summary
     others = [RunningCluster("ml", "starting", {}), RUNNING]
-    with pytest.raises(ClustersRunning, match="terradask stop etl; terradask stop ml") as caught:
+    with pytest.raises(InUse, match="terradask stop etl; terradask stop ml") as caught:
         refuse_while_running(summary, others)
-    assert caught.value.running == {
-        "etl": "running with 12 workers",
-        "ml": "starting with 0 workers",
-    }
+    assert caught.value.clusters == ("etl", "ml")
+    assert str(caught.value.given).endswith(
+        "; etl is running with 12 workers, ml is starting with 0 workers"
+    )
 
 
 def test_nobody_is_asked_what_runs_where_nothing_can_be_hit():

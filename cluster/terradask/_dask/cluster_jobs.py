@@ -128,7 +128,7 @@ class ClusterJobs:
         ------
         InvalidInput
             For a command, files or a number that can't be used.
-        JobRefused
+        ClusterError
             When the scheduler doesn't take it.
         ClusterClosed, ClusterEnded, ClusterStopped
             When the cluster doesn't run any more.
@@ -163,7 +163,7 @@ class ClusterJobs:
 
         Raises
         ------
-        InvalidInput, JobRefused, ClusterClosed, ClusterEnded, ClusterStopped, VersionMismatch
+        InvalidInput, ClusterError, ClusterClosed, ClusterEnded, ClusterStopped, VersionMismatch
             As for `run_command`.
         """
         return submit_job(self, prepare_job(command, list(inputs), **options))

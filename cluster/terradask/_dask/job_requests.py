@@ -17,10 +17,10 @@ from terradask._jobs.record import JobRecord
 from terradask._jobs.request import JobRequest
 from terradask.errors import (
     ClusterClosed,
+    ClusterError,
     ClusterStopped,
     EndpointUnreachable,
     JobLost,
-    JobRefused,
     SchedulerReplaced,
     SchedulerUnreachable,
 )
@@ -44,7 +44,7 @@ class JobRequests:
     call: Call
 
     async def submit(self, request: JobRequest) -> str:
-        """Submit a job and return its id. Raises `JobRefused`, and what `connection.send` does."""
+        """Submit a job and return its id. Raises `ClusterError`, and what `connection.send` does."""
         attachment = self.connection.attachment
         spec = request.spec(attachment.run.run_id, attachment.scheduler.boot)
         try:
@@ -134,8 +134,13 @@ class JobRequests:
         return None
 
 
-def _refused(cluster: str, command: Command, why: Mapping[str, str]) -> JobRefused:
-    return JobRefused(cluster, why["problem"])
+def _refused(cluster: str, command: Command, why: Mapping[str, str]) -> ClusterError:
+    return ClusterError(
+        f"The scheduler of cluster {cluster!r} doesn't take the job.",
+        cluster=cluster,
+        given=why["problem"],
+        advice=f"terradask logs {cluster} scheduler",
+    )
 
 
 def _has_ended(record: JobRecord, index: int) -> bool:

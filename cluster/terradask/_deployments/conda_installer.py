@@ -7,7 +7,7 @@ from pathlib import Path
 
 from terradask._network.host_packages import BootLock, download, packages_cache
 from terradask._software.local_wheels import LocalWheel
-from terradask.errors import HostPackagesUnavailable, SetupError
+from terradask.errors import BaselineError, SetupError
 
 INSTALLER = "py-rattler"
 _LOCK = "conda_installer.lock"
@@ -29,7 +29,7 @@ def installer_wheel(architecture: str) -> LocalWheel:
     if not found:
         try:
             download(lock, folder, architecture)
-        except HostPackagesUnavailable as error:
+        except BaselineError as error:
             raise _unavailable(package, folder, str(error.given)) from error
         found = lock.chosen(folder, architecture)
     if not found:

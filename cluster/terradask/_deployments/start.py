@@ -333,7 +333,7 @@ def as_given(
 def bootable_baseline(record: ClusterRecord) -> Baseline:
     """Return the network, which has what hosts need to boot.
 
-    Raises `NoBaseline`, `BaselineFormat`, `HostPackagesMissing`.
+    Raises `NoBaseline`, `BaselineFormat`, `BaselineError`.
     """
     # pydantic is slow to import
     from terradask._network.baseline import read_baseline

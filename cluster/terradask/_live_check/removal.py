@@ -23,7 +23,7 @@ from terradask._live_check.network import UserRole
 from terradask._live_check.place import NAME, UNTIL_TAG, SmokeWorkspace
 from terradask._live_check.smoke_settings import CLUSTER
 from terradask._live_check.steps import Step, StepResult
-from terradask.errors import BaselineError, ClusterNotFound, TerradaskError
+from terradask.errors import BaselineError, ClusterNotFound, InUse, TerradaskError
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
     TAG_WORKSPACE,
@@ -68,7 +68,7 @@ def remove_cluster(workspace: Workspace, name: str) -> None:
 
 def remove_network(workspace: Workspace) -> None:
     """Destroy the network, if there is one."""
-    with suppress(BaselineError):
+    with suppress(BaselineError, InUse):
         workspace.destroy_network()
 
 

@@ -202,26 +202,23 @@ def parse_baseline(body: bytes | str) -> Baseline:
     try:
         document: Any = parse_json(body)
     except ValueError as error:
-        raise BaselineFormat(
+        raise _unreadable(
             f"{BASELINE_KEY} is no JSON",
             found="none",
-            known=BASELINE_FORMAT,
             advice="terradask apply network writes it again",
         ) from error
     found = document.get("format") if isinstance(document, dict) else None
     if isinstance(found, int) and found > BASELINE_FORMAT:
         version = document.get("terradask_version", "a newer version")
-        raise BaselineFormat(
+        raise _unreadable(
             "the network was deployed by a newer terradask",
             found=found,
-            known=BASELINE_FORMAT,
             advice=f"pip install --upgrade terradask (the network was deployed with {version})",
         )
     if found != BASELINE_FORMAT:
-        raise BaselineFormat(
+        raise _unreadable(
             "the network was deployed by an older terradask",
             found=found,
-            known=BASELINE_FORMAT,
             advice=(
                 "upgrade the network: terradask plan network, then terradask apply network. No "
                 "running host is replaced"
@@ -231,10 +228,15 @@ def parse_baseline(body: bytes | str) -> Baseline:
         return Baseline.model_validate(document)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise BaselineFormat(
+        raise _unreadable(
             f"{BASELINE_KEY} is not as its format says: {'.'.join(map(str, first['loc']))}: "
             f"{first['msg']}",
             found=found,
-            known=BASELINE_FORMAT,
             advice="terradask apply network writes it again",
         ) from error
+
+
+def _unreadable(problem: str, *, found: Any, advice: str) -> BaselineFormat:
+    return BaselineFormat(
+        problem, given=f"format {found}", allowed=f"format {BASELINE_FORMAT}", advice=advice
+    )

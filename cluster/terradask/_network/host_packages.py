@@ -23,7 +23,7 @@ from terradask._aws.s3 import ObjectStore
 from terradask._common.checksum import sha256_of_file
 from terradask._software.hosts import MACHINES
 from terradask._software.wheel_tags import HOST_GLIBC
-from terradask.errors import AccessDenied, HostPackagesMissing, HostPackagesUnavailable
+from terradask.errors import AccessDenied, BaselineError
 from terradask_modules.programs import environ_for_programs
 
 if TYPE_CHECKING:
@@ -102,15 +102,17 @@ def check_host_packages(aws: Aws, baseline: Baseline, architecture: str) -> None
     """Check that hosts of an architecture find the host program's packages when they boot: uv,
     which is put there last.
 
-    Raises `HostPackagesMissing`.
+    Raises `BaselineError`.
 
     Permission needed: ``s3:ListBucket``; without it nothing is found wrong.
     """
     objects = beside(aws, baseline.bucket, baseline.host.wheel_key)
     with suppress(AccessDenied):
         if not any(_is_for(name, architecture) for name in objects.names("uv-")):
-            raise HostPackagesMissing(
-                architecture, where=f"s3://{baseline.bucket}/{baseline.host.wheel_key}"
+            raise BaselineError(
+                f"hosts ({architecture}) would not find their own program's packages",
+                given=f"no package beside s3://{baseline.bucket}/{baseline.host.wheel_key}",
+                advice="put them there: terradask doctor --fix, or terradask apply network",
             )
 
 
@@ -158,8 +160,18 @@ def download(lock: BootLock, folder: Path, architecture: str) -> None:
         check=False,
     )
     if answer.returncode:
-        raise HostPackagesUnavailable(
+        raise packages_unavailable(
             f"pip could not download the host program's packages for {architecture}",
-            packages=lock.hashes,
             given="\n".join(answer.stderr.strip().splitlines()[-5:]),
         )
+
+
+def packages_unavailable(problem: str, *, given: str, allowed: str | None = None) -> BaselineError:
+    """Return the error for packages that neither an index nor a folder has here."""
+    return BaselineError(
+        problem,
+        given=given,
+        allowed=allowed,
+        advice="configure pip's index (PIP_INDEX_URL, or pip.conf), or set "
+        "network.host_packages to a folder with the archives",
+    )

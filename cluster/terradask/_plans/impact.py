@@ -10,7 +10,7 @@ from terradask._common.naming import counted, some
 from terradask._plans.dangers import Danger
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import AttributeChange
-from terradask.errors import ClustersRunning
+from terradask.errors import InUse
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 
@@ -18,6 +18,7 @@ _GROUP = "aws_autoscaling_group"
 _LOST = ("delete", "replace")
 #: How many resources to name before counting the rest.
 _NAMED = 3
+_NAMED_IN_ERROR = 5
 _MOVE = "stop and start the cluster to move it completely"
 
 
@@ -56,13 +57,23 @@ def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Da
 
 
 def refuse_while_running(summary: PlanSummary, running: Iterable[RunningCluster]) -> None:
-    """Refuse a plan that takes away what running clusters stand on. Raises `ClustersRunning`."""
+    """Refuse a plan that takes away what running clusters stand on. Raises `InUse`."""
     hit = [(one, lost) for one in running if (lost := _taken_from(summary, one))]
     if hit:
-        raise ClustersRunning(
-            summary.stack,
-            {one.name: f"{one.state} with {counted(one.workers, 'worker')}" for one, _ in hit},
-            lost=list(dict.fromkeys(address for _, lost in hit for address in lost)),
+        lost = list(dict.fromkeys(address for _, lost in hit for address in lost))
+        running = sorted((one for one, _ in hit), key=lambda one: one.name)
+        raise InUse(
+            f"the plan of {summary.stack} deletes or replaces what running clusters stand on",
+            clusters=[one.name for one in running],
+            given=f"{some(lost, _NAMED_IN_ERROR)}; "
+            + ", ".join(
+                f"{one.name} is {one.state} with {counted(one.workers, 'worker')}"
+                for one in running
+            ),
+            allowed="such a plan while none of them runs",
+            advice="stop them, which ends their work: "
+            + "; ".join(f"terradask stop {one.name}" for one in running)
+            + "; then apply the plan again",
         )
 
 

@@ -6,13 +6,14 @@ Price changes then have no effect until the settings request something else, or 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress, silent
 from terradask._stacks.resolve_hardware import ZONE, find_hardware
-from terradask.errors import ArchitectureMissing, InvalidInput
+from terradask.errors import BaselineError, InvalidInput
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_modules.secret_policy import principal_of
 from terradask_stacks.groups import worker_groups_of
@@ -49,7 +50,7 @@ def resolve_cluster(
 ) -> ClusterLock:
     """Find what a cluster's stack needs in addition to its settings.
 
-    Raises `InvalidInput`, `UnknownInstanceType`, `ArchitectureMissing` where
+    Raises `InvalidInput`, `UnknownInstanceType`, `BaselineError` where
     the network has no launch templates for it, `NoMatchingType` with the nearest requests.
 
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``;
@@ -71,11 +72,7 @@ def resolve_cluster(
         cluster, zones, aws, progress=progress, preferred=preferred, workspace=place.workspace
     )
     if found.architecture not in place.architectures:
-        raise ArchitectureMissing(
-            found.architecture,
-            types=found.types()[SCHEDULER_GROUP],
-            architectures=place.architectures,
-        )
+        raise _no_templates(found.architecture, found.types()[SCHEDULER_GROUP], place)
     reasons = found.reasons()
     if len(zones) > 1:
         progress(Message(f"{ZONE}: {reasons[ZONE]}"))
@@ -189,4 +186,17 @@ def requested_hardware(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
         {group: {**request, "placement_group": True} for group, request in asked.items()}
         if cluster.placement_group
         else asked
+    )
+
+
+def _no_templates(architecture: str, types: Sequence[str], place: Place) -> BaselineError:
+    there = sorted(place.architectures)
+    wanted = ", ".join(f'"{one}"' for one in sorted({architecture, *there}, reverse=True))
+    return BaselineError(
+        f"the network has no launch templates for {architecture}",
+        given=", ".join(types[:3]) + (", …" if len(types) > 3 else ""),
+        allowed=f"instance types for {' or '.join(there)}",
+        advice=f"set network.architectures = [{wanted}] and run: terradask apply network (it "
+        "replaces no running host); or choose "
+        f"other types (cluster.arm = {'false' if architecture == 'arm64' else 'true'})",
     )

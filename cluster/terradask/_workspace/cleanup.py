@@ -5,10 +5,11 @@ from __future__ import annotations
 from terradask._cleanup.recover_cluster import ClusterRecovery
 from terradask._cleanup.recover_network import NetworkRecovery
 from terradask._cleanup.search import clusters_with_resources
+from terradask._common.naming import counted
 from terradask._stacks.stack import Stack
 from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext
-from terradask.errors import BaselineInUse
+from terradask.errors import InUse
 
 
 class Cleanup:
@@ -41,7 +42,7 @@ class Cleanup:
         )
 
     def refuse_while_in_use(self) -> None:
-        """Refuse to destroy the network while clusters stand on it. Raises `BaselineInUse`."""
+        """Refuse to destroy the network while clusters stand on it. Raises `InUse`."""
         context = self._context
         # Also those of which the bucket, or what was in it, is gone.
         names = self._clusters.with_objects()
@@ -54,4 +55,11 @@ class Cleanup:
             known=names,
         )
         if names:
-            raise BaselineInUse(sorted(names))
+            clusters = sorted(names)
+            raise InUse(
+                f"{counted(len(clusters), 'deployment')} still use this network",
+                clusters=clusters,
+                given=", ".join(clusters),
+                advice="destroy them first: "
+                + "; ".join(f"terradask destroy {name}" for name in clusters),
+            )

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import ObjectStore
-from terradask._network.host_packages import BootLock, beside, download, packages_cache
+from terradask._network.host_packages import (
+    BootLock,
+    beside,
+    download,
+    packages_cache,
+    packages_unavailable,
+)
 from terradask._software.hosts import MACHINES
 from terradask._workspace.context import WorkspaceContext
-from terradask.errors import AwsError, HostPackagesUnavailable
+from terradask.errors import AwsError
 
 if TYPE_CHECKING:
     from terradask._stacks.stack import Stack
@@ -98,7 +104,7 @@ class HostPackages:
     def gather(self, program: HostProgram) -> tuple[Path, ...]:
         """Return the archives that the bucket lacks, downloaded if necessary.
 
-        Raises `HostPackagesUnavailable`. Nothing in AWS changes.
+        Raises `BaselineError`. Nothing in AWS changes.
         """
         lacking = program.lacking()
         found = {
@@ -133,9 +139,9 @@ class HostPackages:
             found = lock.chosen(folder, architecture)
         lacking = [package for package in lock.hashes if package not in found]
         if lacking:
-            raise HostPackagesUnavailable(
+            raise packages_unavailable(
                 f"{folder} lacks archives of the host program's packages for {architecture}",
-                packages=lacking,
+                given=", ".join(lacking),
                 allowed="a wheel of each, with a SHA-256 that the host program's boot.lock lists",
             )
         return found

@@ -166,7 +166,7 @@ class Planner:
 
         Raises
         ------
-        BaselineInUse
+        InUse
             With `destroy`, if clusters stand on it.
         SettingsError
             If what the settings name as given can't be used, listing all that is wrong, or would

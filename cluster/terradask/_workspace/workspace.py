@@ -340,11 +340,11 @@ class Workspace(Planner):
             If the state has changed since the plan was made.
         PolicyViolation
             If policy forbids what it would make; waivers are in the settings.
-        ClustersRunning
+        InUse
             If it deletes or replaces what running clusters stand on, naming them: the network's
             VPC, subnets, security groups, roles or bucket; of a cluster, groups that have hosts,
             and its secret. A plan that destroys a cluster is not refused.
-        HostPackagesUnavailable
+        BaselineError
             If the packages of hosts' own program, which the network's bucket lacks, can't be had
             here. Nothing has changed.
         TerraformError
@@ -385,7 +385,7 @@ class Workspace(Planner):
 
         Raises
         ------
-        HostPackagesUnavailable
+        BaselineError
             If they can't be had here. Nothing has changed.
         NoBaseline
             If the network isn't deployed.
@@ -422,7 +422,7 @@ class Workspace(Planner):
 
         Raises
         ------
-        BaselineInUse
+        InUse
             If clusters stand on it, naming them.
         NoBaseline
             If there is nothing to destroy.

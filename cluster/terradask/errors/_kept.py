@@ -69,27 +69,6 @@ class JobNotFound(ClusterError, LookupError):
         self.jobs = tuple(jobs)
 
 
-class JobRefused(ClusterError):
-    """The cluster's scheduler doesn't take a job.
-
-    Parameters
-    ----------
-    cluster
-        The cluster's name.
-    why
-        What its scheduler says.
-    """
-
-    def __init__(self, cluster: str, why: str) -> None:
-        super().__init__(
-            f"The scheduler of cluster {cluster!r} doesn't take the job.",
-            cluster=cluster,
-            given=why,
-            advice=f"terradask logs {cluster} scheduler",
-        )
-        self.why = why
-
-
 class JobLost(ClusterError):
     """A job can't come to its end: the scheduler's process that had it is gone.
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from terradask.errors.diagnostic import Diagnostic
 from terradask_modules.errors import TerradaskError
-
-#: So many resources are named of many.
-_LOST_SHOWN = 5
 
 
 class TerraformError(TerradaskError):
@@ -181,37 +178,26 @@ class PlanChanged(TerradaskError):
         self.what = what
 
 
-class ClustersRunning(TerradaskError):
-    """A plan would take away what running clusters stand on.
+class InUse(TerradaskError):
+    """Clusters stand on what a command would take away, so nothing was changed: stop or destroy
+    them first.
 
     Parameters
     ----------
-    stack
-        The plan's stack: ``network``, or the cluster's name.
-    running
-        Each cluster that runs, with how.
-    lost
-        The addresses of the resources that the plan deletes or replaces under them.
+    clusters
+        Their names.
     """
 
     exit_code = 5
 
-    def __init__(self, stack: str, running: Mapping[str, str], *, lost: Sequence[str]) -> None:
-        names = sorted(running)
-        more = f" and {len(lost) - _LOST_SHOWN} more" if len(lost) > _LOST_SHOWN else ""
-        super().__init__(
-            f"the plan of {stack} deletes or replaces what running clusters stand on",
-            given=(
-                f"{', '.join(lost[:_LOST_SHOWN])}{more}; "
-                + ", ".join(f"{name} is {running[name]}" for name in names)
-            ),
-            allowed="such a plan while none of them runs",
-            advice=(
-                "stop them, which ends their work: "
-                + "; ".join(f"terradask stop {name}" for name in names)
-                + "; then apply the plan again"
-            ),
-        )
-        self.stack = stack
-        self.running = dict(running)
-        self.lost = tuple(lost)
+    def __init__(
+        self,
+        problem: str,
+        *,
+        clusters: Sequence[str],
+        given: Any,
+        allowed: str | None = None,
+        advice: str,
+    ) -> None:
+        super().__init__(problem, given=given, allowed=allowed, advice=advice)
+        self.clusters = tuple(clusters)

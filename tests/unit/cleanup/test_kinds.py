@@ -18,7 +18,7 @@ from terradask._cleanup.state_guard import StateGuard
 from terradask._plans.impact import RunningCluster, impacts, refuse_while_running
 from terradask._plans.summary import Change
 from terradask._workspace.workspace import Workspace
-from terradask.errors import ClustersRunning
+from terradask.errors import InUse
 from terradask_modules.caller_policies import CALLERS, Caller, CallerScope, caller_statements
 from terradask_modules.iam import listed
 from terradask_modules.kinds import KINDS
@@ -133,7 +133,7 @@ def test_what_an_invented_kind_means_is_in_plans(monkeypatch: pytest.MonkeyPatch
     assert dangers_of(None, {}, kind=KEY_PAIR, actions=["delete"]) == ["is destroyed"]
     monkeypatch.setitem(KINDS, KEY_PAIR, INVENTED)
     assert "its hosts let nobody in" in impacts(summary, running)[0].text
-    with pytest.raises(ClustersRunning):
+    with pytest.raises(InUse, match="what running clusters stand on"):
         refuse_while_running(summary, running)
     assert dangers_of(None, {}, kind=KEY_PAIR, actions=["delete"]) == [
         "is destroyed: nobody logs in"
