@@ -44,7 +44,7 @@ class JobRequests:
     call: Call
 
     async def submit(self, request: JobRequest) -> str:
-        """Submit a job and return its id. Raises `ClusterError`, and what `connection.send` does."""
+        """Submit a job, return its id. Raises `ClusterError`, and what `connection.send` does."""
         attachment = self.connection.attachment
         spec = request.spec(attachment.run.run_id, attachment.scheduler.boot)
         try:
