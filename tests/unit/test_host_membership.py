@@ -12,6 +12,7 @@ from distributed import Client, Scheduler, Worker, rpc
 
 from terradask_host.preload import worker_admission
 from terradask_host.preload.instance_proofs import startup_information
+from terradask_host.preload.leave import Questions
 from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
 from terradask_host.rules.instance_proof import PROOF_KEY
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
@@ -139,7 +140,7 @@ async def scheduler_with(rules, answers, verdicts=lambda **_: PROVEN):
     has none, `verdicts` what AWS says of a proof.
     """
     asked, refused = [], []
-    admission = None
+    admission = questions = None
 
     def tell(event, **facts):
         if event == "who":
@@ -147,14 +148,14 @@ async def scheduler_with(rules, answers, verdicts=lambda **_: PROVEN):
             asyncio.get_running_loop().call_later(0.01, lambda: admission.update(answers()))
         elif event == "proof":
             verdict, why = verdicts(**{key: facts[key] for key in ("role", "instance_id", "proof")})
-            asyncio.get_running_loop().call_soon(
-                admission.proofs.take, facts["number"], verdict, why
-            )
+            answer = {"number": facts["number"], "verdict": verdict, "why": why}
+            asyncio.get_running_loop().call_soon(questions.take, answer)
         else:
             refused.append(facts["name"])
 
     scheduler = Scheduler(host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0")
-    admission = WorkerAdmission(scheduler, rules, tell)
+    questions = Questions(tell)
+    admission = WorkerAdmission(scheduler, rules, tell, questions)
     async with scheduler:
         yield scheduler, admission, asked, refused
 

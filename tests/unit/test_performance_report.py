@@ -19,6 +19,7 @@ from terradask_host.agent.performance_reports import KeptReports
 from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
 from terradask_host.errors import CommandRefused
 from terradask_host.preload import performance_report
+from terradask_host.preload.leave import Questions
 from terradask_host.preload.performance_report import PerformanceReports, without_source
 from terradask_host.preload.serve import remember_reason
 
@@ -57,13 +58,15 @@ class Running:
         self.scheduler = scheduler
         self.answer: str | None = None
         self.said: list[dict[str, Any]] = []
-        self.reports = PerformanceReports(scheduler, wanted, self._hear)
+        self.questions = Questions(self._hear)
+        self.reports = PerformanceReports(scheduler, wanted, self._hear, self.questions)
         scheduler.before_close = self.reports.before_close
 
     def _hear(self, event: str, **facts: Any) -> None:
         assert event == "report"
         self.said.append(facts)
-        asyncio.get_running_loop().call_soon(self.reports.take_kept, facts["number"], self.answer)
+        answer = {"number": facts["number"], "why": self.answer}
+        asyncio.get_running_loop().call_soon(self.questions.take, answer)
 
     @property
     def pages(self) -> list[str]:
@@ -254,7 +257,7 @@ def test_a_report_is_kept_under_its_run_and_boot() -> None:
     kept, heard, log = keep(bucket, base64.b64encode(b"packed").decode())
     kept.wait(HANG_SECONDS)
     assert bucket.written == {f"{RUN}/2.html.gz": b"packed"}
-    assert heard == [{"do": "kept", "number": 0, "why": None}]
+    assert heard == [{"do": "answer", "number": 0, "why": None}]
     assert "6 bytes" in log[0]
 
 

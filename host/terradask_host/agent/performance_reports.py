@@ -30,7 +30,7 @@ class KeptReports:
         """Keep a report in place of the one before it, and tell the scheduler's process."""
 
         def answer(why: str | None) -> None:
-            child.send({"do": "kept", "number": facts.get("number"), "why": why})
+            child.send({"do": "answer", "number": facts.get("number"), "why": why})
 
         if self._writing is not None and self._writing.is_alive():
             return answer("another report is being kept")

@@ -233,7 +233,7 @@ class SchedulerHost:
         except Exception as error:  # noqa: BLE001 - the worker waits for an answer
             self._host.log.info(f"the proof of {instance_id} can't be checked: {error!r}")
             verdict, why = Verdict.UNKNOWN, repr(error)
-        child.send({"do": "proof", "number": number, "verdict": verdict.value, "why": why})
+        child.send({"do": "answer", "number": number, "verdict": verdict.value, "why": why})
 
     def _give_up(self, group: str) -> None:
         if self._scaler is not None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Reports an event, with its facts.
@@ -32,3 +33,32 @@ class Leave:
     async def wait(self) -> None:
         """Return once the command is given."""
         await self._given.wait()
+
+
+class Questions:
+    """What this process asks the host program, which answers by number. Used from one event
+    loop.
+    """
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+
+    async def ask(self, event: str, seconds: float | None, **facts: Any) -> Mapping[str, Any]:
+        """Report an event, and return the answer. Raises ``TimeoutError``."""
+        number = next(self._numbers)
+        waiting: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = waiting
+        try:
+            self._report(event, number=number, **facts)
+            async with asyncio.timeout(seconds):
+                return await waiting
+        finally:
+            del self._waiting[number]
+
+    def take(self, answer: Mapping[str, Any]) -> None:
+        """Take an answer."""
+        waiting = self._waiting.get(answer["number"])
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)

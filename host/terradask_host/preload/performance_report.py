@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
 from terradask_host.errors import CommandRefused
+from terradask_host.preload.leave import Questions, Report
 
 T = TypeVar("T")
 
@@ -54,14 +55,13 @@ class PerformanceReports:
     """
 
     def __init__(
-        self, scheduler: Any, wanted: Mapping[str, Any] | None, report: Callable[..., None]
+        self, scheduler: Any, wanted: Mapping[str, Any] | None, report: Report, questions: Questions
     ) -> None:
         self._scheduler = scheduler
         self._wanted = wanted
         self._report = report
         self._one_at_a_time = asyncio.Lock()
-        self._numbers = itertools.count(1)
-        self._kept: dict[int, asyncio.Future[str | None]] = {}
+        self._questions = questions
         self._made_at: float | None = None
         self._made_of = 0
         #: The fullest profiles of workers so far: those that left have taken theirs along.
@@ -93,34 +93,27 @@ class PerformanceReports:
             if self._made_of != self._stream.index:
                 await self._make_and_keep(self._wanted, is_last=True)
 
-    def take_kept(self, number: int, why: str | None) -> None:
-        """Take the host program's word on what became of a report."""
-        waiting = self._kept.get(number)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(why)
-
     async def _make_and_keep(
         self, wanted: Mapping[str, Any], *, is_last: bool = False
     ) -> str | None:
         """Return why there is no report; None if there is one, or it is on its way."""
-        index, number = self._stream.index, next(self._numbers)
+        index = self._stream.index
         try:
             async with asyncio.timeout(wanted["seconds"]):
                 profile_seconds = _LAST_PROFILE_SECONDS if is_last else wanted["seconds"] / 2
                 content = await self._make(profile_seconds, with_source=wanted["source_code"])
-            self._kept[number] = asyncio.get_running_loop().create_future()
-            self._report("report", number=number, content=base64.b64encode(content).decode())
-            if not is_last:
-                async with asyncio.timeout(KEEP_SECONDS):
-                    if (why := await self._kept[number]) is not None:
-                        return why
+            text = base64.b64encode(content).decode()
+            if is_last:
+                self._report("report", number=0, content=text)
+            else:
+                answer = await self._questions.ask("report", KEEP_SECONDS, content=text)
+                if answer["why"] is not None:
+                    return str(answer["why"])
         except TimeoutError:
             return "it took too long"
         except Exception as error:  # noqa: BLE001 - a report must neither end nor keep a cluster
             print(f"no performance report: {type(error).__name__}: {error}", file=sys.stderr)
             return f"{type(error).__name__}: {error}"
-        finally:
-            self._kept.pop(number, None)
         self._made_at, self._made_of = time.monotonic(), index
         return None
 

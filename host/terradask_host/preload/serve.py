@@ -27,7 +27,7 @@ from terradask_host.preload.job_records import JobRecords
 from terradask_host.preload.jobs import Jobs
 from terradask_host.preload.jupyter_server import own_jupyter_site, serve_jupyter
 from terradask_host.preload.known_versions import expect_known_differences
-from terradask_host.preload.leave import Leave, Report
+from terradask_host.preload.leave import Leave, Questions, Report
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.metrics_page import MetricsPage
 from terradask_host.preload.performance_report import PerformanceReports
@@ -160,11 +160,10 @@ async def serve_scheduler(
             "the dashboard"
         )
     expect_known_differences(scheduler)
-    admission = WorkerAdmission(scheduler, Rules.read(start["members"]), report)
+    questions = Questions(report)
+    leave.others["answer"] = questions.take
+    admission = WorkerAdmission(scheduler, Rules.read(start["members"]), report, questions)
     leave.others["members"] = lambda word: admission.update(word["instance_ids"])
-    leave.others["proof"] = lambda word: admission.proofs.take(
-        word["number"], word["verdict"], word["why"]
-    )
     async with scheduler:
         came = allow_several(scheduler)
         keep_extra_worker(scheduler)
@@ -172,8 +171,7 @@ async def serve_scheduler(
         remember_retired(scheduler)
         withhold_task_output(scheduler)
         secrets = SecretStore(scheduler)
-        reports = PerformanceReports(scheduler, start["performance_report"], report)
-        leave.others["kept"] = lambda word: reports.take_kept(word["number"], word["why"])
+        reports = PerformanceReports(scheduler, start["performance_report"], report, questions)
         jobs = Jobs(scheduler, scheduler.security, JobRecords(report))
         scheduler.before_close = in_order(jobs.close, reports.before_close)
         lag = LoopLag()

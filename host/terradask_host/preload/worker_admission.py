@@ -12,10 +12,10 @@ import contextlib
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from terradask_host.preload.instance_proofs import ProofRequests
+from terradask_host.preload.leave import Questions, Report
 from terradask_host.rules import instance_proof
 from terradask_host.rules.instance_proof import PROOF_KEY, InstanceProof
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
@@ -46,11 +46,11 @@ class WorkerAdmission:
     the check of a proof, ``refused`` reports a refused worker.
     """
 
-    def __init__(self, scheduler: Any, rules: Rules, report: Callable[..., None]) -> None:
+    def __init__(self, scheduler: Any, rules: Rules, report: Report, questions: Questions) -> None:
         self._scheduler = scheduler
         self._rules = rules
         self._report = report
-        self.proofs = ProofRequests(report)
+        self._questions = questions
         self._membership = Membership()
         self._answered = asyncio.Event()
         self._asked_at = -math.inf
@@ -129,11 +129,14 @@ class WorkerAdmission:
         if proof is None or not await self._is_ours(name):
             return _NOT_OURS
         while not comm.closed():
-            verdict, why = await self.proofs.verdict(role, instance_id, proof.to_document())
+            found = await self._questions.ask(
+                "proof", None, role=role, instance_id=instance_id, proof=proof.to_document()
+            )
+            verdict = instance_proof.Verdict(found["verdict"])
             if verdict is instance_proof.Verdict.PROVEN:
                 return None
             if verdict is instance_proof.Verdict.REFUSED:
-                return why
+                return str(found["why"])
             await asyncio.sleep(self._rules.ask_seconds)
         return "it left before AWS answered"
 
