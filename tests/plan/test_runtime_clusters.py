@@ -25,7 +25,7 @@ from terradask.errors import (
     InvalidInput,
     PlanChanged,
     StalePlan,
-    StateRolledBack,
+    StateConflict,
     TerraformCancelled,
     TerraformError,
 )
@@ -157,7 +157,9 @@ def test_saved_plan_is_applied_on_another_machine(
         Bucket=BUCKET, Key=key, Body=json.dumps({**state, "serial": state["serial"] - 1}).encode()
     )
     for refused in (workspace.plan_cluster, elsewhere.destroy_cluster):
-        with pytest.raises(StateRolledBack, match="--accept-older-state"):
+        with pytest.raises(
+            StateConflict, match=r"(?s)older than after the last apply.*--accept-older-state"
+        ):
             refused("saved")
     workspace.deployment("saved").mark_closing()
     assert "older" in "".join(workspace.sweep(grace_seconds=OLD).failed.values())

@@ -15,7 +15,7 @@ from moto.ssm.models import SimpleSystemManagerBackend
 from terradask._aws.session import Aws
 from terradask._stacks.images import GPU_IMAGE_PARAMETER, check_gpu_disks, check_own_disks
 from terradask._stacks.resolve_network import resolve_network
-from terradask.errors import AccountChanged, InvalidInput, SettingsError
+from terradask.errors import InvalidInput, SettingsError, StateConflict
 from terradask_stacks.lock import ClusterLock, NetworkLock
 from terradask_stacks.settings import Settings
 
@@ -362,7 +362,7 @@ def test_image_for_another_processor_is_refused(aws: Aws):
 
 
 def test_answers_of_another_account_are_refused(aws: Aws):
-    with pytest.raises(AccountChanged) as caught:
+    with pytest.raises(StateConflict, match="belong to another AWS account") as caught:
         resolve_network(_settings(), aws, _network_lock(account="210987654321"))
     assert "123456789012" in str(caught.value)
     assert "210987654321" in str(caught.value)

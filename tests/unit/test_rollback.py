@@ -12,7 +12,7 @@ import pytest
 from terradask._terraform.state.model import StateVersion
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.states import StackStates
-from terradask.errors import StateRolledBack
+from terradask.errors import StateConflict
 
 NOTED = StateVersion(12, "a-lineage")
 
@@ -57,7 +57,7 @@ def states(tmp_path: Path) -> NotedState:
 
 
 def test_an_older_state_is_refused_with_both_serials_and_the_ways_on(states: NotedState) -> None:
-    with pytest.raises(StateRolledBack) as refused:
+    with pytest.raises(StateConflict, match="is older than after the last apply") as refused:
         states.check_not_rolled_back("network")
     told = str(refused.value)
     assert "network.tfstate has serial 11, the last apply left 12" in told

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from terradask.cli import _init
-from terradask.errors import StateConflict, StateNotMoved
+from terradask.errors import StateConflict
 
 from .migrated_folders import BUCKET, KEY, LOCAL, Folder, state_of
 
@@ -33,7 +33,7 @@ def test_a_local_state_asks_nobody(folder: Folder):
 def test_it_moves_to_s3_and_back_byte_for_byte_and_leaves_a_copy(folder: Folder):
     folder.local = state_of()
     folder.settings("s3")
-    with pytest.raises(StateNotMoved, match="terradask plan network"):
+    with pytest.raises(StateConflict, match="move it first: terradask plan network"):
         folder.state.refuse_unmoved()
     folder.settle()
     assert folder.objects == {KEY: state_of()}
@@ -46,7 +46,7 @@ def test_it_moves_to_s3_and_back_byte_for_byte_and_leaves_a_copy(folder: Folder)
     folder.settle()
     folder.objects[KEY] = state_of(9)
     folder.settings("local")
-    with pytest.raises(StateNotMoved, match=f"s3://{BUCKET}"):
+    with pytest.raises(StateConflict, match=f"s3://{BUCKET}"):
         folder.state.refuse_unmoved()
     folder.settle()
     assert folder.local == state_of(9)

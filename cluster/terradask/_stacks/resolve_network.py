@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed, listed_zones
 from terradask._stacks.images import check_disks, find_gpu_images, find_image
-from terradask.errors import AccessDenied, AccountChanged, InvalidInput
+from terradask.errors import AccessDenied, InvalidInput, StateConflict
 from terradask_modules.cidr import slot_count
 from terradask_stacks.lock import LOCK_NAME, EndpointService, NetworkLock, assign_slots
 
@@ -39,7 +39,7 @@ def resolve_network(
 ) -> NetworkLock:
     """Find what the network's stack needs in addition to its settings.
 
-    Raises `InvalidInput`, `AccountChanged`.
+    Raises `InvalidInput`, `StateConflict`.
 
     Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
     on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
@@ -114,7 +114,7 @@ def _check_block(cidr: str) -> None:
 def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None:
     if existing is None or existing.account == account:
         return
-    raise AccountChanged(
+    raise StateConflict(
         "these credentials belong to another AWS account than this workspace",
         given=f"{account} ({aws.caller_arn})",
         allowed=f"{existing.account}, as in terradask.lock.json",

@@ -26,9 +26,7 @@ from terradask.errors import (
     BackendMissing,
     InvalidCredentials,
     NoCredentials,
-    ProviderChecksumMismatch,
     ProviderUnavailable,
-    RegistryUnreachable,
     StalePlan,
     TerraformError,
 )
@@ -119,7 +117,7 @@ def _no_gateway(found: Diagnostic, common: dict[str, Any]) -> TerraformError:
 
 def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
     if "match any of the checksums" in text:
-        return ProviderChecksumMismatch(
+        return ProviderUnavailable(
             "the AWS provider that was found is not the one in the lock file",
             **common,
             given=_first_line(text, containing="checksums"),
@@ -132,7 +130,7 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
     if re.search(
         r"could not (connect to|query provider) registry|failed to request discovery document", text
     ):
-        return RegistryUnreachable(
+        return ProviderUnavailable(
             "the Terraform registry doesn't answer, and this machine has no provider in use",
             **common,
             given=_first_line(text, containing="registry"),

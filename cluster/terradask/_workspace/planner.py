@@ -171,7 +171,7 @@ class Planner:
         SettingsError
             If what the settings name as given can't be used, listing all that is wrong, or would
             take away what clusters stand on.
-        StateRolledBack
+        StateConflict
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
@@ -239,7 +239,7 @@ class Planner:
         QuotaExceeded
             If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else
             runs.
-        StateRolledBack
+        StateConflict
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """

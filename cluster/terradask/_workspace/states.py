@@ -14,7 +14,7 @@ from terradask._terraform.state.migrate import NetworkState
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.s3 import S3Backend, StateBackend
 from terradask._terraform.state.unlock import BrokenLock, unlock, write_down
-from terradask.errors import AwsError, BackendMissing, StateRolledBack
+from terradask.errors import AwsError, BackendMissing, StateConflict
 from terradask_modules.names import NETWORK_STACK, cluster_key
 from terradask_stacks.settings import validate_cluster_name
 
@@ -73,7 +73,7 @@ class StackStates:
         noted, place = self.applied.version(stack), self.place(stack)
         found = None if noted is None else place.read()
         if noted is not None and found is not None and found.info.version.is_before(noted):
-            raise StateRolledBack(
+            raise StateConflict(
                 f"the state of {stack} is older than after the last apply: an earlier version was "
                 "restored",
                 verb="state",

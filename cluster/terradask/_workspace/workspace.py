@@ -310,7 +310,7 @@ class Workspace(Planner):
 
         Raises
         ------
-        StateNotMoved
+        StateConflict
             If it lies elsewhere, naming the command that moves it.
         """
         self._stacks.states.network.refuse_unmoved()
@@ -408,7 +408,7 @@ class Workspace(Planner):
         ------
         ClusterNotFound
             If nothing of the cluster is there.
-        StateRolledBack
+        StateConflict
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
@@ -426,7 +426,7 @@ class Workspace(Planner):
             If clusters stand on it, naming them.
         NoBaseline
             If there is nothing to destroy.
-        StateRolledBack
+        StateConflict
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """

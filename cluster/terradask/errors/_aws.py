@@ -90,9 +90,3 @@ class RegionUnusable(AwsError):
 
 class EndpointUnreachable(AwsError):
     """AWS doesn't answer, or not now: check the network, or try again later."""
-
-
-class AccountChanged(AwsError):
-    """Locked answers belong to another AWS account than the credentials."""
-
-    exit_code = 5

@@ -53,17 +53,11 @@ class TerraformError(TerradaskError):
 
 
 class ProviderUnavailable(TerraformError):
-    """Terraform can't get the AWS provider."""
+    """Terraform can't get the AWS provider: the registry doesn't answer, or what was found is not
+    the one in the lock file.
+    """
 
     exit_code = 3
-
-
-class RegistryUnreachable(ProviderUnavailable):
-    """The Terraform registry doesn't answer."""
-
-
-class ProviderChecksumMismatch(ProviderUnavailable):
-    """The provider that was found is not the one in the lock file."""
 
 
 class BackendMissing(TerraformError):
@@ -96,19 +90,9 @@ class StateLocked(TerraformError):
 
 
 class StateConflict(TerraformError):
-    """Two states, of which neither may replace the other."""
-
-    exit_code = 5
-
-
-class StateNotMoved(TerraformError):
-    """The state is still in another place than the one that the settings name."""
-
-    exit_code = 5
-
-
-class StateRolledBack(TerraformError):
-    """The state is older than the one that the last apply left."""
+    """What is kept isn't what the settings, the credentials or the last apply name: two states, a
+    state in another place, an older one, or answers of another account. Find out which is right.
+    """
 
     exit_code = 5
 

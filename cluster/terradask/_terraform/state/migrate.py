@@ -20,7 +20,7 @@ from terradask._terraform.state.bucket import check_state_bucket
 from terradask._terraform.state.key_owner import check_state_key
 from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.s3 import S3Backend, StateBackend, encrypted_with
-from terradask.errors import StateConflict, StateNotMoved, TerraformError
+from terradask.errors import StateConflict, TerraformError
 from terradask_modules.names import TAG_WORKSPACE
 from terradask_stacks.files import write_whole
 from terradask_stacks.loading import STATE_DIR_VARIABLE
@@ -116,7 +116,7 @@ class NetworkState:
         self._remember(place, lambda: self._aws.account_id)
 
     def refuse_unmoved(self) -> None:
-        """Refuse to go on while a state lies elsewhere than set. Raises `StateNotMoved`."""
+        """Refuse to go on while a state lies elsewhere than set. Raises `StateConflict`."""
         if not self._may_be_elsewhere:
             return
         # As the configuration is made from: the app runs without credentials, too.
@@ -126,7 +126,7 @@ class NetworkState:
         for source in self._elsewhere(place, account):
             found = source.read()
             if found is not None and found.info.ids:
-                raise StateNotMoved(
+                raise StateConflict(
                     f"the network's state is in {source.name}, but the settings name {place.name}",
                     given=f"{len(found.info.ids)} resources, serial {found.info.serial}",
                     advice="move it first: terradask plan network; or restore the former [state]",
