@@ -61,8 +61,10 @@ COMMON = {
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
 # bucket, whose the bucket is and how it encrypts, what is called at most once, container images in
 # registries, conda's channels, the names of log streams and of gauges, which group of workers grows
-# how, what AWS's texts on launches mean, and how Dask connects.
+# how, what AWS's texts on launches mean, and how Dask connects. And what is known of each type of
+# resource, by which checks of an account list them.
 SHARED = {
+    "terradask_simulator": ("terradask_modules.kinds.",),
     "terradask": (
         "terradask_host.bucket_encryption.",
         "terradask_host.bucket_owner.",
@@ -87,7 +89,7 @@ SHARED = {
         "terradask_host.rules.markets.",
         "terradask_host.scaling_policy.",
         "terradask_host.structure.",
-    )
+    ),
 }
 # The commands that start the simulator are the one place where the runtime knows it.
 BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_demo")

@@ -161,6 +161,11 @@ class ResourceKind:
     #: Whether AWS makes it for an instance, and removes it with that.
     is_of_host: bool = False
 
+    @property
+    def noun(self) -> str:
+        """What it is called where it is listed."""
+        return self.terraform.removeprefix("aws_").replace("_", "-")
+
 
 def action_of(call: str) -> str:
     """Return the action of a method of boto3, as policies name it, without its service."""

@@ -10,6 +10,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Listed
+
 if TYPE_CHECKING:
     import boto3
 
@@ -77,32 +80,16 @@ def _ec2(client: Any, tags: dict[str, str]) -> Iterator[str]:
             for instance in reservation["Instances"]:
                 if instance["State"]["Name"] not in _ENDED:
                     yield f"instance {instance['InstanceId']}"
-    kinds = {
-        "describe_volumes": ("Volumes", "VolumeId", "volume"),
-        "describe_network_interfaces": (
-            "NetworkInterfaces",
-            "NetworkInterfaceId",
-            "network-interface",
-        ),
-        "describe_launch_templates": ("LaunchTemplates", "LaunchTemplateId", "launch-template"),
-        "describe_security_groups": ("SecurityGroups", "GroupId", "security-group"),
-        "describe_placement_groups": ("PlacementGroups", "GroupName", "placement-group"),
-        "describe_vpcs": ("Vpcs", "VpcId", "vpc"),
-        "describe_subnets": ("Subnets", "SubnetId", "subnet"),
-        "describe_route_tables": ("RouteTables", "RouteTableId", "route-table"),
-        "describe_internet_gateways": ("InternetGateways", "InternetGatewayId", "internet-gateway"),
-        "describe_nat_gateways": ("NatGateways", "NatGatewayId", "nat-gateway"),
-        "describe_vpc_endpoints": ("VpcEndpoints", "VpcEndpointId", "vpc-endpoint"),
-        "describe_addresses": ("Addresses", "AllocationId", "elastic-ip"),
-    }
-    for operation, (field, key, kind) in kinds.items():
-        for resource in getattr(client, operation)(Filters=filters)[field]:
+    for kind in KINDS.values():
+        if not isinstance(kind.find, Listed):
+            continue
+        for resource in getattr(client, kind.find.call)(Filters=filters)[kind.find.listing]:
             own = {
                 tag["Key"]: tag["Value"] for tag in resource.get("Tags", resource.get("TagSet", []))
             }
             # moto's NAT gateways know no filter by tag.
             if own.items() >= tags.items() and str(resource.get("State", "")).lower() not in _ENDED:
-                yield f"{kind} {resource[key]}"
+                yield f"{kind.noun} {resource[kind.find.id]}"
 
 
 def _groups(client: Any, tags: dict[str, str]) -> Iterator[str]:
@@ -128,8 +115,8 @@ def _logs(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
     name = f"/terradask/{workspace}"
     for page in client.get_paginator("describe_log_groups").paginate(logGroupNamePrefix=name):
         for group in page["logGroups"]:
-            if group["logGroupName"] == name:
-                yield f"log-group {name}"
+            if f"{group['logGroupName']}/".startswith(f"{name}/"):
+                yield f"log-group {group['logGroupName']}"
 
 
 def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:

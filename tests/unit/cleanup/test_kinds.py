@@ -27,7 +27,9 @@ from terradask_modules.kinds.kind import FREE, Access, Listed, Named, ResourceKi
 from terradask_modules.names import TAG_WORKSPACE
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
+from terradask_simulator import leftovers
 
+from ..iam_requests import asked, query
 from ..plan_documents import dangers_of
 from ..report_data import of_changes
 from .planted import tagged
@@ -106,6 +108,20 @@ def test_an_invented_kind_of_a_cluster_without_a_deployment_is_swept(
 
 
 @pytest.mark.usefixtures("invented")
+def test_the_embedded_aws_finds_what_is_left_of_an_invented_kind(aws: Aws):
+    name = made(aws, "mine", "etl").id
+    assert leftovers("default", session=SESSION) == [f"key-pair {name}"]
+    delete_resources(aws, [Resource(KEY_PAIR, name)], progress=lambda _: None)
+    assert leftovers("default", session=SESSION) == []
+
+
+def test_the_embedded_aws_asks_for_the_right_on_an_invented_kind():
+    assert asked(query("ec2", "DeleteKeyPair", KeyName="mine")) == [
+        ("ec2:DeleteKeyPair", "key-pair/mine")
+    ]
+
+
+@pytest.mark.usefixtures("invented")
 def test_an_invented_kind_may_be_in_a_clusters_state_with_its_tags(aws: Aws):
     names = ClusterNames(where=SCOPE.where.of_cluster("etl"))
     made(aws, "etl-own", "etl")
@@ -146,6 +162,7 @@ def actions(caller: Caller, scope: CallerScope = SCOPE) -> set[str]:
     }
 
 
+SESSION = boto3.Session(region_name="us-east-1")
 SEE, MAKE, REMOVE = (f"ec2:{one}" for one in ("DescribeKeyPairs", "CreateKeyPair", "DeleteKeyPair"))
 
 

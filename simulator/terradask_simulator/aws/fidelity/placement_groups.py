@@ -13,7 +13,7 @@ import re
 import uuid
 from typing import Any
 
-__all__ = ["install", "placement_group_id"]
+__all__ = ["install"]
 
 _GROUP_TAG = "aws:autoscaling:groupName"
 _ENDED = "terminated"
@@ -28,12 +28,6 @@ def install() -> None:
         setattr(EC2Response, answer.__name__, answer)
 
 
-def placement_group_id(backend: Any, name: str) -> str:
-    """Return the id of the placement group that has a name, or nothing."""
-    group = _groups(backend).get(name)
-    return "" if group is None else str(group["GroupId"])
-
-
 def create_placement_group(response: Any) -> Any:
     """Answer CreatePlacementGroup."""
     from moto.core.responses import ActionResult
@@ -45,17 +39,19 @@ def create_placement_group(response: Any) -> Any:
         raise EC2ClientError(
             "InvalidPlacementGroup.Duplicate", f"The Placement Group '{name}' already exists."
         )
+    identity = f"pg-{uuid.uuid4().hex[:17]}"
     _groups(backend)[name] = {
         "GroupName": name,
         "State": "available",
         "Strategy": response._get_param("Strategy") or "cluster",
-        "GroupId": f"pg-{uuid.uuid4().hex[:17]}",
+        "GroupId": identity,
         "GroupArn": (
             f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}"
         ),
     }
+    backend.embedded_ids[name] = identity
     backend.create_tags(
-        [placement_group_id(backend, name)],
+        [identity],
         add_tag_specification(response._get_param("TagSpecifications", [])),
     )
     return ActionResult({"PlacementGroup": _shown(backend, name)})
@@ -90,7 +86,7 @@ def delete_placement_group(response: Any) -> Any:
             "InvalidPlacementGroup.InUse",
             f"The placement group '{name}' is in use and may not be deleted.",
         )
-    backend.tags.pop(placement_group_id(backend, name), None)
+    backend.tags.pop(backend.embedded_ids.pop(name), None)
     del _groups(backend)[name]
     return EmptyResult()
 
@@ -98,6 +94,7 @@ def delete_placement_group(response: Any) -> Any:
 def _groups(backend: Any) -> dict[str, dict[str, Any]]:
     if not hasattr(backend, "_embedded_placement_groups"):
         backend._embedded_placement_groups = {}
+        backend.embedded_ids = {}
     found: dict[str, dict[str, Any]] = backend._embedded_placement_groups
     return found
 

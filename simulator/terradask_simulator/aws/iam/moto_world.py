@@ -8,7 +8,6 @@ from typing import Any
 
 from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.fidelity.bucket_owners import foreign_owner
-from terradask_simulator.aws.fidelity.placement_groups import placement_group_id
 from terradask_simulator.aws.fidelity.session_owners import owner_tags
 from terradask_simulator.aws.iam.world import TemplateData
 
@@ -57,10 +56,9 @@ class MotoWorld:
 
     def ec2_tags(self, resource_id: str) -> dict[str, str]:
         """Return the tags of one of EC2's resources."""
-        # Placement groups are asked for by their names.
-        return dict(
-            self._ec2.tags.get(placement_group_id(self._ec2, resource_id) or resource_id, {})
-        )
+        # What moto lacks may be asked for by its name.
+        ids: dict[str, str] = getattr(self._ec2, "embedded_ids", {})
+        return dict(self._ec2.tags.get(ids.get(resource_id, resource_id), {}))
 
     def vpc_of(self, resource_id: str) -> str:
         """Return the VPC of a subnet or security group, or nothing."""

@@ -157,6 +157,12 @@ def _template(key: str) -> re.Pattern[str]:
     return re.compile(".+".join(re.escape(part) for part in literal.split("\0")), re.IGNORECASE)
 
 
+def named_by(service: str, kind: str) -> str:
+    """Return what ends the ARNs of a type of resource, such as ``SubnetId``."""
+    template: str = _service(service)["resources"][kind]["arn"]
+    return _PLACEHOLDER.findall(template)[-1].strip("${}")
+
+
 def arn(world: World, service: str, kind: str, *names: str) -> str:
     """Return an ARN of a type of resource; `names` fill the other placeholders in order, the last
     one all that are left.

@@ -17,7 +17,6 @@ from terradask_simulator.aws.iam.mapping.others import (
     quota_needs,
     secret_needs,
     ssm_needs,
-    topic_needs,
 )
 from terradask_simulator.aws.iam.mapping.s3 import s3_needs
 from terradask_simulator.aws.iam.operation import Operation
@@ -34,7 +33,6 @@ _SERVICES: dict[str, Callable[[Operation, World], Iterator[Need]]] = {
     "s3": s3_needs,
     "secretsmanager": secret_needs,
     "servicequotas": quota_needs,
-    "sns": topic_needs,
     "ssm": ssm_needs,
     "sts": sts_needs,
 }

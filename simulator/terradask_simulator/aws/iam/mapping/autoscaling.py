@@ -115,6 +115,7 @@ def _templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[st
 
 
 def _launches(parameters: Parameters) -> Iterator[Launch]:
+    placed = named(parameters, "PlacementGroup")
     for specification, types in _templates(parameters):
         name = named(specification, "LaunchTemplateId", "LaunchTemplateName")
         for instance_type in types or ("",):
@@ -125,6 +126,6 @@ def _launches(parameters: Parameters) -> Iterator[Launch]:
                     one for one in named(parameters, "VPCZoneIdentifier").split(",") if one
                 ),
                 instance_type=instance_type,
-                placement_group=named(parameters, "PlacementGroup"),
+                others={"placement-group": placed} if placed else {},
                 refusal=f"You are not authorized to use launch template: {name}",
             )

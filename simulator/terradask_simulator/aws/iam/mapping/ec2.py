@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from terradask_simulator.aws.iam import reference
@@ -17,20 +18,6 @@ from terradask_simulator.aws.iam.world import World
 
 __all__ = ["ec2_needs"]
 
-#: Parameters that name resources of a type, where they are not the type's name in camel case with
-#: "Id".
-_PARAMETERS: Facts = {
-    "elastic-ip": ("AllocationId",),
-    "image": ("ImageId",),
-    "natgateway": ("NatGatewayId",),
-    "placement-group": ("GroupName",),
-    "security-group": ("GroupId", "SecurityGroupId"),
-    "security-group-rule": ("SecurityGroupRuleId",),
-    "snapshot": ("SnapshotId",),
-    "vpc-endpoint": ("VpcEndpointId",),
-    "vpc-flow-log": ("FlowLogId",),
-    "dhcp-options": ("DhcpOptionsId",),
-}
 #: What an id begins with, for operations that take any resource.
 _TYPES = {
     "acl": "network-acl",
@@ -141,8 +128,7 @@ def _existing(action: str, parameters: Parameters, world: World) -> Iterator[Nee
 def _ids(kind: str, parameters: Parameters, world: World) -> list[str]:
     if kind == "launch-template" and parameters.get("LaunchTemplateName"):
         return [world.template_id(named(parameters, "LaunchTemplateName")) or "*"]
-    camel = "".join(part.capitalize() for part in kind.split("-"))
-    found = texts(parameters, *_PARAMETERS.get(kind, ()), f"{camel}Id", f"{camel}Ids")
+    found = texts(parameters, *_parameters(kind))
     if kind == "security-group-rule":
         found = found or [
             named(row, "SecurityGroupRuleId") for row in rows(parameters, "SecurityGroupRule")
@@ -159,6 +145,19 @@ def _ids(kind: str, parameters: Parameters, world: World) -> list[str]:
             one for one in [*indirect, *texts(parameters, "ResourceId")] if _type_of(one) == kind
         ]
     return found
+
+
+@cache
+def _parameters(kind: str) -> tuple[str, ...]:
+    """Return what parameters are called that name resources of a type: what ends its ARNs, without
+    words that are clear, such as ``GroupId`` of a security group, ``KeyName`` of a key pair.
+    """
+    whole = reference.named_by("ec2", kind)
+    ending = "Name" if whole.endswith("Name") else "Id"
+    words = [word.capitalize() for word in kind.split("-")]
+    shorter = [words[1:], *([words[:-1]] if ending == "Name" else [])]
+    names = ["".join(part) + ending for part in (words, *shorter) if part]
+    return tuple(dict.fromkeys((whole, *names, f"{names[0]}s")))
 
 
 def _tagging(action: str, parameters: Parameters, world: World) -> Iterator[Need]:

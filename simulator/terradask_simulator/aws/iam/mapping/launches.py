@@ -31,8 +31,10 @@ class Launch:
     ----------
     template, version
         A launch template's id or name, empty for none, and its version.
-    subnets, security_groups, image, instance_type, profile, key_name, placement_group
+    subnets, security_groups, image, instance_type, profile, key_name
         Given in the request.
+    others
+        Names of what it names besides, by types.
     tags
         Tags that the request gives, by type of resource.
     refusal
@@ -47,7 +49,7 @@ class Launch:
     instance_type: str = ""
     profile: str = ""
     key_name: str = ""
-    placement_group: str = ""
+    others: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     refusal: str = ""
 
@@ -158,8 +160,8 @@ def _resources(
     key_name = launch.key_name or str(data.get("KeyName", ""))
     if key_name:
         yield "key-pair", key_name, not launch.key_name, {}
-    if launch.placement_group:
-        yield "placement-group", launch.placement_group, False, {}
+    for kind, name in launch.others.items():
+        yield kind, name, False, {}
     if template_id:
         yield "launch-template", template_id, False, {}
 

@@ -17,7 +17,6 @@ __all__ = [
     "quota_needs",
     "secret_needs",
     "ssm_needs",
-    "topic_needs",
 ]
 
 _SECRET_FACTS = (
@@ -156,29 +155,6 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
         yield Need("logs:TagResource", arn, "log-group", gets_tags=tags)
 
 
-def topic_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of SNS's operations needs: most name their topic by its ARN.
-
-    Notes
-    -----
-    A topic that is made with tags needs the right to tag it, too:
-    https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
-    """
-    parameters = operation.parameters
-    topic = named(parameters, "TopicArn", "ResourceArn")
-    tags, keys = _tags(parameters) or None, tuple(texts(parameters, "TagKeys"))
-    if topic:
-        yield Need(f"sns:{operation.name}", topic, "topic", gets_tags=tags, gets_keys=keys)
-    elif operation.name == "CreateTopic":
-        name = named(parameters, "Name")
-        arn = f"arn:{world.partition}:sns:{world.region}:{world.account}:{name}"
-        yield Need("sns:CreateTopic", arn, "topic", gets_tags=tags)
-        if tags:
-            yield Need("sns:TagResource", arn, "topic", gets_tags=tags)
-    else:
-        yield from any_needs(operation, world)
-
-
 def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
     """Yield what one of Service Quotas' operations needs."""
     yield from any_needs(operation, world)
@@ -190,27 +166,43 @@ def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
 def any_needs(operation: Operation, world: World) -> Iterator[Need]:
     """Yield what an operation of a service without a mapping of its own needs, from the names of
     its parameters.
+
+    Notes
+    -----
+    What is made with tags needs the right to tag it, too, as in
+    https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
     """
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
+    tags, tag = _tags(parameters) or None, f"{operation.service}:TagResource"
     found = False
     for kind, required in reference.resource_types(action).items():
-        template = reference.arn(world, operation.service, kind)
-        placeholders = _PLACEHOLDER.findall(template)
-        names = [named(parameters, one, one[:1].lower() + one[1:]) for one in placeholders]
-        if all(names) or required:
+        arn, is_named = _named_arn(operation, kind, world)
+        if is_named or required:
             found = True
-            for placeholder, name in zip(placeholders, names, strict=True):
-                template = template.replace(f"${{{placeholder}}}", name or "*")
-            whole = next((name for name in names if name.startswith("arn:")), template)
-            yield Need(
-                action,
-                whole,
-                kind,
-                gets_tags=_tags(parameters) or None,
-                gets_keys=tuple(texts(parameters, "TagKeys")),
-            )
+            keys = tuple(texts(parameters, "TagKeys"))
+            yield Need(action, arn, kind, gets_tags=tags, gets_keys=keys)
+            if tags and operation.name.startswith("Create") and reference.is_known(tag):
+                yield Need(tag, arn, kind, gets_tags=tags)
     if not found:
         yield Need(action)
+
+
+def _named_arn(operation: Operation, kind: str, world: World) -> tuple[str, bool]:
+    """Return the ARN of what an operation is about, and whether its parameters name it: by its ARN,
+    or by all that is in that.
+    """
+    parameters, camel = operation.parameters, kind[:1].upper() + kind[1:]
+    template = reference.arn(world, operation.service, kind)
+    placeholders = _PLACEHOLDER.findall(template)
+    names = [
+        named(parameters, one, one[:1].lower() + one[1:], one.removeprefix(camel))
+        for one in placeholders
+    ]
+    for placeholder, name in zip(placeholders, names, strict=True):
+        template = template.replace(f"${{{placeholder}}}", name or "*")
+    given = [named(parameters, f"{camel}Arn", "ResourceArn"), *names]
+    whole = next((name for name in given if name.startswith("arn:")), "")
+    return whole or template, bool(whole) or all(names)
 
 
 def _tags(parameters: Parameters) -> dict[str, str]:
