@@ -160,7 +160,8 @@ def _template(key: str) -> re.Pattern[str]:
 def named_by(service: str, kind: str) -> str:
     """Return what ends the ARNs of a type of resource, such as ``SubnetId``."""
     template: str = _service(service)["resources"][kind]["arn"]
-    return _PLACEHOLDER.findall(template)[-1].strip("${}")
+    whole: str = _PLACEHOLDER.findall(template)[-1]
+    return whole.strip("${}")
 
 
 def arn(world: World, service: str, kind: str, *names: str) -> str:
