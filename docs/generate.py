@@ -65,7 +65,21 @@ def _architecture(old: str) -> str:
         for name in shown
     }
     rows = [f"| `{name}` | {summary} |" for name, summary in summaries.items()]
-    return _between(old, "packages", "\n".join(["| package | what |", "| --- | --- |", *rows]))
+    page = _between(old, "packages", "\n".join(["| package | what |", "| --- | --- |", *rows]))
+    return _between(page, "commands", _commands())
+
+
+def _commands() -> str:
+    from dataclasses import fields
+
+    from terradask_host.commands import Command
+
+    rows = [
+        f"| `{each.operation}` | {', '.join(f'`{one.name}`' for one in fields(each))} | "
+        f"{'the forward' if each.over_forward else 'Dask'} |"
+        for each in Command.__subclasses__()
+    ]
+    return "\n".join(["| operation | arguments | over |", "| --- | --- | --- |", *rows])
 
 
 def _packages_picture(_old: str) -> str:
