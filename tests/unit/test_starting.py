@@ -28,7 +28,6 @@ from terradask.errors import (
     DocumentChanged,
     QuotaExceeded,
     SoftwareUnusable,
-    TooManyStarts,
 )
 from terradask_host.documents import Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
@@ -369,7 +368,7 @@ class NoRoom:
 
 
 def no_version(*_: Any) -> None:
-    raise TooManyStarts("AWS takes no version of the secret", cluster="etl")
+    raise QuotaExceeded("AWS takes no version of the secret", cluster="etl")
 
 
 def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws) -> None:
@@ -377,10 +376,10 @@ def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws
     software = replace(lock_software([]), newer_glibc={"fresh": (2, 39)}, missing={"acme": "x"})
     plan = RunPlan(run("mine"), {"workers": 1}, software, NoRoom())  # type: ignore[arg-type]
     warned: list[str] = []
-    with pytest.raises(QuotaExceeded):
+    with pytest.raises(QuotaExceeded, match="no room"):
         starter_of(record).start_planned(plan, warned.append)
 
-    with pytest.raises(TooManyStarts):
+    with pytest.raises(QuotaExceeded, match="no version of the secret"):
         starter_of(record, no_version).start_planned(plan, print)
     assert {"fresh (glibc 2.39)" in warned[0], "acme (x)" in warned[1]} == {True}
     assert (record.noted, record.desired) == (None, {"scheduler": 0, "workers": 0})

@@ -212,7 +212,7 @@ class SchedulerConnection:
         ------
         InvalidInput
             When it is not a duration, or not greater than zero.
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without keepalive.
@@ -235,7 +235,7 @@ class SchedulerConnection:
 
         Raises
         ------
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run an older terradask.
@@ -247,7 +247,7 @@ class SchedulerConnection:
 
         Raises
         ------
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run another terradask, without this command.

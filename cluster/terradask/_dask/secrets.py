@@ -91,7 +91,7 @@ class SecretRelay:
             For a name or a value that can't be used; the value is never shown.
         WorkersUntold
             When some workers don't answer their scheduler; all others have the variables.
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When this object has left the cluster, or the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without this feature.
@@ -128,7 +128,7 @@ class SecretRelay:
             policy.
         WorkersUntold
             When some workers don't answer their scheduler; all others have the credentials.
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When this object has left the cluster, or the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without this feature.

@@ -338,7 +338,7 @@ class Deployment(ReadableLogs, ReadableJobs):
 
         Raises
         ------
-        ClusterStopped, ClusterEnded
+        ClusterStopped
             When the cluster is stopped, or has ended by itself.
         ClusterPrivate
             When it is private to its creator, and its settings don't name the caller.

@@ -61,7 +61,6 @@ from terradask.errors import (
     DocumentChanged,
     InvalidInput,
     QuotaExceeded,
-    TooManyStarts,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
@@ -160,7 +159,7 @@ class Starter:
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run unless one is active.
 
-        Raises `ClusterStopped`, `QuotaExceeded`, `TooManyStarts`.
+        Raises `ClusterStopped`, `QuotaExceeded`.
         """
         record, run = self.record, plan.run
         if plan.software.newer_glibc:
@@ -187,7 +186,7 @@ class Starter:
             unmarked.result()
             if plan.check is not None:
                 plan.check.check(warn, starts=True)
-        except (QuotaExceeded, TooManyStarts):
+        except QuotaExceeded:
             # Nothing was launched. If another start has taken over, its run stays.
             current = record.run()
             if current is not None and current.run_id == run.run_id:

@@ -17,29 +17,6 @@ class SoftwareUnusable(InvalidInput):
     """
 
 
-class EnvironmentNotBuilt(TerradaskError):
-    """A host could not build an environment for others.
-
-    Parameters
-    ----------
-    cluster
-        The cluster that was to build it.
-    why
-        The host's reason.
-    """
-
-    def __init__(self, cluster: str, why: str, *, advice: str | None = None) -> None:
-        super().__init__(
-            f"Cluster {cluster!r} has built no environment.",
-            given=why,
-            advice=advice
-            or "see its host's log: terradask logs shows it; hosts of other clusters build "
-            "the environment themselves until then",
-        )
-        self.cluster = cluster
-        self.why = why
-
-
 class SoftwareNotResolved(TerradaskError):
     """uv, or rattler, found no solution for packages on the hosts' platform, or could not look.
 
