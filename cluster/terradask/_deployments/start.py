@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
+from terradask._common.side_by_side import side_by_side
 from terradask._deployments.accounts.run_account import open_account
 from terradask._deployments.built_environments import BuiltEnvironments, environment_id
 from terradask._deployments.dask_config import portable_config
@@ -239,14 +241,14 @@ class Starter:
         record, run = self.record, plan.run
         try:
             with ThreadPoolExecutor(1) as pool:
-                # Before hosts are asked for, but its connections are new ones, mostly.
-                watchdog = pool.submit(set_watchdog, record, run)
+                # Its connections are new ones, mostly.
+                groups = pool.submit(prepare_groups, record, plan)
                 (self.prepare or prepare_run)(record, plan)
                 unmarked.result()
                 if plan.check is not None:
                     plan.check.check(warn, starts=True)
                 looked_at, current = time.time(), record.run()
-                watchdog.result()
+                groups.result()
         except QuotaExceeded:
             # Nothing was launched. If another start has taken over, its run stays.
             current = record.run()
@@ -422,24 +424,16 @@ def _python_of_hosts(plan: RunPlan) -> str:
 
 
 def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
-    """Write the software lock, tags and keys, which must exist before a host boots. With the keys,
+    """Write the software lock and the keys, which must exist before a host boots. With the keys,
     the secret binds the documents that hosts act on.
     """
     from terradask._deployments.certificates import make_keys
 
-    run, groups = plan.run, record.groups
-    tags = {
-        "terradask:run:id": run.run_id,
-        "terradask:run:owner": run.owner,
-        "terradask:run:started": run.started_at,
-        # boot.sh installs it: hosts may not.
-        "terradask:run:python": _python_of_hosts(plan),
-    }
+    run = plan.run
     with ThreadPoolExecutor(8) as pool:
         waits = [
             pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
             pool.submit(record.objects.put_wheels, plan.software.contents),
-            pool.submit(groups.tag, tags),
         ]
         # Generate the keys while the calls run.
         keys = make_keys(
@@ -456,9 +450,20 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
             wait.result()
 
 
-def set_watchdog(record: ClusterRecord, run: Run) -> None:
-    """Set the watchdog schedule of a run: what ends it if its scheduler's host never comes up."""
-    record.groups.set_watchdog(min(WATCHDOG_MINUTES, _longest_seconds(run) / 60))
+def prepare_groups(record: ClusterRecord, plan: RunPlan) -> None:
+    """Set the tags that hosts boot by, and the watchdog schedule, which ends a run whose scheduler
+    never comes up.
+    """
+    run, groups = plan.run, record.groups
+    tags = {
+        "terradask:run:id": run.run_id,
+        "terradask:run:owner": run.owner,
+        "terradask:run:started": run.started_at,
+        # boot.sh installs it: hosts may not.
+        "terradask:run:python": _python_of_hosts(plan),
+    }
+    minutes = min(WATCHDOG_MINUTES, _longest_seconds(run) / 60)
+    side_by_side([partial(groups.tag, tags), partial(groups.set_watchdog, minutes)], 2)
 
 
 def _longest_seconds(run: Run) -> float:
