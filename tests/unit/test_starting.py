@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ import pytest
 
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
+from terradask._deployments import start
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
@@ -217,6 +219,53 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
         assert (started.run_id == starter.started_run_id) == (successor == "mine")
         assert (started.run_id == "other") == (successor == "other")
     assert record.desired["scheduler"] == raised
+
+
+def test_a_start_looks_again_at_its_run_where_preparing_the_groups_takes_long(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, looked = Record(aws), threading.Event()
+    find = record.run
+
+    def look() -> Run | None:
+        try:
+            return find()
+        finally:
+            looked.set()
+
+    def slow(_: object) -> None:
+        assert looked.wait(10)
+        record.objects.write(RUN, run("other").to_document())
+
+    monkeypatch.setattr(start, "_COUNTS_SECONDS", 0.0)
+    monkeypatch.setattr(record, "run", look)
+    groups = record.groups
+    groups.tag = slow
+    monkeypatch.setattr(Record, "groups", groups)
+    assert starter_of(record).start(ONE_WORKER, check_quotas=False).run_id == "other"
+    assert record.desired["scheduler"] == 0
+
+
+@pytest.mark.parametrize(("begun", "reads"), [("the same", 1), ("another", 2), ("an old one", 2)])
+def test_what_was_read_meanwhile_is_used_once_for_the_same_start_while_it_is_new(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch, begun: str, reads: int
+) -> None:
+    record, read = Record(aws), []
+    monkeypatch.setattr(record, "read_descriptor", lambda: read.append(1) or record.descriptor)
+    # AWS's quotas are none of its subject.
+    monkeypatch.setattr(start, "deployed_launch", lambda *_: [])
+    starter = starter_of(record)
+    settings = ONE_WORKER(record.descriptor.cluster_settings)
+    if begun == "another":
+        settings = settings.model_copy(update={"n_workers": 2})
+    starter.begin(settings)
+    if begun == "an old one":
+        monkeypatch.setattr(start, "_COUNTS_SECONDS", 0.0)
+    starter.start(ONE_WORKER, check_quotas=False)
+    assert len(read) == reads
+    record.objects.delete([RUN])
+    starter.start(ONE_WORKER, check_quotas=False)
+    assert len(read) == reads + 1
 
 
 def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
