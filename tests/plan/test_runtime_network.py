@@ -45,6 +45,7 @@ def test_second_plan_of_the_network_is_clean(workspace: Workspace):
     # The provider reports more than that after every first apply.
     assert len(plan.document["resource_drift"]) > 10
     report = workspace.report(plan)
+    assert {finding.check for finding in report.findings} == {"P3"}
     assert (report.verdict, report.running, report.context.account) == (
         "no changes",
         (),

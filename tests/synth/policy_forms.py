@@ -146,6 +146,7 @@ def rules_of(
 RULES = WorkspaceRules(data_buckets=("lake/raw", "results"))
 
 
-def found(document: Document, **more: Any) -> list[PolicyFinding]:
-    given = {"workspace_rules": RULES, **more}
+def found(document: Document, ours: Document | None, **more: Any) -> list[PolicyFinding]:
+    """Return what the checks find in a document, against the stack that terradask synthesises."""
+    given = {"workspace_rules": RULES, "expected": ours, **more}
     return list(evaluate(document, settings=PolicySettings(), today=TODAY, **given))

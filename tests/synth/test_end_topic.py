@@ -121,6 +121,7 @@ def test_policy_stops_one_that_is_open_or_another(
 ) -> None:
     settings = {"network": {"notify_emails": EMAILS}}
     stack = copy.deepcopy(synth("network", **settings))
+    ours = copy.deepcopy(stack)
     topic = stack["resource"]["aws_sns_topic"]["ends"]
     if isinstance(value, dict):
         document = json.loads(topic["policy"])
@@ -130,7 +131,7 @@ def test_policy_stops_one_that_is_open_or_another(
         del topic[attribute]
     else:
         topic[attribute] = value
-    told = found(FORMS["planned"](stack), workspace_rules=rules_of(**settings))
+    told = found(FORMS["planned"](stack), ours, workspace_rules=rules_of(**settings))
     assert {each.address for each in told if each.severity == "error"} == {"aws_sns_topic.ends"}
 
 
@@ -139,6 +140,7 @@ def test_policy_stops_a_subscription_that_no_setting_names(
 ) -> None:
     settings = {"network": {"notify_emails": EMAILS[:1]}}
     stack = synth("network", network={"notify_emails": EMAILS})
-    told = found(FORMS["planned"](stack), workspace_rules=rules_of(**settings))
+    ours = synth("network", **settings)
+    told = found(FORMS["planned"](stack), ours, workspace_rules=rules_of(**settings))
     (finding,) = [each for each in told if each.severity == "error"]
     assert finding.address.startswith("aws_sns_topic_subscription.ends-")

@@ -17,7 +17,7 @@ def test_a_bad_plan_is_refused(network: Document, name: str) -> None:
     BAD_PLANS[name](seeded)
 
     for form, written in FORMS.items():
-        told = found(written(seeded))
+        told = found(written(seeded), network)
         assert any(finding.blocking for finding in told), form
         assert not any(secret in str(told) for secret in (JWT, DER.hex(), "hunter2")), form
 
@@ -31,7 +31,7 @@ def test_secrets_are_found_wherever_they_are(network: Document, name: str) -> No
     seeded = copy.deepcopy(network)
     BAD_PLANS[name](seeded)
 
-    assert "P5" in {finding.check for finding in found(seeded)}
+    assert "P5" in {finding.check for finding in found(seeded, network)}
 
 
 def test_addresses_of_one_owner_are_let_in(network: Document) -> None:
@@ -48,4 +48,4 @@ def test_addresses_of_one_owner_are_let_in(network: Document) -> None:
             ip_protocol="tcp",
         )(seeded)
 
-    assert "P2" not in {finding.check for finding in found(seeded)}
+    assert "P2" not in {finding.check for finding in found(seeded, network)}

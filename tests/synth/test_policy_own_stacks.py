@@ -71,19 +71,21 @@ def test_our_own_network_has_no_findings(
     synth: Callable[..., Document], variant: str, form: str
 ) -> None:
     given = {"network": NETWORKS[variant]}
-    assert found(FORMS[form](synth("network", **given)), workspace_rules=rules_of(**given)) == []
+    ours = synth("network", **given)
+    assert found(FORMS[form](ours), ours, workspace_rules=rules_of(**given)) == []
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_our_own_cluster_has_no_findings(cluster: Document, form: str) -> None:
-    assert found(FORMS[form](cluster)) == []
+    assert found(FORMS[form](cluster), cluster) == []
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_public_workers_are_told_and_stop_nothing(
     synth: Callable[..., Document], form: str
 ) -> None:
-    told = found(FORMS[form](synth("network", network={"public_workers": True})))
+    ours = synth("network", network={"public_workers": True})
+    told = found(FORMS[form](ours), ours)
 
     assert [(finding.check, finding.severity, finding.address) for finding in told] == [
         ("P3", "warning", f"aws_launch_template.worker-{size}x86_64")
@@ -105,13 +107,14 @@ def test_the_whole_internet_is_told_where_a_setting_means_it(
     synth: Callable[..., Document], form: str
 ) -> None:
     rules = [{"cidr": "0.0.0.0/0"}, {"cidr": "::/0"}]
-    opened = FORMS[form](
-        synth("network", network={"ingress": rules, "allow_ingress_from_anywhere": True})
-    )
+    ours = synth("network", network={"ingress": rules, "allow_ingress_from_anywhere": True})
+    opened = FORMS[form](ours)
 
-    told = found(opened, open_to_anywhere=True)
+    told = found(opened, ours, open_to_anywhere=True)
     assert [(finding.check, finding.severity) for finding in told] == [("P2", "warning")] * 2
-    assert {(finding.check, finding.severity) for finding in found(opened)} == {("P2", "error")}
+    assert {(finding.check, finding.severity) for finding in found(opened, ours)} == {
+        ("P2", "error")
+    }
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -121,7 +124,7 @@ def test_a_setting_for_everybody_means_no_halves_and_no_ssh(network: Document, f
         SEEDS[check][defect](seeded)
         assert (check, "error") in {
             (finding.check, finding.severity)
-            for finding in found(FORMS[form](seeded), open_to_anywhere=True)
+            for finding in found(FORMS[form](seeded), network, open_to_anywhere=True)
         }
 
 
@@ -141,7 +144,7 @@ def test_ssh_that_the_settings_ask_for_is_told_and_no_other_is_let_through(
         ),
     }
     for stack in opened.values():
-        assert ssh_severities(FORMS[form](stack)) == ["warning"]
+        assert ssh_severities(FORMS[form](stack), stack) == ["warning"]
         for change in (
             {"cidr_ipv4": "203.0.113.8/32"},
             {"cidr_ipv4": "203.0.0.0/8"},
@@ -153,7 +156,7 @@ def test_ssh_that_the_settings_ask_for_is_told_and_no_other_is_let_through(
             rules = changed["resource"]["aws_vpc_security_group_ingress_rule"].values()
             (rule,) = (each for each in rules if each.get("from_port") == 22)
             rule.update(change)
-            assert "error" in ssh_severities(FORMS[form](changed)), change
+            assert "error" in ssh_severities(FORMS[form](changed), stack), change
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -168,19 +171,20 @@ def test_ssh_for_more_than_one_site_stops_whatever_the_settings_ask(
             "allow_ingress_from_anywhere": True,
         },
     )
-    assert ssh_severities(FORMS[form](opened), open_to_anywhere=True) == ["error"]
+    assert ssh_severities(FORMS[form](opened), opened, open_to_anywhere=True) == ["error"]
 
 
-def ssh_severities(document: Document, **given: Any) -> list[str]:
-    return [finding.severity for finding in found(document, **given) if finding.check == "P4"]
+def ssh_severities(document: Document, ours: Document, **given: Any) -> list[str]:
+    return [finding.severity for finding in found(document, ours, **given) if finding.check == "P4"]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_topic_that_no_setting_names_is_told(synth: Callable[..., Document], form: str) -> None:
     topic = "arn:aws:sns:us-east-1:210987654321:dask"
-    document = FORMS[form](synth("network", network={"notify_topic_arn": topic}))
+    ours = synth("network", network={"notify_topic_arn": topic})
+    document = FORMS[form](ours)
 
-    told = found(document, workspace_rules=rules_of(network={}))
+    told = found(document, ours, workspace_rules=rules_of(network={}))
     assert {
         (finding.check, finding.address, finding.severity)
         for finding in told
@@ -188,6 +192,6 @@ def test_a_topic_that_no_setting_names_is_told(synth: Callable[..., Document], f
     } >= {("P6", "aws_iam_role_policy.scheduler", "error")}
     assert {finding.check for finding in told if "launch_template" in finding.address} == {"P1"}
     # Without the settings it can't be told whose it is.
-    unsure = found(document)
+    unsure = found(document, ours)
     assert [(one.check, one.severity) for one in unsure] == [("P6", "warning")]
     assert "sns:Publish" in unsure[0].message

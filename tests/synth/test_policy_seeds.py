@@ -30,7 +30,7 @@ def test_a_planted_defect_is_found(network: Document, check: str, defect: str, f
     seeded = copy.deepcopy(network)
     SEEDS[check][defect](seeded)
 
-    told = found(FORMS[form](seeded))
+    told = found(FORMS[form](seeded), network)
 
     assert (check, "warning" if defect in TOLD_ONLY else "error") in {
         (finding.check, finding.severity) for finding in told
@@ -47,7 +47,7 @@ def test_what_only_a_stack_shows_is_found_there(network: Document, defect: str) 
     seeded = copy.deepcopy(network)
     BEYOND_STACK[defect](seeded)
 
-    assert {finding.check for finding in found(seeded)} == {"P8"}
+    assert {finding.check for finding in found(seeded, network)} == {"P8"}
 
 
 def test_every_check_has_defects_and_the_documentation_counts_them() -> None:
@@ -70,7 +70,7 @@ def test_the_three_defects_that_scanners_pass_are_found_together(
 
     told = [
         (finding.check, finding.severity)
-        for finding in found(FORMS[form](seeded))
+        for finding in found(FORMS[form](seeded), network)
         if finding.check != "P8"
     ]
 
@@ -87,13 +87,9 @@ def test_the_three_defects_that_scanners_pass_are_found_together(
 def test_a_password_in_a_clusters_environment_is_found(
     synth: Callable[..., Document], form: str
 ) -> None:
-    told = found(
-        FORMS[form](
-            synth(
-                "etl", cluster={"environ": {"DB_PASSWORD": "correct-horse", "OMP_NUM_THREADS": "1"}}
-            )
-        )
-    )
+    environ = {"DB_PASSWORD": "correct-horse", "OMP_NUM_THREADS": "1"}
+    ours = synth("etl", cluster={"environ": environ})
+    told = found(FORMS[form](ours), ours)
 
     assert [(finding.check, finding.address) for finding in told] == [
         ("P5", "aws_s3_object.descriptor")
@@ -111,14 +107,16 @@ def test_roles_carry_the_boundary_and_the_name_that_the_settings_demand(
         role["permissions_boundary"] = BOUNDARY
     ours = RoleRules(permissions_boundary=BOUNDARY, name_prefix="terradask-")
 
-    assert found(FORMS[form](bounded), role_rules=ours) == []
-    assert [finding.check for finding in found(FORMS[form](network), role_rules=ours)] == [
+    assert found(FORMS[form](bounded), bounded, role_rules=ours) == []
+    assert [finding.check for finding in found(FORMS[form](network), network, role_rules=ours)] == [
         "P6",
         "P6",
     ]
     assert [
         finding.check
-        for finding in found(FORMS[form](bounded), role_rules=RoleRules(name_prefix="acme-"))
+        for finding in found(
+            FORMS[form](bounded), bounded, role_rules=RoleRules(name_prefix="acme-")
+        )
     ] == ["P6", "P6"]
 
 
@@ -126,4 +124,5 @@ def test_roles_carry_the_boundary_and_the_name_that_the_settings_demand(
 def test_a_policy_that_keeps_others_from_a_secret_opens_nothing(
     synth: Callable[..., Document], form: str
 ) -> None:
-    assert found(FORMS[form](synth("etl", cluster={"private_to_creator": True}))) == []
+    ours = synth("etl", cluster={"private_to_creator": True})
+    assert found(FORMS[form](ours), ours) == []

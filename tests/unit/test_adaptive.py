@@ -65,7 +65,11 @@ async def client_of(host: Host | None) -> AsyncIterator[ScalingPolicies]:
     ) as scheduler:
         if host is not None:
             watch = host.watch = ScalingWatch(scheduler, {}, host)
-            Commands(scheduler, {Adapt: watch.adapt, ReadPolicies: watch.read_policies})
+            handlers = {
+                Adapt: lambda a: watch.adapt(a.policies),
+                ReadPolicies: lambda _: watch.policies,
+            }
+            Commands(scheduler, handlers)
         health, nothing = Health("etl"), None
         health.status = Status.running
         attachment: Any = SimpleNamespace(scheduler=SimpleNamespace(scaling=None))

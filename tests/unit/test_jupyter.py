@@ -123,13 +123,13 @@ async def test_a_host_that_has_none_is_no_dashboard_in_its_place(
     assert forward.link == ""
 
 
-def described(*, jupyter: Any, settings: Any = True) -> dict[str, Any]:
+def described(*, jupyter: Any) -> dict[str, Any]:
     content = {
         "cluster": "etl",
         "groups": {},
         "scheduler": {"class": "distributed.Scheduler", "jupyter": jupyter},
         "worker": {"class": "distributed.Nanny"},
-        "settings": {**ClusterSettings().model_dump(mode="json"), "jupyter": settings},
+        "settings": {**ClusterSettings().model_dump(mode="json"), "jupyter": True},
     }
     return plan(resource("aws_s3_object.cluster", {"content": json.dumps(content)}))
 
@@ -147,12 +147,3 @@ def test_policy_may_forbid_it() -> None:
     assert checks(described(jupyter=True), forbidding) == ["jupyter"]
     assert checks(described(jupyter=False), forbidding) == []
     assert checks(described(jupyter=True), PolicySettings()) == []
-
-
-def test_a_descriptor_has_none_that_its_settings_have_not() -> None:
-    def disagreeing(document: dict[str, Any]) -> bool:
-        found = evaluate(document, settings=PolicySettings(), today=TODAY)
-        return any("notebook server without the settings" in each.message for each in found)
-
-    assert disagreeing(described(jupyter=True, settings=False))
-    assert not disagreeing(described(jupyter=True, settings=True))

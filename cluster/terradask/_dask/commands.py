@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgpack
@@ -14,6 +15,9 @@ from terradask_host.documents import UNREADABLE, plain_lines
 
 _MOST_CHARACTERS = 300
 
+#: Makes the error of a refusal, of the cluster, the command, and the refusal's fields.
+Refused = Callable[[str, Command, Mapping[str, str]], ClusterError]
+
 
 def packed(command: Command) -> bytes:
     """Return what is sent."""
@@ -21,25 +25,40 @@ def packed(command: Command) -> bytes:
     return found
 
 
-async def send(scheduler: rpc, cluster: str, command: Command) -> Any:
+def refused(cluster: str, command: Command, why: Mapping[str, str]) -> ClusterError:
+    """Return the error of a command that the scheduler refuses."""
+    return ClusterError(
+        f"The scheduler of cluster {cluster!r} refuses what it was asked: {command.what}.",
+        cluster=cluster,
+        given=f"{why['problem']} ({why['given']})" if "given" in why else why["problem"],
+        allowed=why.get("allowed"),
+        advice=why.get("advice")
+        or f"try again; terradask logs {cluster} scheduler shows what it does",
+    )
+
+
+async def send(
+    scheduler: rpc, cluster: str, command: Command, *, refused: Refused = refused
+) -> Any:
     """Send a scheduler a command over Dask's connection, and return its answer.
 
     Raises as `read_reply`, and ``OSError``.
     """
     # Dask's DEBUG log shows only the type of what is serialized.
     call = getattr(scheduler, OPERATION)(sealed=to_serialize(packed(command)))
-    return read_reply(cluster, command, await call)
+    return read_reply(cluster, command, await call, refused=refused)
 
 
-def read_reply(cluster: str, command: Command, content: Any) -> Any:
+def read_reply(cluster: str, command: Command, content: Any, *, refused: Refused = refused) -> Any:
     """Return the answer in a scheduler's reply; None stands for the reply of one that takes no
     commands.
 
-    Raises `ClusterError` for a refusal, and `VersionMismatch`.
+    Raises `ClusterError`, as `refused` makes it, and `VersionMismatch`.
     """
-    see_log = f"terradask logs {cluster} scheduler shows what it does"
+    if content is None:
+        raise _of_another_version(cluster, command, 0)
     try:
-        reply: Any = {"format": 0} if content is None else msgpack.unpackb(content)
+        reply = msgpack.unpackb(content)
         if reply["format"] != FORMAT or "unknown" in reply:
             raise _of_another_version(cluster, command, int(reply["format"]))
         if "answer" in reply:
@@ -49,18 +68,12 @@ def read_reply(cluster: str, command: Command, content: Any) -> Any:
             for name, text in reply["refused"].items()
             if text is not None
         }
-        error = ClusterError(
-            f"The scheduler of cluster {cluster!r} refuses to {command.words}.",
-            cluster=cluster,
-            given=f"{why['problem']} ({why['given']})" if "given" in why else why["problem"],
-            allowed=why.get("allowed"),
-            advice=why.get("advice", f"try again; {see_log}"),
-        )
+        error = refused(cluster, command, why)
     except (*UNREADABLE, msgpack.UnpackException) as cause:
         raise ClusterError(
             f"The scheduler of cluster {cluster!r} gives no answer that can be read.",
             cluster=cluster,
-            advice=see_log,
+            advice=f"terradask logs {cluster} scheduler shows what it does",
         ) from cause
     raise error
 
@@ -68,14 +81,13 @@ def read_reply(cluster: str, command: Command, content: Any) -> Any:
 def _of_another_version(cluster: str, command: Command, their_format: int) -> VersionMismatch:
     if their_format > FORMAT:
         return VersionMismatch(
-            f"The hosts of cluster {cluster!r} run a newer terradask, which doesn't take the "
-            f"command to {command.words} from this one.",
+            f"The hosts of cluster {cluster!r} run a newer terradask, which takes commands in "
+            f"another form: {command.what}.",
             cluster=cluster,
             advice="install that terradask here",
         )
     return VersionMismatch(
-        f"The hosts of cluster {cluster!r} run an older terradask, which doesn't know the "
-        f"command to {command.words}.",
+        f"The hosts of cluster {cluster!r} run an older terradask, without {command.what}.",
         cluster=cluster,
         advice="terradask apply network, then stop and start the cluster",
     )

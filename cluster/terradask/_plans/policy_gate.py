@@ -64,7 +64,7 @@ class PolicyGate:
         if _only_destroys(plan):
             return report
         cost, stack = self.cost_of(plan.document), PlannedStack.of(plan.document)
-        findings = self.findings_on(plan.stack, plan.document, cost)
+        findings = self._findings_on(plan, plan.document, cost)
         return replace(
             report,
             findings=findings,
@@ -89,20 +89,21 @@ class PolicyGate:
             document, AwsPriceList(self.aws), region=self.settings.workspace.region, hosts=hosts
         )
 
-    def findings_on(
-        self, stack: str, document: Mapping[str, Any], estimate: CostEstimate | None = None
+    def _findings_on(
+        self, plan: Plan, document: Mapping[str, Any], estimate: CostEstimate | None = None
     ) -> tuple[PolicyFinding, ...]:
-        """Return the policy findings on a plan, or on a stack's configuration."""
+        """Return the policy findings on a plan, or on its stack's configuration."""
         network = self.settings.network
         return evaluate(
             document,
             settings=self.settings.policy,
             today=datetime.datetime.now(datetime.UTC).date(),
-            stack=stack,
+            stack=plan.stack,
             estimate=estimate,
             role_rules=RoleRules(network.permissions_boundary, network.role_name_prefix),
             open_to_anywhere=network.allow_ingress_from_anywhere,
             workspace_rules=workspace_rules(self.settings, read_lock(self.lock_path).network),
+            expected=None if plan.expected is None else json.loads(plan.expected),
         )
 
     def refuse_forbidden(self, plan: Plan) -> None:
@@ -133,9 +134,7 @@ class PolicyGate:
                 and "aws_launch_template" in configuration.get("resource", {})
             )
             findings = (
-                self._on_plan(plan)
-                if own_templates
-                else self.findings_on(plan.stack, configuration)
+                self._on_plan(plan) if own_templates else self._findings_on(plan, configuration)
             )
         stopping = blocking(findings)
         if stopping:
@@ -147,7 +146,7 @@ class PolicyGate:
             if self.settings.policy.max_hourly_cost_usd is not None
             else None
         )
-        return self.findings_on(plan.stack, plan.document, estimate)
+        return self._findings_on(plan, plan.document, estimate)
 
 
 def _only_destroys(plan: Plan) -> bool:

@@ -60,6 +60,9 @@ class Plan:
         Returns the plan's JSON; called when `summary` is read.
     opened
         Whether it comes from a file, and wasn't made by this process.
+    expected
+        The configuration that was synthesised for it from the settings and the locked answers:
+        policy compares the plan with it.
     """
 
     def __init__(
@@ -70,11 +73,13 @@ class Plan:
         basis: PlanBasis,
         show: Callable[[PlanFile], Mapping[str, Any]],
         opened: bool = False,
+        expected: bytes | None = None,
     ) -> None:
         self.folder = folder
         self.plan_file = plan_file
         self.basis = basis
         self.opened = opened
+        self.expected = expected
         self._show = show
         self._document: Mapping[str, Any] | None = None
         self._summary: PlanSummary | None = None

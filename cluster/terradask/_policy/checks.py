@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from terradask._policy.allow_list import beyond_findings
 from terradask._policy.document import PlanDocument, Resource
+from terradask._policy.expected import beyond_findings
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.iam import iam_findings
 from terradask._policy.images import image_findings
@@ -128,7 +128,7 @@ CHECKS = (
     ),
     Check(
         "P8",
-        "The plan has only what terradask's stacks make: known resources, set as they set them",
+        "The plan has what terradask makes for the settings, and nothing else",
         "https://csrc.nist.gov/glossary/term/allowlist",
         beyond_findings,
     ),

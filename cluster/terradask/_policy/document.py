@@ -84,6 +84,8 @@ class PlanDocument:
     #: What else the settings say of the workspace.
     rules: WorkspaceRules = field(default_factory=WorkspaceRules)
     source: Mapping[str, Any] = field(default_factory=dict)
+    #: The stack that terradask synthesises from the settings and answers; None if it isn't known.
+    expected: Mapping[str, Any] | None = None
 
     @cached_property
     def scope(self) -> Scope:
@@ -111,6 +113,7 @@ def read(
     role_rules: RoleRules | None = None,
     open_to_anywhere: bool = False,
     rules: WorkspaceRules | None = None,
+    expected: Mapping[str, Any] | None = None,
 ) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``. Raises `InvalidInput`."""
     if is_plan(document):
@@ -130,6 +133,7 @@ def read(
         open_to_anywhere=open_to_anywhere,
         rules=rules or WorkspaceRules(),
         source=document,
+        expected=expected,
     )
 
 

@@ -33,8 +33,12 @@ def evaluate(
     role_rules: RoleRules | None = None,
     open_to_anywhere: bool = False,
     workspace_rules: WorkspaceRules | None = None,
+    expected: Mapping[str, Any] | None = None,
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
+
+    ``expected`` is the ``cdk.tf.json`` that `Workspace.synth` writes for the stack: what the plan
+    is compared with (P8).
 
     Raises `InvalidInput`.
     """
@@ -44,6 +48,7 @@ def evaluate(
         role_rules,
         open_to_anywhere=open_to_anywhere,
         rules=workspace_rules,
+        expected=expected,
     )
     if estimate is not None:
         found += cost_findings(estimate, settings)
@@ -61,9 +66,16 @@ def _built_in(
     *,
     open_to_anywhere: bool,
     rules: WorkspaceRules | None,
+    expected: Mapping[str, Any] | None,
 ) -> list[PolicyFinding]:
     try:
-        plan = read(document, role_rules=role_rules, open_to_anywhere=open_to_anywhere, rules=rules)
+        plan = read(
+            document,
+            role_rules=role_rules,
+            open_to_anywhere=open_to_anywhere,
+            rules=rules,
+            expected=expected,
+        )
         found = [finding for check in CHECKS for finding in check.find(plan)]
         return [*found, *jupyter_findings(plan, settings)]
     except UNREADABLE as error:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from terradask._common.naming import some
-from terradask._policy.differences import differences
+from terradask._policy.differences import differences, in_order
 from terradask._policy.document import (
     PlanDocument,
     Resource,
@@ -248,22 +248,13 @@ def _as_written(
     def is_same(expected: Any, given: Any) -> bool:
         return bool(expected == given) or within.is_same(str(expected), str(given))
 
-    expected = _in_order(json.loads(written))
+    expected = in_order(json.loads(written))
     for path in dict.fromkeys(
-        each.path for each in differences(expected, _in_order(policy), same=is_same)
+        each.path for each in differences(expected, in_order(policy), same=is_same)
     ):
         yield _error(
             resource.address, f"{attribute} has another {path} than terradask writes", _NEEDED
         )
-
-
-def _in_order(policy: Any) -> Any:
-    """Return a policy without the names of its statements, its lists in one order: neither means
-    anything.
-    """
-    if isinstance(policy, Mapping):
-        return {name: _in_order(each) for name, each in policy.items() if name != "Sid"}
-    return sorted(map(_in_order, policy), key=json.dumps) if isinstance(policy, list) else policy
 
 
 def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:

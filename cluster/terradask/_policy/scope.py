@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from terradask_modules.names import role_name
 from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
 
 _BUCKET = re.compile(
@@ -70,12 +69,6 @@ class Scope:
         found = {name: re.escape(value) if value else _ANY[name] for name, value in known.items()}
         found["bucket"] = "terradask-{workspace}-{account}-{region}".format(**found)
         return found
-
-    def role_pattern(self, role: str) -> str:
-        """Return the pattern of a role's name in IAM, behind whatever prefix."""
-        if self.workspace is None:
-            return r"terradask-[a-z0-9.-]+"
-        return re.escape(role_name(self.workspace, role, cluster=self.cluster))
 
 
 def scope_of(resources: Sequence[Any], data: Sequence[Any], rules: WorkspaceRules) -> Scope:

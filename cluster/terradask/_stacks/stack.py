@@ -116,8 +116,11 @@ class Stack:
         destroy: bool,
         out: str | os.PathLike[str] | None = None,
         imports: Mapping[str, str] = MappingProxyType({}),
+        expected: bytes | None = None,
     ) -> Plan:
-        """Plan, and keep the plan's file until it is applied, at most for a day."""
+        """Plan, and keep the plan's file until it is applied, at most for a day. ``expected`` is
+        the configuration as it was synthesised.
+        """
         self._forget_old_plans()
         with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
             plan_file = self._planned(destroy=destroy)
@@ -126,6 +129,7 @@ class Stack:
             plan_file=plan_file,
             basis=self._basis(where, plan_file, destroy=destroy),
             show=self.show,
+            expected=expected,
         )
         if out is not None:
             plan.save(out)

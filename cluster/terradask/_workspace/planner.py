@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from terradask._terraform.folder_contents import CONFIGURATION
 from terradask._workspace.context import configuration_of
 from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
@@ -181,12 +182,15 @@ class Planner:
             self._cleanup.refuse_while_in_use()
         with self._stacks.locked(NETWORK_STACK) as stack:
             self._stacks.states.check_not_rolled_back(NETWORK_STACK)
-            configuration_of(self._context).network(
+            folder = configuration_of(self._context).network(
                 refresh=refresh, check=not destroy, destroy=destroy
             )
+            expected = _configuration_in(folder)
             stack.init()
             imports = {} if destroy else self._cleanup.network(stack).imports()
-            plan = stack.plan(self._context.network.where, destroy=destroy, imports=imports)
+            plan = stack.plan(
+                self._context.network.where, destroy=destroy, imports=imports, expected=expected
+            )
             try:
                 check_network_quotas(self.aws, plan.creates, self._context.warn)
             except BaseException:
@@ -284,18 +288,21 @@ class Planner:
         with self._stacks.locked(name) as stack:
             self._stacks.states.check_not_rolled_back(name)
             if destroy:
-                configuration.cluster_to_destroy(name)
+                folder = configuration.cluster_to_destroy(name)
             else:
                 answers = configuration.answers(name, refresh=refresh)
                 hosts = planned_launch(answers.settings.cluster, answers.lock)
                 check = LaunchCheck(self.aws, name, hosts, workspace=self._context.name)
-                configuration.cluster(name, answers)
+                folder = configuration.cluster(name, answers)
+            expected = _configuration_in(folder)
             stack.init()
             if check is not None:
                 # Asked while the stack was written, which takes longer.
                 check.check(self._context.warn, starts=starts)
             try:
-                return stack.plan(self._context.network.where, destroy=destroy, out=out)
+                return stack.plan(
+                    self._context.network.where, destroy=destroy, out=out, expected=expected
+                )
             except BaseException:
                 self._cleanup.cluster(name).forget_empty_state()
                 raise
@@ -364,7 +371,8 @@ class Planner:
         plan.basis.check_expiry()
         # The folder may be old, or missing: what counts is what the settings say now.
         with self._stacks.locked(plan.stack):
-            configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
+            folder = configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
+            plan.expected = _configuration_in(folder)
         plan.check()
         plan.basis.check_state(self._stacks.states.version(plan.stack))
         return plan
@@ -507,6 +515,11 @@ class Planner:
         from terradask._plans.policy_gate import PolicyGate
 
         return PolicyGate(self._context.settings, self.aws, self._context.loaded.lock_path)
+
+
+def _configuration_in(folder: Path) -> bytes:
+    """Return what was just synthesised, before anything else can change it there."""
+    return (folder / CONFIGURATION).read_bytes()
 
 
 def in_order(stacks: Iterable[str]) -> list[str]:

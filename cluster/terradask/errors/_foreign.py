@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from terradask.errors._cluster import ClusterError, DocumentFormat
 
@@ -43,6 +44,16 @@ class ForeignResources(ClusterError):
 
 
 class ForeignDescriptor(DocumentFormat):
-    """``cluster.json`` names something that isn't the cluster's: it was not written by an apply."""
+    """``cluster.json`` names something that isn't the cluster's: it was not written by an apply.
+
+    Parameters
+    ----------
+    field
+        The field that differs.
+    """
 
     exit_code = 8
+
+    def __init__(self, problem: str, *, field: str, given: Any, allowed: str, advice: str) -> None:
+        super().__init__(problem, given=given, allowed=allowed, advice=advice)
+        self.field = field

@@ -12,9 +12,8 @@ from terradask_host.documents import UNREADABLE
 from terradask_host.errors import CommandRefused
 from terradask_host.http_proxy.pages import COMMAND_PAGE
 
-#: What takes the arguments of each command, and returns or awaits the answer. It may raise
-#: `CommandRefused`.
-Handlers = Mapping[type[Command], Callable[..., Any]]
+#: What takes each command, and returns or awaits the answer. It may raise `CommandRefused`.
+Handlers = Mapping[type[Command], Callable[[Any], Any]]
 
 
 class Commands:
@@ -22,7 +21,7 @@ class Commands:
 
     def __init__(self, scheduler: Any, handlers: Handlers) -> None:
         self._handlers = handlers
-        self._by_operation = {each.__name__: each for each in handlers}
+        self._by_operation = {each.operation: each for each in handlers}
         scheduler.handlers[OPERATION] = self.take
         _add_page(scheduler.http_application, self)
 
@@ -55,7 +54,7 @@ class Commands:
             return {"unknown": True}
         command = cls.read(document)
         try:
-            answer = self._handlers[cls](**vars(command))
+            answer = self._handlers[cls](command)
             return {"answer": await answer if inspect.isawaitable(answer) else answer}
         except CommandRefused:
             raise

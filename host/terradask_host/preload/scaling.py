@@ -56,8 +56,9 @@ class ScalingWatch:
             "observe": self.observe,
         }
 
-    def read_policies(self) -> dict[str, Any]:
-        """Return the policies of all groups that adapt."""
+    @property
+    def policies(self) -> dict[str, Any]:
+        """The policies of all groups that adapt."""
         return self._policies
 
     async def adapt(self, policies: Mapping[str, Any]) -> dict[str, Any]:
