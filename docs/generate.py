@@ -75,9 +75,10 @@ def _commands() -> str:
     from terradask_host.commands import Command
 
     rows = [
-        f"| `{each.operation}` | {', '.join(f'`{one.name}`' for one in fields(each))} | "
+        f"| `{each.__name__}` | {', '.join(f'`{one.name}`' for one in fields(each))} | "
         f"{'the forward' if each.over_forward else 'Dask'} |"
         for each in Command.__subclasses__()
+        if each.__module__ == Command.__module__
     ]
     return "\n".join(["| operation | arguments | over |", "| --- | --- | --- |", *rows])
 

@@ -1,13 +1,14 @@
 """What clients ask of their cluster's scheduler: one form of command, one of reply, and their
 version, as both ends have them.
 
-A command's class is the record of its operation. Those of a cluster's client come over Dask's own
-connection, as one operation of it; those for which Dask's protocol isn't to be spoken, or hosts'
-certificates are not to do, come `over_forward`.
+A command is named by its class. Most come over Dask's own connection, as one operation of it; those
+for which Dask's protocol isn't to be spoken, or hosts' certificates are not to do, come
+`over_forward`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
@@ -25,26 +26,22 @@ OPERATION = "terradask_command"
 
 @dataclass(frozen=True)
 class Command:
-    """One command, as a dataclass of its arguments.
-
-    Attributes
-    ----------
-    operation
-        Its name in documents.
-    what
-        What it belongs to, in messages.
-    over_forward
-        Whether it comes over the dashboard's forward, which clients' certificates alone open and
-        which speaks no protocol of Dask's, and in no other way.
+    """One command, as a dataclass of its arguments: those of what takes it in the table of
+    handlers.
     """
 
-    operation: ClassVar[str]
-    what: ClassVar[str]
+    #: Whether it comes over the dashboard's forward, which clients' certificates alone open and
+    #: which speaks no protocol of Dask's, and in no other way.
     over_forward: ClassVar[bool] = False
+
+    @property
+    def words(self) -> str:
+        """What it does, in messages, such as ``set keepalive``."""
+        return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).lower()
 
     def to_document(self) -> dict[str, Any]:
         """Return what is sent."""
-        return {"format": FORMAT, "operation": self.operation, "arguments": dict(vars(self))}
+        return {"format": FORMAT, "operation": type(self).__name__, "arguments": vars(self)}
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -58,9 +55,6 @@ class Adapt(Command):
     Answered with the policies of all groups once the host has taken them.
     """
 
-    operation = "adapt"
-    what = "adaptive scaling"
-
     policies: Mapping[str, Mapping[str, Any] | None]
 
 
@@ -68,16 +62,10 @@ class Adapt(Command):
 class ReadPolicies(Command):
     """Return the policies of all groups that scale themselves."""
 
-    operation = "policies"
-    what = "adaptive scaling"
-
 
 @dataclass(frozen=True)
 class SetKeepalive(Command):
     """Set how long the cluster runs on without a client; None: for ever."""
-
-    operation = "keepalive"
-    what = "keepalive"
 
     seconds: float | None
 
@@ -85,9 +73,6 @@ class SetKeepalive(Command):
 @dataclass(frozen=True)
 class ShowTaskOutput(Command):
     """Send a client of Dask's, by its id, what tasks print and warn."""
-
-    operation = "task-output"
-    what = "this choice"
 
     client: str
 
@@ -97,9 +82,6 @@ class SendSecrets(Command):
     """Set environment variables and AWS credentials in all processes. Answered with the workers
     that were ``missed``.
     """
-
-    operation = "secrets"
-    what = "private variables and credentials"
 
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -111,9 +93,6 @@ class UpdatePackages(Command):
     ``failed``, by address, and the workers whose results were ``lost``.
     """
 
-    operation = "packages"
-    what = "updates of packages"
-
     wheels: Mapping[str, bytes] = field(repr=False)
 
 
@@ -121,10 +100,7 @@ class UpdatePackages(Command):
 class SubmitJob(Command):
     """Run a job, as `JobSpec` has it, with its files packed."""
 
-    operation = "submit-job"
-    what = "jobs"
-
-    spec: Mapping[str, Any] = field(repr=False)
+    document: Mapping[str, Any] = field(repr=False)
     files: bytes | None = field(default=None, repr=False)
 
 
@@ -133,9 +109,6 @@ class ReadJob(Command):
     """Return a job's ``exit_code`` once it is over, or None when the wait is; and its ``record``
     with `rows`. None if there is no such job, as for the other commands about one.
     """
-
-    operation = "job"
-    what = "jobs"
 
     job: str
     wait_seconds: float = 0.0
@@ -148,9 +121,6 @@ class ReadJobOutput(Command):
     None as well if it has ended and the bucket alone has it.
     """
 
-    operation = "job-output"
-    what = "jobs"
-
     job: str
     index: int
     since: int = 0
@@ -161,9 +131,6 @@ class ReadJobOutput(Command):
 class CancelJob(Command):
     """Let nothing more of a job run, and end what runs."""
 
-    operation = "cancel-job"
-    what = "jobs"
-
     job: str
 
 
@@ -173,8 +140,6 @@ class MakeReport(Command):
     before.
     """
 
-    operation = "report"
-    what = "performance reports"
     over_forward = True
 
     last: bool = False
@@ -186,6 +151,4 @@ class ReadDashboardLink(Command):
     it; None without one. With a notebook server, also the ``jupyter_path``.
     """
 
-    operation = "dashboard"
-    what = "a dashboard over HTTPS"
     over_forward = True

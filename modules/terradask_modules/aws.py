@@ -56,8 +56,8 @@ REQUIRED_TERRAFORM = ">= 1.11.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Return the provider's binding of a resource, by its class: ``SnsTopic`` of the module
-    ``sns_topic``. Its modules are 2,100; those that are asked for are loaded.
+    """Return the provider's binding of a resource, by its class: ``IamRole`` of the module
+    ``iam_role``. Its modules are 2,100; those that are asked for are loaded.
     """
     if not name[:1].isupper():
         raise AttributeError(name)

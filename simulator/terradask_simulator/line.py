@@ -115,10 +115,12 @@ class Line:
         asked: list[tuple[str, float, int]] = []
 
         def on_request(chunk: bytes) -> bytes:
-            whole = _REQUEST.match(chunk)
+            whole, named = _REQUEST.match(chunk), _ACTION.search(chunk)
             if whole is None:
+                if named and asked:
+                    # A request's body may come after its headers.
+                    asked[-1] = (named[1].decode(), *asked[-1][1:])
                 return chunk
-            named = _ACTION.search(chunk)
             action = named[1] if named else b"%s %s" % (whole[1], whole[2].partition(b"?")[0])
             asked.append((action.decode(), time.monotonic(), self._rounds + 1))
             return _REQUEST.sub(rb"\1 \2 ", chunk)

@@ -66,7 +66,7 @@ def test_names_in_a_descriptor_lead_nowhere_else(
         ):
             with pytest.raises(ForeignDescriptor) as refused:
                 act()
-            assert refused.value.field == field
+            assert f"something else in {field}:" in refused.value.problem
             assert f"s3://{BUCKET}/{KEY}" in str(refused.value.advice)
         assert scene.untouched()
     finally:

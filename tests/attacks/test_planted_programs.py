@@ -24,7 +24,7 @@ from terradask._software.pylock import DirectPackage
 from terradask._terraform.binary import find_terraform
 from terradask.errors import (
     BaselineError,
-    SessionManagerPluginMissing,
+    SetupError,
     SoftwareUnusable,
     TerradaskError,
 )
@@ -53,7 +53,7 @@ def test_no_program_of_the_working_directory_is_taken_from_a_path_that_names_it(
     assert "does not appear to be a Python project" in " ".join(str(refusal.value).split())
     found = Found("https://me@index.example/simple", source="uv", keyring=True)
     assert credentials_for(found.url, "me", found, environ, Machine.here(environ)).text == "me"
-    with contextlib.suppress(SessionManagerPluginMissing):
+    with contextlib.suppress(SetupError):
         find_plugin()
     assert find_terraform(environ).version
     # Without the wheel that brings node.

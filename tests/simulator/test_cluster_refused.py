@@ -16,8 +16,8 @@ from terradask.errors import (
     HostFailed,
     InvalidInput,
     NoBaseline,
-    SessionManagerPluginMissing,
     SettingsError,
+    SetupError,
     SoftwareUnusable,
     WorkersMissing,
 )
@@ -87,7 +87,7 @@ def test_a_plugin_that_is_missing_is_told_before_anything_is_made(
     monkeypatch.setattr(plugin, "_USUAL_FOLDERS", ())
     with monkeypatch.context() as patch:
         patch.setenv("PATH", str(tmp_path))
-        with pytest.raises(SessionManagerPluginMissing, match="isn't on this machine"):
+        with pytest.raises(SetupError, match="isn't on this machine"):
             Cluster("pluginless", n_workers=1, connect="ssm")
     assert not Deployment(
         Workspace.load().aws, Workspace.load().bucket, "pluginless"

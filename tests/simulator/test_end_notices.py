@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask.errors import ClusterEnded
+from terradask.errors import ClusterStopped
 from terradask_modules.iam import policy_text, statement
 from terradask_simulator import Simulator
 
@@ -66,7 +66,7 @@ def test_an_idle_cluster_tells_the_topic_once(
         workspace = Workspace.load()
         workspace.apply(workspace.plan_network())
         with Cluster("etl", n_workers=0, idle_timeout="6s", shutdown_on_close=False) as cluster:
-            with pytest.raises(ClusterEnded) as caught:
+            with pytest.raises(ClusterStopped, match="has ended by itself") as caught:
                 eventually(lambda: cluster.scale(0))
             run = workspace.deployment("etl").run()
         (told,) = eventually(lambda: messages_of(sqs, own))

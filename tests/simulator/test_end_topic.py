@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask.errors import ClusterEnded
+from terradask.errors import ClusterStopped
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
 from terradask_modules.kinds.end_topic import made_topic_arn
 from terradask_modules.policies import PolicyScope
@@ -84,7 +84,7 @@ def test_a_networks_own_topic_is_told_and_goes_with_it(strict_sim: Simulator) ->
         queue = subscribed_queue(sns, sqs, TOPIC, {"cluster": ["etl"]}, "own")
         with strict_sim.applied():
             cluster = Cluster("etl", n_workers=0, idle_timeout="6s", shutdown_on_close=False)
-            with cluster, pytest.raises(ClusterEnded):
+            with cluster, pytest.raises(ClusterStopped, match="has ended by itself"):
                 eventually(lambda: cluster.scale(0))
             (told,) = eventually(lambda: messages_of(sqs, queue))
             assert (told["event"], told["cluster"]) == ("cluster-ended", "etl")

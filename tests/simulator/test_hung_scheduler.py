@@ -15,7 +15,7 @@ import pytest
 
 from terradask import Cluster, Workspace
 from terradask._deployments import silence
-from terradask.errors import ClusterEnded, SchedulerUnreachable
+from terradask.errors import ClusterStopped, SchedulerUnreachable
 from terradask_simulator import Simulator
 
 from ..waiting import eventually
@@ -76,7 +76,7 @@ def test_a_schedulers_host_that_hangs_is_told_and_ended_by_aws(
             eventually(lambda: not any(g["desired"] for g in status().groups.values()))
             ended_after = time.monotonic() - begun
             eventually(lambda: cluster._health.ended)
-            with pytest.raises(ClusterEnded, match="watchdog schedule"):
+            with pytest.raises(ClusterStopped, match="watchdog schedule"):
                 cluster.scale(2)
         print(f"told after {told_after:.0f} s, at zero after {ended_after:.0f} s")
         # The schedule is AWS's own: it looks each few seconds.

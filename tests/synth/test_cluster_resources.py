@@ -11,6 +11,7 @@ import pytest
 
 from terradask._cleanup.known_state import PROVIDER, read_state
 from terradask_modules.aws import PROVIDER_SOURCE
+from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.where import Where
 from terradask_stacks.cluster_resources import DATA, expected, kinds
@@ -101,3 +102,25 @@ def test_a_profile_that_has_lost_its_role_is_still_the_clusters(
     }
     state = read_state({"resources": [entry]}, names)
     assert (len(state.known), len(state.foreign)) == ((1, 0) if is_known else (0, 1))
+
+
+#: What goes with a resource that is a kind, which is found and deleted by that.
+PARTS = {
+    "aws_default_security_group": "aws_vpc",
+    "aws_s3_bucket_ownership_controls": "aws_s3_bucket",
+    "aws_s3_bucket_policy": "aws_s3_bucket",
+    "aws_s3_bucket_public_access_block": "aws_s3_bucket",
+    "aws_s3_bucket_server_side_encryption_configuration": "aws_s3_bucket",
+    "aws_s3_bucket_versioning": "aws_s3_bucket",
+}
+
+
+def test_every_type_that_a_stack_makes_is_a_kind_or_part_of_one() -> None:
+    """Else an interruption could leave one that no search finds, and no check tells."""
+    made = {
+        kind
+        for file in GOLDEN.glob("*.tf.json")
+        for kind in json.loads(file.read_text())["resource"]
+    }
+    assert made - KINDS.keys() == PARTS.keys()
+    assert set(PARTS.values()) <= KINDS.keys()

@@ -65,11 +65,7 @@ async def client_of(host: Host | None) -> AsyncIterator[ScalingPolicies]:
     ) as scheduler:
         if host is not None:
             watch = host.watch = ScalingWatch(scheduler, {}, host)
-            handlers = {
-                Adapt: lambda a: watch.adapt(a.policies),
-                ReadPolicies: lambda _: watch.policies,
-            }
-            Commands(scheduler, handlers)
+            Commands(scheduler, {Adapt: watch.adapt, ReadPolicies: watch.read_policies})
         health, nothing = Health("etl"), None
         health.status = Status.running
         attachment: Any = SimpleNamespace(scheduler=SimpleNamespace(scaling=None))

@@ -19,7 +19,7 @@ from terradask._deployments.built_environments import (
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.keys import Bundle, KeySet
 from terradask._deployments.record import ClusterRecord
-from terradask.errors import DocumentFormat, EnvironmentNotBuilt
+from terradask.errors import DocumentFormat, HostFailed
 from terradask_host.documents import EnvironmentArchive, Run
 from terradask_host.environment_manifest import (
     BUILDING,
@@ -149,7 +149,7 @@ def test_who_waits_for_an_archive_hears_why_there_is_none(
     if said is not None:
         objects.says(said)
     seconds = 9 if said is None else 0.05
-    with pytest.raises(EnvironmentNotBuilt, match=why):
+    with pytest.raises(HostFailed, match=why):
         wait_for_archive(record, RUN, KEYS, timeout_seconds=seconds, **waits)
 
 

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.session import Aws
 from terradask._deployments.place import where_is
 from terradask._deployments.secret import ClusterSecret
-from terradask.errors import AccessDenied, ClusterError, TooManyStarts
+from terradask.errors import AccessDenied, ClusterError, QuotaExceeded
 from terradask_simulator.aws.fidelity import secret_versions
 
 from ..moto_account import moto_account
@@ -96,7 +96,7 @@ def test_a_hundred_starts_a_day_and_then_a_word(
     for _ in range(99):
         start(secret)
         secret.empty()
-    with pytest.raises(TooManyStarts) as refused:
+    with pytest.raises(QuotaExceeded, match="started too often") as refused:
         start(secret)
     assert refused.value.cluster == "etl"
     assert "24 hours" in str(refused.value)

@@ -28,9 +28,6 @@ from terradask_host.preload.commands import Commands
 class Double(Command):
     """Return a number twice as large."""
 
-    operation = "double"
-    what = "doubling"
-
     number: int
     content: bytes = b""
 
@@ -39,20 +36,18 @@ class Double(Command):
 class Hidden(Command):
     """What comes over the forward alone."""
 
-    operation = "hidden"
-    what = "what is hidden"
     over_forward = True
 
 
-async def double(command: Double) -> dict[str, Any]:
-    if command.number < 0:
+async def double(number: int, content: bytes) -> dict[str, Any]:
+    if number < 0:
         raise CommandRefused(
-            "it is below zero", given=command.number, allowed="0 or more", advice="take another"
+            "it is below zero", given=number, allowed="0 or more", advice="take another"
         )
-    return {"number": 2 * command.number, "content": command.content[:3] * (2 // command.number)}
+    return {"number": 2 * number, "content": content[:3] * (2 // number)}
 
 
-HANDLERS: Mapping[type[Command], Any] = {Double: double, Hidden: lambda _: "hidden"}
+HANDLERS: Mapping[type[Command], Any] = {Double: double, Hidden: lambda: "hidden"}
 
 
 @contextlib.asynccontextmanager
@@ -93,7 +88,7 @@ async def test_what_is_refused_is_an_error_that_says_why_and_what_to_do() -> Non
         error = caught.value
         assert (error.cluster, error.given) == ("etl", "it is below zero (-1)")
         assert (error.allowed, error.advice) == ("0 or more", "take another")
-        assert "doubling" in error.problem
+        assert "refuses to double" in error.problem
 
 
 @pytest.mark.parametrize(
@@ -116,7 +111,7 @@ async def test_hosts_of_another_version_are_one_error(monkeypatch: pytest.Monkey
     for handlers in (None, {}):
         async with connected(handlers) as connection:
             with pytest.raises(
-                VersionMismatch, match="older terradask, without doubling"
+                VersionMismatch, match="older terradask, which doesn't know the command to double"
             ) as caught:
                 await connection.send(Double(1))
             assert caught.value.advice == "terradask apply network, then stop and start the cluster"
@@ -125,7 +120,7 @@ async def test_hosts_of_another_version_are_one_error(monkeypatch: pytest.Monkey
             ours = commands.FORMAT + change
             monkeypatch.setattr(commands, "FORMAT", ours)
             monkeypatch.setattr(
-                Command, "to_document", lambda _, ours=ours: {"format": ours, "operation": "double"}
+                Command, "to_document", lambda _, ours=ours: {"format": ours, "operation": "Double"}
             )
             with pytest.raises(VersionMismatch, match=f"run a{'n' * (age == 'older')} {age}"):
                 await connection.send(Double(1))

@@ -18,7 +18,7 @@ from terradask._dask import connection, dial
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask.errors import ClusterEnded, ClusterStopped, SchedulerReplaced, SchedulerUnreachable
+from terradask.errors import ClusterStopped, SchedulerReplaced, SchedulerUnreachable
 
 from ..waiting import HANG_SECONDS, eventually_async
 
@@ -241,10 +241,10 @@ def test_a_cluster_that_aws_ends_while_its_scheduler_hangs_is_told_as_ended(monk
             await eventually_async(lambda: "cluster-manager-info" in on.scheduler.task_metadata)
             on.relay.flows.clear()
             await eventually_async(lambda: on.health.unreachable is not None)
-            on.watched.run.over = ClusterEnded("at zero", cluster="etl", reason="by the watchdog")
+            on.watched.run.over = ClusterStopped("at zero", cluster="etl", reason="by the watchdog")
             # Its connection is still there.
             await asyncio.wait_for(telling, HANG_SECONDS)
-            with pytest.raises(ClusterEnded):
+            with pytest.raises(ClusterStopped, match="at zero"):
                 on.health.check()
             on.relay.flows.set()
 

@@ -13,7 +13,7 @@ from terradask._deployments import endpoint
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for
-from terradask.errors import SessionFailed, SessionManagerPluginMissing, SettingsError
+from terradask.errors import SchedulerUnreachable, SettingsError, SetupError
 from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import Forward
@@ -95,7 +95,7 @@ class Held:
 
     def wait(self, seconds: float) -> int:
         if self.fails:
-            raise SessionFailed("no agent", address="i-1:9000")
+            raise SchedulerUnreachable("no agent", address="i-1:9000")
         return self.port + 40_000
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ def test_sessions_lead_to_both_ports_of_the_host_that_there_is(made: list[Held])
 def test_what_failed_is_begun_anew(made: list[Held], monkeypatch: pytest.MonkeyPatch) -> None:
     way = SessionEndpoint(SimpleNamespace())  # type: ignore[arg-type]
     monkeypatch.setattr(Held, "fails", True)
-    with pytest.raises(SessionFailed):
+    with pytest.raises(SchedulerUnreachable, match="no agent"):
         way.scheduler(attachment())
     assert [each.state for each in made] == ["closed", "closed"]
     monkeypatch.setattr(Held, "fails", False)
@@ -158,7 +158,7 @@ def test_sessions_take_a_network_and_a_machine_that_have_them(
         check_route(workspace(False), settings)
     monkeypatch.setattr("terradask._aws.ssm.plugin._USUAL_FOLDERS", ())
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(SessionManagerPluginMissing):
+    with pytest.raises(SetupError, match="isn't on this machine"):
         check_route(workspace(True), settings)
 
 

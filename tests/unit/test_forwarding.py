@@ -25,7 +25,7 @@ from terradask._aws.ssm import forwarding
 from terradask._aws.ssm.forwarding import PortForwarding
 from terradask._aws.ssm.plugin import Plugin
 from terradask._aws.translation import typed_error
-from terradask.errors import AccessDenied, SessionFailed
+from terradask.errors import AccessDenied, SchedulerUnreachable
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
 from terradask_simulator.aws.session_manager.sessions import Sessions
@@ -253,7 +253,7 @@ def test_a_plugin_that_fails(
     program.chmod(0o755)
     held = PortForwarding(account, Plugin(str(program), "1.2.650.0"), instance_id="i-1", port=8786)
     held.open()
-    with pytest.raises(SessionFailed, match=problem) as caught:
+    with pytest.raises(SchedulerUnreachable, match=problem) as caught:
         held.wait(1.0 if name == "opens-no-port" else HANG_SECONDS)
     held.close()
     assert caught.value.address == "i-1:8786"
@@ -274,8 +274,8 @@ def refusal(
 @pytest.mark.parametrize(
     ("code", "error", "problem"),
     [
-        ("TargetNotConnected", SessionFailed, "knows no agent on the host"),
-        ("InvalidDocument", SessionFailed, "InvalidDocument: i-1 is not connected."),
+        ("TargetNotConnected", SchedulerUnreachable, "knows no agent on the host"),
+        ("InvalidDocument", SchedulerUnreachable, "InvalidDocument: i-1 is not connected."),
         ("AccessDeniedException", AccessDenied, "ssm:StartSession"),
     ],
 )
@@ -305,7 +305,7 @@ def test_closing_wakes_whoever_waits(plugin: Plugin) -> None:
     assert asked.wait(HANG_SECONDS)
     closing = threading.Thread(target=held.close)
     closing.start()
-    with pytest.raises(SessionFailed, match="closed before it was open"):
+    with pytest.raises(SchedulerUnreachable, match="closed before it was open"):
         held.wait(HANG_SECONDS)
     answering.set()
     closing.join()

@@ -211,7 +211,7 @@ def test_a_client_is_answered_when_the_host_program_has_taken_its_policy():
             assert said == [("adapt", {"number": 1, "policies": {"workers": POLICY}})]
             assert not asked.done()
             watch.take_policies({"number": 1, "policies": {"workers": POLICY}, "why": None})
-            assert await asked == watch.policies == {"workers": POLICY}
+            assert await asked == watch.read_policies() == {"workers": POLICY}
             asked = asyncio.ensure_future(watch.adapt({}))
             await eventually_async(lambda: len(said) == 2)
             watch.take_policies({"number": 2, "policies": {}, "why": "no bucket"})

@@ -46,7 +46,7 @@ async def scheduler() -> AsyncIterator[Scheduler]:
         host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
     ) as scheduler:
         store = SecretStore(scheduler)
-        Commands(scheduler, {SendSecrets: lambda c: store.take(c.environ, c.credentials)})
+        Commands(scheduler, {SendSecrets: store.take})
         yield scheduler
 
 

@@ -13,7 +13,7 @@ import pytest
 from distributed import rpc
 
 from terradask._dask import job_requests
-from terradask._dask.commands import Refused, refused, send
+from terradask._dask.commands import send
 from terradask._dask.job_requests import JobRequests
 from terradask._jobs.output import JobOutput
 from terradask._jobs.record import JobRecord
@@ -38,10 +38,10 @@ class Line:
         self.cut: asyncio.Future[None] | None = None
         self.failures = 0
 
-    async def send(self, command: Command, refused: Refused = refused) -> Any:
+    async def send(self, command: Command) -> Any:
         if self.cut is None:
             self.cut = asyncio.get_running_loop().create_future()
-        asked = asyncio.ensure_future(send(self.scheduler, "etl", command, refused=refused))
+        asked = asyncio.ensure_future(send(self.scheduler, "etl", command))
         try:
             await asyncio.wait({asked, self.cut}, return_when=asyncio.FIRST_COMPLETED)
             if self.cut.done():
@@ -86,12 +86,11 @@ class Bucket:
 async def found(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
     monkeypatch.setattr(job_requests, "_PAUSE_SECONDS", 0.05)
     async with running() as one:
-        jobs = one.jobs
         handlers = {
-            SubmitJob: lambda c: jobs.submit(c.spec, c.files),
-            ReadJob: lambda c: jobs.look(c.job, c.wait_seconds, c.rows),
-            ReadJobOutput: lambda c: jobs.read_output(c.job, c.index, c.since, c.wait_seconds),
-            CancelJob: lambda c: jobs.cancel(c.job),
+            SubmitJob: one.jobs.submit,
+            ReadJob: one.jobs.look,
+            ReadJobOutput: one.jobs.read_output,
+            CancelJob: one.jobs.cancel,
         }
         Commands(one.scheduler, handlers)
         yield one
@@ -151,12 +150,12 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
     requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
     submit, taken = found.jobs.submit, asyncio.Event()
 
-    async def take_long(spec: Any, files: Any = None) -> None:
-        await submit(spec, files)
+    async def take_long(document: Any, files: Any = None) -> None:
+        await submit(document, files)
         taken.set()
         await asyncio.sleep(60)
 
-    found.jobs.submit = take_long  # type: ignore[method-assign]
+    Commands(found.scheduler, {SubmitJob: take_long, CancelJob: found.jobs.cancel})
     submitting = asyncio.create_task(requests.submit(job_request(["sleep", "100"])))
     await taken.wait()
     submitting.cancel()
@@ -169,7 +168,7 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
 async def test_what_the_scheduler_refuses_is_an_error(found: Running, line: Line) -> None:
     requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
     large = replace(job_request(["true"]), packed=bytes(MOST_FILES_BYTES + 1))
-    with pytest.raises(ClusterError, match=r"doesn't take the job(?s:.)*its files have over"):
+    with pytest.raises(ClusterError, match=r"refuses to submit job(?s:.)*its files have over"):
         await requests.submit(large)
     assert not found.jobs._jobs
 

@@ -19,7 +19,7 @@ from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import Request
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
-from terradask.errors import ClusterClosed, ClusterEnded
+from terradask.errors import ClusterClosed, ClusterStopped
 from terradask_host.documents import Run
 
 from ..waiting import HANG_SECONDS, eventually_async
@@ -54,7 +54,7 @@ class Deployed:
         return run_id == self.run_id
 
     def why_stopped(self, run_id):
-        return ClusterEnded("gone", reason="idle")
+        return ClusterStopped("gone", reason="idle")
 
     def destroy_cluster(self, name):
         self.done.append("destroyed")
@@ -209,7 +209,7 @@ def test_a_run_that_is_over_is_noted_once_with_its_reason():
         opened.deployed.run_id = "r2"
         for _ in range(2):
             await check.note_if_over()
-            with pytest.raises(ClusterEnded) as caught:
+            with pytest.raises(ClusterStopped) as caught:
                 health.check()
             assert caught.value.reason == "idle"
         await opened.close()

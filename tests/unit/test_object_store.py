@@ -4,7 +4,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from botocore.exceptions import ClientError
@@ -81,6 +84,35 @@ def test_a_missing_object_that_is_listed_is_asked_for_again(
     assert store.read("run.json") is not None
     young.calls = 0
     assert store.read("run.json") is None
+
+
+def test_a_missing_object_is_not_listed_where_another_shows_that_the_bucket_is_old(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where that one is answered last."""
+    store, client = _store(aws, Patience(pause_seconds=10.0)), aws.client("s3")
+    store.write("cluster.json", b"1")
+    monkeypatch.setattr(s3, "_YOUNG_SECONDS", -60.0)
+    found, asked, missed = client.get_object, threading.Event(), threading.Event()
+    lists: list[object] = []
+
+    def get_object(**named: str) -> object:
+        if named["Key"].endswith("cluster.json"):
+            asked.set()
+            assert missed.wait(10)
+            time.sleep(0.05)
+        else:
+            missed.set()
+        return found(**named)
+
+    monkeypatch.setattr(client, "get_object", get_object)
+    client.meta.events.register("before-call.s3.ListObjectsV2", lambda **_: lists.append(1))
+    with ThreadPoolExecutor(1) as pool:
+        old = pool.submit(store.read, "cluster.json")
+        assert asked.wait(10)
+        assert store.read("run.json") is None
+        assert old.result() is not None
+    assert lists == []
 
 
 def test_a_missing_bucket_is_an_empty_one_unless_it_is_required(aws: Aws) -> None:

@@ -17,7 +17,7 @@ from terradask._common.progress import Message
 from terradask._dask.package_updates import PackageUpdates
 from terradask._software import local_wheels
 from terradask._software.local_wheels import LocalWheel
-from terradask.errors import DocumentChanged, PackagesNotUpdated, SoftwareUnusable
+from terradask.errors import DocumentChanged, HostFailed, SoftwareUnusable
 from terradask_host.commands import UpdatePackages
 from terradask_host.documents import sha256_of
 
@@ -116,9 +116,9 @@ def test_what_has_changed_is_sent_once(cluster: Cluster) -> None:
 def test_what_a_host_could_not_install_is_sent_again(cluster: Cluster) -> None:
     cluster.folders["acme"] = EDITED
     cluster.answer = {"failed": {"tls://10.0.0.5:1": "no room"}, "lost": [], "restarted": 0}
-    with pytest.raises(PackagesNotUpdated, match="no room") as caught:
+    with pytest.raises(HostFailed, match="no room") as caught:
         cluster.sync()
-    assert caught.value.failed == {"tls://10.0.0.5:1": "no room"}
+    assert caught.value.reason == "tls://10.0.0.5:1: no room"
     cluster.answer = {"failed": {}, "lost": [], "restarted": 2}
     assert cluster.sync() == ["acme"]
 

@@ -47,8 +47,8 @@ class OtherDialer:
 async def scheduler(told, *, missed=(), knows=True):
     """A scheduler that keeps what it is told in a list."""
 
-    def take(secrets):
-        told.append({name: given for name, given in vars(secrets).items() if given})
+    def take(**secrets):
+        told.append({name: given for name, given in secrets.items() if given})
         return {"missed": list(missed)}
 
     async with Scheduler(port=0, dashboard_address=":0", host="127.0.0.1") as running:
@@ -175,7 +175,7 @@ async def test_workers_that_missed_it_are_named_and_hold_up_no_start(caplog):
 
 async def test_hosts_of_an_older_terradask_are_named_as_such():
     async with scheduler([], knows=False) as running, relaying(running.address) as (relay, _):
-        with pytest.raises(VersionMismatch, match="without private variables"):
+        with pytest.raises(VersionMismatch, match="older terradask"):
             await relay.send_private_envs({"A": VALUE})
 
 
@@ -215,6 +215,6 @@ async def test_when_it_is_closed_it_has_forgotten_what_was_sent():
     ):
         await relay.send_private_envs({"A": VALUE})
         await relay.send_credentials()
-        assert relay.sent.given == {"environ": {"A": VALUE}, "credentials": first_lent.document()}
+        assert relay.sent == SendSecrets({"A": VALUE}, first_lent.document())
         assert VALUE not in repr(vars(relay))
-    assert relay.sent.given == {}
+    assert relay.sent == SendSecrets()

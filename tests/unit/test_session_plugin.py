@@ -12,7 +12,7 @@ import pytest
 
 from terradask._aws.ssm import plugin
 from terradask._aws.ssm.plugin import RESPONSE_VARIABLE, find_plugin
-from terradask.errors import SessionManagerPluginMissing
+from terradask.errors import SetupError
 from terradask_simulator.aws.session_manager.plugin import VERSION
 from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
 
@@ -32,7 +32,7 @@ def says(folder: Path, script: str) -> dict[str, str]:
 def test_a_machine_without_the_plugin_is_told_how_to_get_it_and_what_else_there_is(
     tmp_path: Path,
 ) -> None:
-    with pytest.raises(SessionManagerPluginMissing, match="isn't on this machine") as caught:
+    with pytest.raises(SetupError, match="isn't on this machine") as caught:
         find_plugin({"PATH": str(tmp_path)})
     for part in (
         "session-manager-working-with-install-plugin.html",
@@ -47,7 +47,7 @@ def test_a_machine_without_the_plugin_is_told_how_to_get_it_and_what_else_there_
 def test_a_plugin_that_takes_the_token_as_an_argument_is_refused(
     tmp_path: Path, version: str
 ) -> None:
-    with pytest.raises(SessionManagerPluginMissing, match="too old") as caught:
+    with pytest.raises(SetupError, match="too old") as caught:
         find_plugin(says(tmp_path, f"echo {version}"))
     assert version in str(caught.value)
     assert "1.2.497.0" in str(caught.value)
@@ -63,7 +63,7 @@ def test_newer_ones_do(tmp_path: Path, version: str) -> None:
     "script", ["exit 1", "echo 1.2.650.0; exit 3", "echo hello", "", "printf '\\377'"]
 )
 def test_one_that_says_no_version(tmp_path: Path, script: str) -> None:
-    with pytest.raises(SessionManagerPluginMissing, match="doesn't say its version"):
+    with pytest.raises(SetupError, match="doesn't say its version"):
         find_plugin(says(tmp_path, script))
 
 
@@ -81,7 +81,7 @@ def test_none_is_taken_from_the_working_folder(
 ) -> None:
     says(tmp_path, "echo 1.2.650.0")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(SessionManagerPluginMissing):
+    with pytest.raises(SetupError, match="isn't on this machine"):
         find_plugin({"PATH": path})
 
 

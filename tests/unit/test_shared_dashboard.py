@@ -81,7 +81,7 @@ async def reached(scheduler, written):
 def shared_of(scheduler, *arguments):
     """Return the dashboard over HTTPS of a scheduler that tells clients of it."""
     shared = SharedDashboard(*arguments)
-    Commands(scheduler, {ReadDashboardLink: lambda _: shared.link()})
+    Commands(scheduler, {ReadDashboardLink: shared.link})
     return shared
 
 

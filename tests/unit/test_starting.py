@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ import pytest
 
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
+from terradask._deployments import start
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.software import lock_software
@@ -28,7 +30,6 @@ from terradask.errors import (
     DocumentChanged,
     QuotaExceeded,
     SoftwareUnusable,
-    TooManyStarts,
 )
 from terradask_host.documents import Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
@@ -220,6 +221,53 @@ def test_whoever_was_overtaken_while_preparing_raises_nothing(
     assert record.desired["scheduler"] == raised
 
 
+def test_a_start_looks_again_at_its_run_where_preparing_the_groups_takes_long(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, looked = Record(aws), threading.Event()
+    find = record.run
+
+    def look() -> Run | None:
+        try:
+            return find()
+        finally:
+            looked.set()
+
+    def slow(_: object) -> None:
+        assert looked.wait(10)
+        record.objects.write(RUN, run("other").to_document())
+
+    monkeypatch.setattr(start, "_COUNTS_SECONDS", 0.0)
+    monkeypatch.setattr(record, "run", look)
+    groups = record.groups
+    groups.tag = slow
+    monkeypatch.setattr(Record, "groups", groups)
+    assert starter_of(record).start(ONE_WORKER, check_quotas=False).run_id == "other"
+    assert record.desired["scheduler"] == 0
+
+
+@pytest.mark.parametrize(("begun", "reads"), [("the same", 1), ("another", 2), ("an old one", 2)])
+def test_what_was_read_meanwhile_is_used_once_for_the_same_start_while_it_is_new(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch, begun: str, reads: int
+) -> None:
+    record, read = Record(aws), []
+    monkeypatch.setattr(record, "read_descriptor", lambda: read.append(1) or record.descriptor)
+    # AWS's quotas are none of its subject.
+    monkeypatch.setattr(start, "deployed_launch", lambda *_: [])
+    starter = starter_of(record)
+    settings = ONE_WORKER(record.descriptor.cluster_settings)
+    if begun == "another":
+        settings = settings.model_copy(update={"n_workers": 2})
+    starter.begin(settings)
+    if begun == "an old one":
+        monkeypatch.setattr(start, "_COUNTS_SECONDS", 0.0)
+    starter.start(ONE_WORKER, check_quotas=False)
+    assert len(read) == reads
+    record.objects.delete([RUN])
+    starter.start(ONE_WORKER, check_quotas=False)
+    assert len(read) == reads + 1
+
+
 def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     aws: Aws, tmp_path: Path
 ) -> None:
@@ -369,7 +417,7 @@ class NoRoom:
 
 
 def no_version(*_: Any) -> None:
-    raise TooManyStarts("AWS takes no version of the secret", cluster="etl")
+    raise QuotaExceeded("AWS takes no version of the secret", cluster="etl")
 
 
 def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws: Aws) -> None:
@@ -377,10 +425,10 @@ def test_without_room_in_quotas_nothing_is_raised_and_what_was_prepared_goes(aws
     software = replace(lock_software([]), newer_glibc={"fresh": (2, 39)}, missing={"acme": "x"})
     plan = RunPlan(run("mine"), {"workers": 1}, software, NoRoom())  # type: ignore[arg-type]
     warned: list[str] = []
-    with pytest.raises(QuotaExceeded):
+    with pytest.raises(QuotaExceeded, match="no room"):
         starter_of(record).start_planned(plan, warned.append)
 
-    with pytest.raises(TooManyStarts):
+    with pytest.raises(QuotaExceeded, match="no version of the secret"):
         starter_of(record, no_version).start_planned(plan, print)
     assert {"fresh (glibc 2.39)" in warned[0], "acme (x)" in warned[1]} == {True}
     assert (record.noted, record.desired) == (None, {"scheduler": 0, "workers": 0})

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -83,6 +84,9 @@ class ObjectStore:
         self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
         self._options = dict(options or {})
         self._patience = patience
+        #: How many reads wait for S3's answer.
+        self._reading = 0
+        self._answered = threading.Condition()
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
         """Return an object, or None where there is none.
@@ -105,7 +109,7 @@ class ObjectStore:
         return found
 
     def _lists(self, key: str) -> bool:
-        if self._bucket in self._aws.settled_buckets:
+        if self._is_settled():
             return False
         with unless(*self._missing):
             answer = self._client.list_objects_v2(
@@ -115,11 +119,32 @@ class ObjectStore:
             return any(one["Key"] == self._prefix + key for one in answer.get("Contents", ()))
         return False
 
+    def _is_settled(self) -> bool:
+        """Return whether S3 misses nothing here, which what is just being read may say."""
+        buckets = self._aws.settled_buckets
+        with self._answered:
+            self._answered.wait_for(
+                lambda: self._bucket in buckets or not self._reading, self._patience.pause_seconds
+            )
+        return self._bucket in buckets
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        with self._answered:
+            self._reading += 1
+        try:
+            yield
+        finally:
+            with self._answered:
+                self._reading -= 1
+                self._answered.notify_all()
+
     def _read(self, key: str, most_bytes: int) -> StoredObject | None:
         with unless(*self._missing):
-            answer = self._client.get_object(**self._named(key))
-            if answer["LastModified"].timestamp() < time.time() - _YOUNG_SECONDS:
-                self._aws.settled_buckets.add(self._bucket)
+            with self._counted():
+                answer = self._client.get_object(**self._named(key))
+                if answer["LastModified"].timestamp() < time.time() - _YOUNG_SECONDS:
+                    self._aws.settled_buckets.add(self._bucket)
             with closing(answer["Body"]) as body:
                 if answer["ContentLength"] > most_bytes:
                     where = f"s3://{self._bucket}/{self._prefix}{key}"

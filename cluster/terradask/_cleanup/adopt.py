@@ -132,12 +132,12 @@ class _Adoption:
     def named(self, kind: str, block: Mapping[str, Any]) -> str | None:
         """Find a resource that its name identifies, even if its id differs."""
         name = block.get("name", block.get("bucket"))
-        names = ("LaunchTemplateName", "PolicyName", "TopicName")
+        names = ("LaunchTemplateName", "PolicyName")
         return next(
             (
                 r.id
                 for r in of_type(self._found, kind)
-                if name in (r.id, *map(r.description.get, names))
+                if name in (r.id, r.id.rpartition(":")[2], *map(r.description.get, names))
             ),
             None,
         )

@@ -1,6 +1,4 @@
-"""Find single resources by their names: of IAM, CloudWatch Logs, SNS and S3, which list none by
-tags.
-"""
+"""Find single resources by their names, of services that list none by tags."""
 
 from __future__ import annotations
 
@@ -25,18 +23,20 @@ def find_named(aws: Aws, kind: str, name: str, path: str = "/") -> list[Resource
     place = {"partition": aws.partition, "region": aws.region, "account": aws.account_id}
     identity = about.find.arn.format(**place, path=path, name=name) or name
     client = aws.client(about.service)
-    if about.service == "iam":
-        return find_in_iam(client, kind, identity)
-    return (find_topic if about.service == "sns" else find_log_group)(client, identity)
+    if about.find.call:
+        return find_by_name(client, kind, identity)
+    return find_log_group(client, identity)
 
 
-def find_in_iam(client: Any, kind: str, identity: str) -> list[Resource]:
-    """Return the role, instance profile or policy of this name or ARN, if there is one."""
+def find_by_name(client: Any, kind: str, identity: str) -> list[Resource]:
+    """Return the resource of this kind and name or ARN, if there is one, by a single call."""
     find = KINDS[kind].find
     assert isinstance(find, Named)  # only such kinds
-    with unless("NoSuchEntity"):
+    with unless("NoSuchEntity", "ResourceNotFound", "NotFound"):
         found = getattr(client, find.call)(**{find.argument: identity})[find.key]
-        return [Resource(kind, identity, tags_of(found.get("Tags")), found)]
+        # Where a call returns tags alone, there is no more to know.
+        about = {"Tags": found} if isinstance(found, list) else found
+        return [Resource(kind, identity, tags_of(about.get("Tags")), about)]
     return []
 
 
@@ -68,15 +68,6 @@ def find_log_group(client: Any, name: str) -> list[Resource]:
         for group in groups
         if group["logGroupName"] == name
     ]
-
-
-def find_topic(client: Any, arn: str) -> list[Resource]:
-    """Return the topic of SNS of this ARN, if there is one."""
-    with unless("ResourceNotFound", "NotFound"):
-        tags = client.list_tags_for_resource(ResourceArn=arn)["Tags"]
-        name = {"TopicName": arn.rpartition(":")[2]}
-        return [Resource("aws_sns_topic", arn, tags_of(tags), name)]
-    return []
 
 
 def find_bucket(client: Any, name: str, account: str) -> list[Resource]:

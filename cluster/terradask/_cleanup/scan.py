@@ -261,7 +261,7 @@ class _Scan:
             isolated=isolated,
             own_templates=own_templates,
         )
-        what = "clusters' own placement groups, templates and security groups"
+        what = "what clusters have of their own in EC2"
         known |= self._unless_denied(what, in_ec2) or set()
         if isolated is not None:
             of_roles = partial(

@@ -20,7 +20,7 @@ from terradask._aws.listing import listed, listed_groups
 from terradask._aws.tags import tags_of
 from terradask._cleanup.named_resources import (
     find_bucket,
-    find_in_iam,
+    find_by_name,
     find_named,
     find_role_policies,
 )
@@ -63,8 +63,7 @@ def find_network(
 
     Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``,
     ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
-    ``s3:GetBucketTagging``; ``iam:GetPolicy`` if a policy is configured,
-    ``sns:ListTagsForResource`` if a topic is.
+    ``s3:GetBucketTagging``; what finds other kinds by their names, if they are configured.
     """
     ec2, owner, configured = aws.client("ec2"), Owner(workspace), configuration.get("resource", {})
     searches: list[_Search] = [
@@ -90,9 +89,9 @@ def find_network(
 def find_cluster(
     aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True
 ) -> list[Resource]:
-    """Return a cluster's own existing resources: a placement group, launch templates.
+    """Return a cluster's own existing resources, but for its groups and secret.
 
-    For an isolated cluster also roles, policies, profiles, security groups and rules.
+    Those that are an isolated cluster's only if it is one, with the rules and policies in them.
 
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
     ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; ``iam:GetRole``,
@@ -105,7 +104,7 @@ def find_cluster(
     iam = aws.client("iam")
     names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
     searches += [
-        partial(find_in_iam, iam, kind.terraform, name)
+        partial(find_by_name, iam, kind.terraform, name)
         for kind in KINDS.values()
         if kind.clusters == "isolated" and isinstance(kind.find, Named)
         for name in names
@@ -127,8 +126,8 @@ def clusters_with_resources(
     own_templates: bool = True,
     known: Collection[str] = (),
 ) -> set[str]:
-    """Return the names of the clusters that have a group, a secret, a placement group, security
-    groups, launch templates or roles, by their tags.
+    """Return the names of the clusters that have a group, a secret, or other resources of their
+    own, by their tags.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``; ``secretsmanager:ListSecrets``,
     ``DescribeSecret``; ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
@@ -152,9 +151,7 @@ def clusters_with_resources(
 def clusters_in_ec2(
     aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True
 ) -> set[str]:
-    """Return the names of the clusters that have their own placement groups, launch templates or,
-    if isolated, security groups.
-    """
+    """Return the names of the clusters that have their own resources in EC2, beside hosts."""
     owner = Owner(workspace)
     found = _answers(_in_ec2_of_clusters(aws, owner, isolated, own_templates=own_templates))
     return clusters_of(found, workspace)
@@ -174,7 +171,7 @@ def clusters_with_roles(
     names = {role["RoleName"] for role in roles} - expected
     # The list has no tags.
     return clusters_of(
-        _answers([partial(find_in_iam, iam, "aws_iam_role", name) for name in sorted(names)]),
+        _answers([partial(find_by_name, iam, "aws_iam_role", name) for name in sorted(names)]),
         workspace,
     )
 

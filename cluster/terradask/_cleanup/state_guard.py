@@ -11,7 +11,7 @@ from terradask._aws.group_facts import is_untagged
 from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
-from terradask._cleanup.named_resources import find_in_iam
+from terradask._cleanup.named_resources import find_by_name
 from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Resource
 from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
 from terradask._common.side_by_side import side_by_side
@@ -148,7 +148,7 @@ class StateGuard:
 
     def _in_iam(self, kind: str, names: list[str]) -> _Tags:
         client = self._aws.client("iam")
-        return _by_id(one for name in names for one in find_in_iam(client, kind, name))
+        return _by_id(one for name in names for one in find_by_name(client, kind, name))
 
     def _in_ec2(self, kind: str, identity: str, values: list[str]) -> _Tags:
         filters = [{"Name": identity, "Values": values}]

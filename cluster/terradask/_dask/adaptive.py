@@ -68,7 +68,7 @@ class ScalingPolicies:
             When there is no such group, or the cluster's host can't keep it.
         VersionMismatch
             When the cluster's hosts run an older terradask, which scales nothing by itself.
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When this object has left the cluster, or the cluster doesn't run any more.
         """
         await self.set({group: None})
@@ -201,7 +201,7 @@ def policy_of(
         group; and for a class `Adaptive`.
     VersionMismatch
         When the cluster's hosts run an older terradask, which scales nothing by itself.
-    ClusterClosed, ClusterEnded, ClusterStopped
+    ClusterClosed, ClusterStopped
         When this object has left the cluster, or the cluster doesn't run any more.
     """
     if Adaptive is not None:

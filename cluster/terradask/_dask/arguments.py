@@ -282,10 +282,10 @@ class ClusterArguments(KindedArguments):
     ------
     NoBaseline
         When the workspace's network is not deployed; it is never deployed automatically.
-    SessionManagerPluginMissing
+    SetupError
         When ``connect="ssm"`` finds no AWS ``session-manager-plugin`` on this machine, or an old
         one.
-    SchedulerUnreachable, SessionFailed
+    SchedulerUnreachable
         When the scheduler doesn't answer, or no session to its host can be opened.
     EndpointUnreachable
         When the address for ``"me"`` can't be read.

@@ -174,7 +174,7 @@ class Attached:
 
         Raises
         ------
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without this dashboard.

@@ -134,7 +134,7 @@ class Cluster(ClosedByBlock, ClusterFacts, ClusterJobs, SpecCluster):  # type: i
         ------
         ClusterNotFound
             When there is no such cluster.
-        ClusterStopped, ClusterEnded
+        ClusterStopped
             When it is stopped, or has ended by itself.
 
         See Also

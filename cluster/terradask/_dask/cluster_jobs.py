@@ -130,7 +130,7 @@ class ClusterJobs:
             For a command, files or a number that can't be used.
         ClusterError
             When the scheduler doesn't take it.
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without jobs.
@@ -163,7 +163,7 @@ class ClusterJobs:
 
         Raises
         ------
-        InvalidInput, ClusterError, ClusterClosed, ClusterEnded, ClusterStopped, VersionMismatch
+        InvalidInput, ClusterError, ClusterClosed, ClusterStopped, VersionMismatch
             As for `run_command`.
         """
         return submit_job(self, prepare_job(command, list(inputs), **options))

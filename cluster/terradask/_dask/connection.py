@@ -16,7 +16,6 @@ from distributed.core import rpc
 from distributed.objects import SchedulerInfo
 
 from terradask._dask import commands
-from terradask._dask.commands import Refused, refused
 from terradask._dask.dial import Dialer
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
@@ -212,7 +211,7 @@ class SchedulerConnection:
         ------
         InvalidInput
             When it is not a duration, or not greater than zero.
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without keepalive.
@@ -235,28 +234,27 @@ class SchedulerConnection:
 
         Raises
         ------
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run an older terradask.
         """
         await self.send(ShowTaskOutput(client.id))
 
-    async def send(self, command: Command, *, refused: Refused = refused) -> Any:
+    async def send(self, command: Command) -> Any:
         """Send the scheduler a command, and return its answer.
 
         Raises
         ------
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run another terradask, without this command.
         ClusterError
-            When it is refused; `refused` makes the error.
+            When it is refused.
         """
         async with self.translated_end():
-            name = self.health.name
-            return await commands.send(self.scheduler, name, command, refused=refused)
+            return await commands.send(self.scheduler, self.health.name, command)
 
     @asynccontextmanager
     async def translated_end(self) -> AsyncIterator[None]:

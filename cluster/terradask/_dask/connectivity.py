@@ -57,7 +57,7 @@ def decided_here(given: Iterable[str], asked: ConnectionSettings) -> frozenset[s
 def check_route(workspace: Workspace, settings: ConnectionSettings) -> None:
     """Check that this machine can reach a cluster over the route in its settings.
 
-    Raises `InvalidInput`, `SettingsError`, `SessionManagerPluginMissing`.
+    Raises `InvalidInput`, `SettingsError`, `SetupError`.
     """
     if settings.way == "ssm":
         if not workspace.baseline().session_manager:

@@ -22,7 +22,7 @@ from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import Endpoint, Route
 from terradask._deployments.record import read_scheduler
-from terradask.errors import SchedulerUnreachable, SessionFailed
+from terradask.errors import SchedulerUnreachable
 from terradask_host.preload.closed_streams import expect_closed_streams
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -65,7 +65,7 @@ class Dialer:
         """Connect to an attachment's scheduler or its replacement; return that scheduler's
         attachment and the connection.
 
-        Raises `SchedulerUnreachable`, `SessionManagerPluginMissing`, `ClusterStopped`.
+        Raises `SchedulerUnreachable`, `SetupError`, `ClusterStopped`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
@@ -83,7 +83,7 @@ class Dialer:
                 if (clocks := self._clocks(attachment, error)) is not None:
                     raise out_of_time(attachment, address, clocks) from error
                 if loop.time() >= deadline:
-                    if isinstance(error, SessionFailed):
+                    if isinstance(error, SchedulerUnreachable):
                         raise
                     raise await self._unreachable(attachment, address, error) from error
             else:

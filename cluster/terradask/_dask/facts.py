@@ -245,7 +245,7 @@ class ClusterFacts:
 
         Raises
         ------
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         """
         self._health.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,6 @@ from terradask._jobs.record import JobRecord
 from terradask._jobs.request import JobRequest
 from terradask.errors import (
     ClusterClosed,
-    ClusterError,
     ClusterStopped,
     EndpointUnreachable,
     JobLost,
@@ -49,7 +48,7 @@ class JobRequests:
         spec = request.spec(attachment.run.run_id, attachment.scheduler.boot)
         try:
             command = SubmitJob(spec.to_document(), request.packed)
-            await self.connection.send(command, refused=_refused)
+            await self.connection.send(command)
         except asyncio.CancelledError:
             # By Ctrl-C, and the scheduler may have it already.
             with contextlib.suppress(*_GONE):
@@ -132,15 +131,6 @@ class JobRequests:
         with contextlib.suppress(*_GONE):
             return await self.connection.send(command)
         return None
-
-
-def _refused(cluster: str, command: Command, why: Mapping[str, str]) -> ClusterError:
-    return ClusterError(
-        f"The scheduler of cluster {cluster!r} doesn't take the job.",
-        cluster=cluster,
-        given=why["problem"],
-        advice=f"terradask logs {cluster} scheduler",
-    )
 
 
 def _has_ended(record: JobRecord, index: int) -> bool:

@@ -19,7 +19,7 @@ from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import SOFTWARE
 from terradask._software.refused import wheel_refused
-from terradask.errors import DocumentChanged, PackagesNotUpdated
+from terradask.errors import DocumentChanged, HostFailed
 from terradask_host.commands import UpdatePackages
 from terradask_host.documents import sha256_of
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from terradask._software.local_wheels import LocalWheel
 
 logger = logging.getLogger("terradask")
+
+#: So many hosts are named of many.
+_SHOWN = 5
 
 _WHEEL_LINE = re.compile(r"^(\S+) @ wheels/([0-9a-f]{64})/", re.MULTILINE)
 _WHEEL_KEY = re.compile(r"^(\S+) @ (wheels/\S+)$", re.MULTILINE)
@@ -66,11 +69,11 @@ class PackageUpdates:
         SoftwareUnusable
             When a package can't be built, or a module of it has a syntax error that it didn't have
             at the start. Nothing is sent then.
-        PackagesNotUpdated
+        HostFailed
             When a host can't install one: it runs what it had.
         DocumentChanged
             When ``software.lock`` isn't the one that the run was started with.
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run an older terradask.
@@ -92,7 +95,15 @@ class PackageUpdates:
         command = UpdatePackages({wheel.filename: wheel.content for wheel in wheels})
         answer = await self.connection.send(command)
         if answer["failed"]:
-            raise PackagesNotUpdated(name, {str(k): str(v) for k, v in answer["failed"].items()})
+            why = [f"{address}: {said}" for address, said in sorted(answer["failed"].items())]
+            more = f"; and {len(why) - _SHOWN} others" if len(why) > _SHOWN else ""
+            raise HostFailed(
+                f"Packages can't be installed on hosts of cluster {name!r}.",
+                cluster=name,
+                reason="; ".join(why[:_SHOWN]) + more,
+                advice="correct what the installer says; or stop and start the cluster, which "
+                "builds its environment anew",
+            )
         self._sent |= {wheel.name: wheel.sha256 for wheel in wheels}
         if answer["lost"]:
             workers = ", ".join(map(str, answer["lost"]))

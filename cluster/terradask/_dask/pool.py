@@ -210,7 +210,7 @@ class WorkerPool:
         ------
         ClusterClosed
             When this object has left the cluster.
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         InvalidInput
             When a number isn't whole, is negative or more than the group's ``max_workers``, there
@@ -242,7 +242,7 @@ class WorkerPool:
 
         Raises
         ------
-        ClusterClosed, ClusterEnded, ClusterStopped, InvalidInput
+        ClusterClosed, ClusterStopped, InvalidInput
             As `scale` does.
         """
         logger.info(
@@ -267,7 +267,7 @@ class WorkerPool:
 
         Raises
         ------
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             As `scale` does.
         """
         self.requests.remove(host_of(name) for name in workers)

@@ -384,13 +384,14 @@ class Provisioner:
 
         self._check_cancelled()
         check_route(workspace, settings)
-        if self._origin != "created":
-            # Before the origin says that there is something to roll back.
-            self._check_start(deployment, settings, workspace)
-            self._origin = "started"
         environ = {**names_beside(settings), **settings.environ}
         groups = self._worker_groups(settings, workspace)
         of_run = settings.model_copy(update={"environ": environ, "worker_groups": groups})
+        if self._origin != "created":
+            deployment._begin_start(of_run)
+            # Before the origin says that there is something to roll back.
+            self._check_start(deployment, settings, workspace)
+            self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment._start_as(
                 lambda deployed: of_run,

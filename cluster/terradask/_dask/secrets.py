@@ -7,7 +7,6 @@ import datetime
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
 
 from distributed.core import Status
 
@@ -33,28 +32,6 @@ _LONGEST_SLEEP_SECONDS = 15.0
 HAND_OVER_SECONDS = 60.0
 
 
-class SentSecrets:
-    """The secrets sent so far, for a replacement scheduler. Its repr doesn't show them."""
-
-    def __init__(self) -> None:
-        self._environ: dict[str, str] = {}
-        self._credentials: dict[str, str] = {}
-
-    def add(self, given: Mapping[str, Any]) -> None:
-        """Add secrets that were sent; newer values replace older ones."""
-        self._environ |= given.get("environ", {})
-        self._credentials |= given.get("credentials", {})
-
-    @property
-    def given(self) -> dict[str, dict[str, str]]:
-        """All of them, as they are sent; empty if there are none."""
-        return {
-            name: held
-            for name, held in {"environ": self._environ, "credentials": self._credentials}.items()
-            if held
-        }
-
-
 @dataclass(eq=False, repr=False)
 class SecretRelay:
     """Sends secrets over mutual TLS to a scheduler, also to a replacement of it."""
@@ -67,7 +44,8 @@ class SecretRelay:
     shortest_pause_seconds: float = SHORTEST_PAUSE_SECONDS
     hand_over_seconds: float = HAND_OVER_SECONDS
     hand_over_pause_seconds: float = 1.0
-    sent: SentSecrets = field(default_factory=SentSecrets, init=False)
+    #: All that was sent so far, for a replacement scheduler.
+    sent: SendSecrets = field(default_factory=SendSecrets, init=False)
     _refreshing: asyncio.Task[None] | None = field(default=None, init=False)
 
     async def send_private_envs(self, env: Mapping[str, str]) -> None:
@@ -91,7 +69,7 @@ class SecretRelay:
             For a name or a value that can't be used; the value is never shown.
         WorkersUntold
             When some workers don't answer their scheduler; all others have the variables.
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When this object has left the cluster, or the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without this feature.
@@ -101,7 +79,7 @@ class SecretRelay:
         They are lost with the scheduler's process. If the scheduler is replaced, a `Cluster` object
         that is still open sends the new one what it had sent to the old one.
         """
-        self._check_all_have(await self._send({"environ": check_private_envs(env)}))
+        self._check_all_have(await self._send(SendSecrets(environ=check_private_envs(env))))
 
     async def send_credentials(self, automatic_refresh: bool = False) -> None:
         """Send your temporary credentials to the scheduler and all workers, replacing any sent
@@ -128,7 +106,7 @@ class SecretRelay:
             policy.
         WorkersUntold
             When some workers don't answer their scheduler; all others have the credentials.
-        ClusterClosed, ClusterEnded, ClusterStopped
+        ClusterClosed, ClusterStopped
             When this object has left the cluster, or the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without this feature.
@@ -157,7 +135,7 @@ class SecretRelay:
     async def stop(self) -> None:
         """Stop sending, and forget what was sent."""
         await self.stop_refreshing()
-        self.sent = SentSecrets()
+        self.sent = SendSecrets()
 
     async def stop_refreshing(self) -> None:
         """Stop renewing credentials."""
@@ -168,12 +146,11 @@ class SecretRelay:
 
     async def hand_over(self, attachment: Attachment) -> None:
         """Send a replacement scheduler what this object had sent to the old one."""
-        held = self.sent.given
-        if not held:
+        if self.sent == SendSecrets():
             return
         try:
             async with asyncio.timeout(self.hand_over_seconds):
-                while not await self._handed_over(held, attachment):
+                while not await self._handed_over(attachment):
                     await asyncio.sleep(self.hand_over_pause_seconds)
         except Exception:
             logger.debug(
@@ -187,10 +164,10 @@ class SecretRelay:
                 self.health.name,
             )
 
-    async def _handed_over(self, held: Mapping[str, Any], attachment: Attachment) -> bool:
+    async def _handed_over(self, attachment: Attachment) -> bool:
         try:
             async with await self.connection.dialer.scheduler_of(attachment) as scheduler:
-                await send(scheduler, self.health.name, SendSecrets(**held))
+                await send(scheduler, self.health.name, self.sent)
                 return True
         except (OSError, VersionMismatch):
             # It listens before it takes commands.
@@ -198,7 +175,7 @@ class SecretRelay:
 
     async def _send_lent(self) -> tuple[LentCredentials, Sequence[str]]:
         lent: LentCredentials = await self.call(self.lend)
-        return lent, await self._send({"credentials": lent.document()})
+        return lent, await self._send(SendSecrets(credentials=lent.document()))
 
     async def _refresh_credentials(self, expires_at: datetime.datetime) -> None:
         """Renew credentials until this object is closed or its cluster is over."""
@@ -236,10 +213,12 @@ class SecretRelay:
             await asyncio.sleep(min(seconds, _LONGEST_SLEEP_SECONDS))
         return False
 
-    async def _send(self, given: Mapping[str, Any]) -> Sequence[str]:
+    async def _send(self, secrets: SendSecrets) -> Sequence[str]:
         """Send secrets, keep them, and return the names of the workers that didn't get them."""
-        answer = await self.connection.send(SendSecrets(**given))
-        self.sent.add(given)
+        answer = await self.connection.send(secrets)
+        self.sent = SendSecrets(
+            {**self.sent.environ, **secrets.environ}, secrets.credentials or self.sent.credentials
+        )
         missed: Sequence[str] = answer["missed"]
         return missed
 

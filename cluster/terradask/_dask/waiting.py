@@ -113,7 +113,7 @@ class WorkerWaiter:
             When AWS launches none at all, with AWS's reason.
         InvalidInput
             When `n_workers` isn't a whole number, or is negative.
-        ClusterEnded, ClusterStopped
+        ClusterStopped
             When the cluster doesn't run any more.
         InterruptedError
             When the cluster is closed meanwhile.

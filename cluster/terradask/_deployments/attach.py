@@ -203,7 +203,7 @@ def _wait_for_scheduler(
 
 
 def _ready(record: ClusterRecord, run: Run) -> SchedulerAddress | None:
-    """Return where the run's scheduler is; None before it is up. Raises `ClusterEnded`."""
+    """Return where the run's scheduler is; None before it is up. Raises `ClusterStopped`."""
     scheduler = read_scheduler(record.objects)
     if scheduler is None or scheduler.run_id != run.run_id:
         return None

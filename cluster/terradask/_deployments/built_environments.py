@@ -18,7 +18,7 @@ from terradask._common.disk_cache import DiskCache
 from terradask._deployments.keys import KeySet
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.store import ENVIRONMENT, SOFTWARE
-from terradask.errors import DocumentFormat, EnvironmentNotBuilt
+from terradask.errors import DocumentFormat, HostFailed
 from terradask_host.documents import UNREADABLE, EnvironmentArchive, Run
 from terradask_host.environment_manifest import FAILED, READY, SEPARATE, EnvironmentManifest
 
@@ -56,7 +56,7 @@ def wait_for_archive(
 ) -> EnvironmentArchive:
     """Wait until the scheduler's host of a run has sent its environment to the bucket.
 
-    Raises `EnvironmentNotBuilt` with the host's reason.
+    Raises `HostFailed` with the host's reason.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def wait_for_archive(
         if found is not None and found.state == READY and found.archive is not None:
             return found.archive
         if found is not None and found.state in (FAILED, SEPARATE):
-            raise EnvironmentNotBuilt(record.name, found.reason)
+            raise not_built(record.name, found.reason)
         if found is None and waited > silent_seconds:
             # Hosts say that they build before their scheduler runs; those of an embedded AWS don't.
-            raise EnvironmentNotBuilt(record.name, "its scheduler's host builds none")
+            raise not_built(record.name, "its scheduler's host builds none")
         time.sleep(look_seconds)
-    raise EnvironmentNotBuilt(record.name, f"no environment within {timeout_seconds:.0f} s")
+    raise not_built(record.name, f"no environment within {timeout_seconds:.0f} s")
 
 
 def _manifest(record: ClusterRecord, run: Run, keys: KeySet) -> EnvironmentManifest | None:
@@ -129,3 +129,15 @@ class BuiltEnvironments:
         # Others may read the keys of other clusters' runs, and with them prove what they like.
         own = (record.name,) if record.descriptor.cluster_settings.private_to_creator else ()
         return record.bucket, identity, *own
+
+
+def not_built(cluster: str, why: str, *, advice: str | None = None) -> HostFailed:
+    """Return the error for a host that could not build an environment for others."""
+    return HostFailed(
+        f"Cluster {cluster!r} has built no environment.",
+        cluster=cluster,
+        reason=why,
+        advice=advice
+        or "see its host's log: terradask logs shows it; hosts of other clusters build "
+        "the environment themselves until then",
+    )

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from terradask._deployments.start import Change, Starter
     from terradask._software.software_file import Software
     from terradask._software.sync import PackageSync
+    from terradask_stacks.settings import ClusterSettings
 
 
 class Deployment(ReadableLogs, ReadableJobs):
@@ -218,6 +219,10 @@ class Deployment(ReadableLogs, ReadableJobs):
         )
         return self._start_as(change, life=life, check_quotas=check_quotas, warn=warn)
 
+    def _begin_start(self, settings: ClusterSettings) -> None:
+        """Begin to read what a start with these settings goes by, beside what comes before it."""
+        self._starter.begin(settings)
+
     def _start_as(
         self,
         change: Change,
@@ -338,7 +343,7 @@ class Deployment(ReadableLogs, ReadableJobs):
 
         Raises
         ------
-        ClusterStopped, ClusterEnded
+        ClusterStopped
             When the cluster is stopped, or has ended by itself.
         ClusterPrivate
             When it is private to its creator, and its settings don't name the caller.

@@ -52,7 +52,7 @@ class SessionEndpoint:
         self._closed = False
 
     def scheduler(self, attachment: Attachment) -> str:
-        """Return the local address of the scheduler. Raises `SessionFailed`."""
+        """Return the local address of the scheduler. Raises `SchedulerUnreachable`."""
         scheme, _, rest = attachment.scheduler.private_address.partition("://")
         return f"{scheme}://{LOOPBACK}:{self._local_port(attachment, int(rest.rpartition(':')[2]))}"
 

@@ -55,7 +55,6 @@ def _foreign(where: Where, field: str, given: str, expected: str) -> ForeignDesc
     return ForeignDescriptor(
         f"cluster.json of cluster {name!r} names something else in {field}: no apply wrote it "
         "like that, and nothing was changed.",
-        field=field,
         given=given,
         allowed=expected,
         advice=(

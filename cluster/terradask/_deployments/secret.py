@@ -11,7 +11,7 @@ from typing import Any
 from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
-from terradask.errors import AccessDenied, ClusterError, ForeignResources, TooManyStarts
+from terradask.errors import AccessDenied, ClusterError, ForeignResources, QuotaExceeded
 from terradask_modules.where import Where
 
 _CURRENT = "AWSCURRENT"
@@ -83,7 +83,7 @@ class ClusterSecret:
         self._is_own = True
 
     def write(self, document: Mapping[str, Any], *, version_id: str) -> None:
-        """Write its value. Raises `ForeignResources`, `ClusterError`, `TooManyStarts`."""
+        """Write its value. Raises `ForeignResources`, `ClusterError`, `QuotaExceeded`."""
         self._put(document, version_id, _CURRENT)
 
     def empty(self) -> bool:
@@ -125,7 +125,7 @@ class ClusterSecret:
     def _put_empty(self, *labels: str) -> bool:
         try:
             self._put({"format": 1}, str(uuid.uuid4()), *labels)
-        except TooManyStarts:
+        except QuotaExceeded:
             return False
         return True
 
@@ -140,7 +140,7 @@ class ClusterSecret:
                 VersionStages=list(labels),
             )
             return
-        raise TooManyStarts(
+        raise QuotaExceeded(
             f"Cluster {cluster!r} was started too often in the last 24 hours.",
             cluster=cluster,
             given="100 versions of its secret, none older than a day",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import secrets
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,10 +19,11 @@ from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._aws.s3 import as_json
 from terradask._common.clock import utc_text
+from terradask._common.side_by_side import side_by_side
 from terradask._deployments.accounts.run_account import open_account
 from terradask._deployments.built_environments import BuiltEnvironments, environment_id
 from terradask._deployments.dask_config import portable_config
-from terradask._deployments.documents import read_descriptor, read_run
+from terradask._deployments.documents import Descriptor, read_descriptor, read_run
 from terradask._deployments.key_access import check_may_change
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
@@ -61,7 +63,6 @@ from terradask.errors import (
     DocumentChanged,
     InvalidInput,
     QuotaExceeded,
-    TooManyStarts,
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
@@ -100,6 +101,53 @@ class RunPlan:
         }
 
 
+#: A start goes by what was read for it so long ago, and no longer: others may have changed it.
+_COUNTS_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class _Look:
+    """What a start with these settings reads of AWS before it plans its run, all side by side."""
+
+    settings: ClusterSettings
+    began_at: float
+    descriptor: Future[Descriptor]
+    groups: Future[dict[str, Group]]
+    baseline: Future[Baseline]
+    quotas: Future[LaunchCheck | None]
+
+    @classmethod
+    def begin(cls, record: ClusterRecord, settings: ClusterSettings, check_quotas: bool) -> _Look:
+        """Begin to read; what fails is raised where it is needed."""
+
+        def begin_check() -> LaunchCheck | None:
+            descriptor = record.descriptor
+            hosts = deployed_launch(descriptor, numbers_at_start(descriptor, settings))
+            workspace = descriptor.workspace
+            return LaunchCheck(record.aws, descriptor.cluster, hosts, workspace=workspace)
+
+        pool = ThreadPoolExecutor(4)
+        try:
+            return cls(
+                settings,
+                time.time(),
+                # It may have been applied since it was read.
+                pool.submit(record.read_descriptor),
+                pool.submit(check_startable, record),
+                pool.submit(bootable_baseline, record),
+                pool.submit(begin_check if check_quotas else lambda: None),
+            )
+        finally:
+            pool.shutdown(wait=False)
+
+
+def _counts(read_at: float) -> bool:
+    """Return whether a start goes by what was read then, in seconds since the epoch: a machine's
+    sleep counts too.
+    """
+    return 0 <= time.time() - read_at < _COUNTS_SECONDS
+
+
 @dataclass(eq=False, repr=False)
 class Starter:
     """Starts runs of one cluster.
@@ -117,6 +165,13 @@ class Starter:
     started_run_id: str | None = field(default=None, init=False)
     #: What the environment of that run's hosts follows from.
     environment_id: str = field(default="", init=False)
+    _begun: _Look | None = field(default=None, init=False)
+
+    def begin(self, settings: ClusterSettings) -> None:
+        """Begin to read what a start with these settings goes by, quotas too, beside what comes
+        before it.
+        """
+        self._begun = _Look.begin(self.record, settings, check_quotas=True)
 
     def start(
         self,
@@ -130,37 +185,39 @@ class Starter:
 
         Raises `ClusterPrivate`, `DocumentChanged`.
         """
-        planned = partial(self._planned, change, life, check_quotas)
-        with ThreadPoolExecutor(1) as pool:
-            # It may have been applied since it was read.
-            now = pool.submit(self.record.read_descriptor)
-            try:
-                groups, plan = planned()
-                is_old = self.record.know(now.result())
-            except Exception:
-                is_old = self.record.know(now.result())
-                if not is_old:
-                    raise
-            if is_old:
-                groups, plan = planned()
+        look = self._look(change, check_quotas)
+        try:
+            groups, plan = self._planned(look, life)
+            is_old = self.record.know(look.descriptor.result())
+        except Exception:
+            is_old = self.record.know(look.descriptor.result())
+            if not is_old:
+                raise
+        if is_old:
+            groups, plan = self._planned(self._look(change, check_quotas), life)
         for problem in problems_at_start(self.record.descriptor, groups):
             warn(problem)
         return self.start_planned(plan, warn)
 
+    def _look(self, change: Change, check_quotas: bool) -> _Look:
+        """Return what was begun, if it is for this start and new enough, or what begins now."""
+        settings = change(self.record.descriptor.cluster_settings)
+        begun, self._begun = self._begun, None
+        if begun is not None and begun.settings == settings and _counts(begun.began_at):
+            return begun
+        return _Look.begin(self.record, settings, check_quotas)
+
     def _planned(
-        self, change: Change, life: LifetimePolicy | None, check_quotas: bool
+        self, look: _Look, life: LifetimePolicy | None
     ) -> tuple[dict[str, Group], RunPlan]:
         check_may_change(self.record.aws, self.record.descriptor, "start it")
-        with ThreadPoolExecutor(1) as pool:
-            whole = pool.submit(check_startable, self.record)
-            settings = change(self.record.descriptor.cluster_settings)
-            plan = plan_run(self.record, settings, self.root, life, check_quotas=check_quotas)
-            return whole.result(), plan
+        plan = plan_run(self.record, look, self.root, life)
+        return look.groups.result(), plan
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run unless one is active.
 
-        Raises `ClusterStopped`, `QuotaExceeded`, `TooManyStarts`.
+        Raises `ClusterStopped`, `QuotaExceeded`.
         """
         record, run = self.record, plan.run
         if plan.software.newer_glibc:
@@ -183,17 +240,23 @@ class Starter:
     def _launch(self, plan: RunPlan, warn: Callable[[str], None], unmarked: Future[None]) -> Run:
         record, run = self.record, plan.run
         try:
-            (self.prepare or prepare_run)(record, plan)
-            unmarked.result()
-            if plan.check is not None:
-                plan.check.check(warn, starts=True)
-        except (QuotaExceeded, TooManyStarts):
+            with ThreadPoolExecutor(1) as pool:
+                # Its connections are new ones, mostly.
+                groups = pool.submit(prepare_groups, record, plan)
+                (self.prepare or prepare_run)(record, plan)
+                unmarked.result()
+                if plan.check is not None:
+                    plan.check.check(warn, starts=True)
+                looked_at, current = time.time(), record.run()
+                groups.result()
+        except QuotaExceeded:
             # Nothing was launched. If another start has taken over, its run stays.
             current = record.run()
             if current is not None and current.run_id == run.run_id:
                 self.stop()
             raise
-        current = record.run()
+        if not _counts(looked_at):
+            current = record.run()
         if current is None:
             name = record.name
             raise ClusterStopped(
@@ -221,42 +284,32 @@ class Starter:
 
 
 def plan_run(
-    record: ClusterRecord,
-    settings: ClusterSettings,
-    root: Path | None,
-    life: LifetimePolicy | None,
-    *,
-    check_quotas: bool,
+    record: ClusterRecord, look: _Look, root: Path | None, life: LifetimePolicy | None
 ) -> RunPlan:
-    """Return the plan of a run with these settings, and begin to check quotas; writes nothing.
+    """Return the plan of a run; writes nothing.
 
-    Raises `InvalidInput`, and as `bootable_baseline` does.
+    Raises `InvalidInput`, and as `bootable_baseline` does, by which the network is read.
     """
-    descriptor = record.descriptor
+    descriptor, settings = record.descriptor, look.settings
     software, sync = software_of(settings, root), sync_of(settings, os.environ)
     warn_of_secrets(record.name, settings.environ)
     numbers = numbers_at_start(descriptor, settings)
-    check = None
     named = NamedEnvironments(record.aws, record.bucket)
     container = descriptor.lock.get("container")
-    with ThreadPoolExecutor(1) as pool:
-        baseline = pool.submit(bootable_baseline, record)
-        if check_quotas:
-            hosts, workspace = deployed_launch(descriptor, numbers), descriptor.workspace
-            check = LaunchCheck(record.aws, descriptor.cluster, hosts, workspace=workspace)
-        if container:
-            _check_no_packages(settings, sync, container)
-            lock = versions_in_image()
-        else:
-            lock = lock_for_hosts(
-                software,
-                sync,
-                architecture=descriptor.architecture,
-                lock_file=lock_file_of(settings, root),
-                named=named,
-                jupyter=descriptor.structure.scheduler.jupyter,
-            )
-    identity = environment_id(record, baseline.result(), lock.python, lock.to_requirements())
+    if container:
+        _check_no_packages(settings, sync, container)
+        lock = versions_in_image()
+    else:
+        lock = lock_for_hosts(
+            software,
+            sync,
+            architecture=descriptor.architecture,
+            lock_file=lock_file_of(settings, root),
+            named=named,
+            jupyter=descriptor.structure.scheduler.jupyter,
+        )
+    baseline = look.baseline.result()
+    identity = environment_id(record, baseline, lock.python, lock.to_requirements())
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
         run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
@@ -271,14 +324,14 @@ def plan_run(
         life=life or lifetime_policy(settings),
         hashed=lock.is_hashed,
         structure=descriptor.structure,
-        host_roles=baseline.result().host_roles(record.name),
+        host_roles=baseline.host_roles(record.name),
         environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
         or (None if container else BuiltEnvironments(record).find(identity)),
         container=container,
         scaling=policies_at_start(descriptor, settings),
         spot_fallback_seconds=float(settings.spot_fallback_seconds),
     )
-    return RunPlan(run, numbers, lock, check, identity)
+    return RunPlan(run, numbers, lock, look.quotas.result(), identity)
 
 
 def _check_no_packages(settings: ClusterSettings, sync: PackageSync, container: str) -> None:
@@ -371,32 +424,22 @@ def _python_of_hosts(plan: RunPlan) -> str:
 
 
 def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
-    """Write the software lock, tags, watchdog schedule and keys, which must exist before a host
-    boots. With the keys, the secret binds the documents that hosts act on.
+    """Write the software lock and the keys, which must exist before a host boots. With the keys,
+    the secret binds the documents that hosts act on.
     """
     from terradask._deployments.certificates import make_keys
 
-    run, groups = plan.run, record.groups
-    lifetime_seconds = (run.life or LifetimePolicy()).max_lifetime_seconds
-    tags = {
-        "terradask:run:id": run.run_id,
-        "terradask:run:owner": run.owner,
-        "terradask:run:started": run.started_at,
-        # boot.sh installs it: hosts may not.
-        "terradask:run:python": _python_of_hosts(plan),
-    }
+    run = plan.run
     with ThreadPoolExecutor(8) as pool:
         waits = [
             pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
             pool.submit(record.objects.put_wheels, plan.software.contents),
-            pool.submit(groups.tag, tags),
-            pool.submit(groups.set_watchdog, min(WATCHDOG_MINUTES, lifetime_seconds / 60)),
         ]
         # Generate the keys while the calls run.
         keys = make_keys(
             record.name,
             run.run_id,
-            lifetime_days=lifetime_seconds / 86_400,
+            lifetime_days=_longest_seconds(run) / 86_400,
             clock_ahead_seconds=record.aws.clock_ahead_seconds,
         )
         document = replace(
@@ -405,6 +448,26 @@ def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
         waits.append(pool.submit(record.secret.write, document, version_id=run.secret_version_id))
         for wait in waits:
             wait.result()
+
+
+def prepare_groups(record: ClusterRecord, plan: RunPlan) -> None:
+    """Set the tags that hosts boot by, and the watchdog schedule, which ends a run whose scheduler
+    never comes up.
+    """
+    run, groups = plan.run, record.groups
+    tags = {
+        "terradask:run:id": run.run_id,
+        "terradask:run:owner": run.owner,
+        "terradask:run:started": run.started_at,
+        # boot.sh installs it: hosts may not.
+        "terradask:run:python": _python_of_hosts(plan),
+    }
+    minutes = min(WATCHDOG_MINUTES, _longest_seconds(run) / 60)
+    side_by_side([partial(groups.tag, tags), partial(groups.set_watchdog, minutes)], 2)
+
+
+def _longest_seconds(run: Run) -> float:
+    return (run.life or LifetimePolicy()).max_lifetime_seconds
 
 
 # ---- whether a deployed cluster can be started ---------------------------------------------------

@@ -8,7 +8,7 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from terradask.errors import ClusterEnded, ClusterStopped
+from terradask.errors import ClusterStopped
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 
@@ -89,7 +89,7 @@ def over(
     if run is None or (run_id is not None and run.run_id != run_id):
         return ClusterStopped(f"Cluster {cluster!r} is stopped.", cluster=cluster, advice=advice)
     ended = ended_by_itself(run, scheduler)
-    return ClusterEnded(
+    return ClusterStopped(
         f"Cluster {cluster!r} has ended by itself{f' at {ended.at}' if ended else ''}.",
         cluster=cluster,
         reason=ended.reason if ended else SILENT,

@@ -19,7 +19,7 @@ from terradask._common.polling import wait_until
 from terradask._common.progress import Progress
 from terradask._live_check.smoke_settings import CLUSTER, SPOT_GROUP
 from terradask._live_check.steps import Step, StepResult
-from terradask.errors import SessionManagerPluginMissing, TerradaskError
+from terradask.errors import SetupError, TerradaskError
 from terradask_modules.names import WORKER_GROUP, group_name, log_group_name, market_group
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class ClusterLife:
     def _session(self, result: StepResult) -> str | None:
         try:
             result.facts["plugin"] = find_plugin().version
-        except SessionManagerPluginMissing as error:
+        except SetupError as error:
             return error.problem
         with self._open(attach=True, connect="ssm") as cluster, cluster.get_client() as client:
             client.submit(sum, [1, 2]).result(timeout=_RESULT_SECONDS)

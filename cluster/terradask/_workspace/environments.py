@@ -13,7 +13,11 @@ from pathlib import Path
 
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
-from terradask._deployments.built_environments import environment_id, wait_for_archive
+from terradask._deployments.built_environments import (
+    environment_id,
+    not_built,
+    wait_for_archive,
+)
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.named_environments import (
     NamedEnvironment,
@@ -26,7 +30,7 @@ from terradask._deployments.software_lock import SoftwareLock
 from terradask._deployments.start import bootable_baseline
 from terradask._deployments.store import SOFTWARE
 from terradask._software.software_file import software_of
-from terradask.errors import EnvironmentNotBuilt, InvalidInput
+from terradask.errors import InvalidInput
 from terradask_host.documents import EnvironmentArchive
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.settings.environments import DEFAULT_ENVIRONMENT, EnvironmentSettings
@@ -109,7 +113,7 @@ class Environments:
         """Wait for the environment that a cluster's scheduler has built, and let other clusters use
         it.
 
-        Raises `EnvironmentNotBuilt`, and as `Deployment.attach` does.
+        Raises `HostFailed`, and as `Deployment.attach` does.
         """
         attachment = deployment.attach(timeout_seconds=_UPLOAD_SECONDS)
         record = ClusterRecord(self.aws, self.bucket, deployment.name)
@@ -119,7 +123,7 @@ class Environments:
         lock_text = (record.objects.read_bytes(SOFTWARE) or b"").decode()
         lock = self.stored.lock(name, record.descriptor.architecture, os.environ)
         if lock.to_requirements() != lock_text:
-            raise EnvironmentNotBuilt(
+            raise not_built(
                 record.name,
                 f"it was started with other packages than {name!r} has now, at "
                 f"{attachment.run.started_at} by {attachment.run.owner}",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from terradask._common.naming import counted
 from terradask._common.text_table import duration, table
 from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
 from terradask.cli._output import result, result_json, say, usd
@@ -38,7 +39,7 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     """
     if not dry_run:
         check_answerable(yes, "sweep")
-    from terradask.errors import SweepIncomplete
+    from terradask.errors import TerradaskError
 
     story = Story()
     workspace = load_workspace(progress=story)
@@ -56,8 +57,11 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     elif swept is not None:
         _show_end(swept)
     if swept is not None and swept.failed:
-        raise SweepIncomplete(
-            {f"{stray.kind} {stray.id}": why for stray, why in swept.failed.items()}
+        left = [f"{stray.kind} {stray.id}" for stray in swept.failed]
+        raise TerradaskError(
+            f"{counted(len(left), 'orphaned resource')} could not be removed: {', '.join(left)}",
+            given="; ".join(dict.fromkeys(swept.failed.values())),
+            advice="resolve the reason, then run: terradask sweep",
         )
 
 

@@ -8,8 +8,6 @@ from terradask.errors._cluster import *
 from terradask.errors._foreign import *
 from terradask.errors._given import *
 from terradask.errors._kept import *
-from terradask.errors._machine import *
-from terradask.errors._package_sync import *
 from terradask.errors._policy import *
 from terradask.errors._terraform import *
 from terradask_modules.errors import *

@@ -46,8 +46,9 @@ class AccessDenied(AwsError):
 
 
 class QuotaExceeded(AwsError):
-    """The account's quotas are too small for a cluster, a network, or what the settings can reach:
-    request more, or ask for less. Nothing was made or started.
+    """The account's quotas are too small for a cluster, a network, or what the settings can reach,
+    or don't let a cluster start again today: request more, ask for less, or wait. Nothing was made
+    or started.
 
     Parameters
     ----------
@@ -69,14 +70,15 @@ class QuotaExceeded(AwsError):
         *,
         cluster: str | None = None,
         given: Any = None,
+        allowed: str | None = None,
         largest: Mapping[str, int] | None = None,
         quotas: Sequence[Mapping[str, Any]] = (),
         advice: str | None = None,
     ) -> None:
-        allowed = "; ".join(f"{number} of {group}" for group, number in (largest or {}).items())
-        super().__init__(
-            problem, given=given, allowed=f"at most {allowed}" if allowed else None, advice=advice
-        )
+        if largest:
+            fit = "; ".join(f"{number} of {group}" for group, number in largest.items())
+            allowed = f"at most {fit}"
+        super().__init__(problem, given=given, allowed=allowed, advice=advice)
         self.cluster = cluster
         self.largest = dict(largest or {})
         self.quotas = [dict(quota) for quota in quotas]

@@ -88,60 +88,32 @@ class ClusterPrivate(ClusterError):
 
 
 class ClusterStopped(ClusterError):
-    """The cluster is deployed but stopped."""
-
-    exit_code = 6
-
-
-class ClusterEnded(ClusterStopped):
-    """The cluster has ended by itself: idle, without a client, too old, or without a sign of life.
+    """The cluster is deployed but stopped, or has ended by itself: idle, without a client, too old,
+    or without a sign of life. Start it.
 
     Parameters
     ----------
     reason
-        Why, as its scheduler's host recorded it.
+        Why it has ended, as its scheduler's host recorded it; None if it was stopped.
     at
         When, in UTC; None if its hosts did not record it.
     """
+
+    exit_code = 6
 
     def __init__(
         self,
         problem: str,
         *,
         cluster: str | None = None,
+        given: Any = None,
         reason: str | None = None,
         at: str | None = None,
         advice: str | None = None,
     ) -> None:
-        super().__init__(problem, cluster=cluster, given=reason, advice=advice)
+        super().__init__(problem, cluster=cluster, given=reason or given, advice=advice)
         self.reason = reason
         self.at = at
-
-
-class TooManyStarts(ClusterError):
-    """AWS takes no more versions of the cluster's secret for now: nothing was started."""
-
-    exit_code = 8
-
-
-class SweepIncomplete(TerradaskError):
-    """Orphaned resources could not be removed.
-
-    Parameters
-    ----------
-    left
-        Resource that is left -> why.
-    """
-
-    def __init__(self, left: Mapping[str, str]) -> None:
-        names = ", ".join(left)
-        super().__init__(
-            f"{len(left)} orphaned resource{'s' if len(left) != 1 else ''} could not be "
-            f"removed: {names}",
-            given="; ".join(dict.fromkeys(left.values())),
-            advice="resolve the reason, then run: terradask sweep",
-        )
-        self.left = dict(left)
 
 
 class SchedulerReplaced(ClusterError):
@@ -170,31 +142,6 @@ class WorkersUntold(ClusterError):
             problem, cluster=cluster, given=", ".join(workers[:_SHOWN]) + more, advice=advice
         )
         self.workers = list(workers)
-
-
-class PackagesNotUpdated(ClusterError):
-    """Hosts of a running cluster can't install packages that were sent to them; no worker was
-    restarted.
-
-    Parameters
-    ----------
-    cluster
-        The cluster's name.
-    failed
-        Address -> what the installer said there.
-    """
-
-    def __init__(self, cluster: str, failed: Mapping[str, str]) -> None:
-        more = f"; and {len(failed) - _SHOWN} others" if len(failed) > _SHOWN else ""
-        shown = [f"{address}: {why}" for address, why in sorted(failed.items())][:_SHOWN]
-        super().__init__(
-            f"Packages can't be installed on hosts of cluster {cluster!r}.",
-            cluster=cluster,
-            given="; ".join(shown) + more,
-            advice="correct what the installer says; or stop and start the cluster, which builds "
-            "its environment anew",
-        )
-        self.failed = dict(failed)
 
 
 class HostFailed(ClusterError):
@@ -257,10 +204,6 @@ class SchedulerUnreachable(ClusterError, ConnectionError):
     ) -> None:
         super().__init__(problem, cluster=cluster, given=given, advice=advice)
         self.address = address
-
-
-class SessionFailed(SchedulerUnreachable):
-    """Session Manager opens no session to the scheduler's host."""
 
 
 class WorkersMissing(ClusterError, TimeoutError):

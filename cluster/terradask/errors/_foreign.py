@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from terradask.errors._cluster import ClusterError, DocumentFormat
 
@@ -44,16 +43,6 @@ class ForeignResources(ClusterError):
 
 
 class ForeignDescriptor(DocumentFormat):
-    """``cluster.json`` names something that isn't the cluster's: it was not written by an apply.
-
-    Parameters
-    ----------
-    field
-        The field that differs.
-    """
+    """``cluster.json`` names something that isn't the cluster's: it was not written by an apply."""
 
     exit_code = 8
-
-    def __init__(self, problem: str, *, field: str, given: Any, allowed: str, advice: str) -> None:
-        super().__init__(problem, given=given, allowed=allowed, advice=advice)
-        self.field = field

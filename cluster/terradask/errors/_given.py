@@ -1,11 +1,22 @@
-"""Given values that can't be used."""
+"""What was given, or this machine has, can't be used."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from terradask_modules.errors import InvalidInput
+from terradask_modules.errors import InvalidInput, TerradaskError
+
+#: What uv says of a package that it can't build.
+_BUILD_FAILED = re.compile(r"Failed to (?:download and )?build|build backend returned an error")
+
+
+class SetupError(TerradaskError):
+    """Something that terradask needs on this machine is missing or too old: install it."""
+
+    exit_code = 3
 
 
 class UnknownInstanceType(InvalidInput):
@@ -41,3 +52,77 @@ class NoMatchingType(InvalidInput):
     def _text(self) -> str:
         """Return the problem, and the alternatives one below the other."""
         return "\n".join([super()._text(), *(f"    {one['text']}" for one in self.alternatives)])
+
+
+class SoftwareUnusable(InvalidInput):
+    """Hosts can't have the packages, modules, environment or image that they are to have: install
+    others, correct what names them, or leave some out.
+    """
+
+
+class SoftwareNotResolved(TerradaskError):
+    """uv, or rattler, found no solution for packages on the hosts' platform, or could not look.
+
+    Parameters
+    ----------
+    output
+        What it said, without credentials.
+    unanswered
+        Whether it was an index or a channel that didn't answer, or denied access.
+    path
+        The file that names the packages, if it isn't this environment that has them.
+    resolver
+        Which of both.
+    """
+
+    def __init__(
+        self,
+        output: str,
+        *,
+        unanswered: bool = False,
+        path: Path | None = None,
+        resolver: str = "uv",
+    ) -> None:
+        if unanswered and resolver != "uv":
+            advice = (
+                "see that the file's channels are there, answer, and take the credentials in their "
+                "URLs, in netrc, or of pixi auth login"
+            )
+        elif unanswered:
+            advice = (
+                "see that the index answers and takes your credentials: terradask software "
+                "indexes lists the indexes, where each is configured, and where its credentials "
+                "are from"
+            )
+            if path is None:
+                advice += "; or package_sync=False, with which nothing is resolved here"
+        elif resolver != "uv":
+            advice = (
+                "correct the file (of another platform's: conda env export --from-history). Hosts "
+                "need the Python, the Dask, distributed and cloudpickle of here: what no channel "
+                "has of Dask in this version, put into its list for pip"
+            )
+        elif path is None:
+            advice = (
+                "leave packages out with `package_sync_ignore`, or name those that tasks need "
+                "in `package_sync` (False: hosts get Dask alone)"
+            )
+        else:
+            advice = "correct the file"
+            if _BUILD_FAILED.search(output):
+                advice = "let it build here, such as with uv build; its own lines are above"
+            elif re.search(r"\b(?:dask|distributed|cloudpickle)\b", output):
+                advice += (
+                    ". Hosts need Dask, distributed and cloudpickle in the versions that are "
+                    "installed here"
+                )
+            if "no usable wheels" in output or "no wheels" in output:
+                advice += ". A package without a wheel is built here if you write NAME @ URL"
+        super().__init__(
+            f"{resolver} could not resolve {path or 'this environment'} for hosts:\n{output}",
+            advice=advice,
+        )
+        self.resolver = resolver
+        self.output = output
+        self.unanswered = unanswered
+        self.path = path

@@ -160,28 +160,3 @@ class PlanChanged(TerradaskError):
             problem, given=given, advice="plan again, review the new plan, and apply it"
         )
         self.what = what
-
-
-class InUse(TerradaskError):
-    """Clusters stand on what a command would take away, so nothing was changed: stop or destroy
-    them first.
-
-    Parameters
-    ----------
-    clusters
-        Their names.
-    """
-
-    exit_code = 5
-
-    def __init__(
-        self,
-        problem: str,
-        *,
-        clusters: Sequence[str],
-        given: Any,
-        allowed: str | None = None,
-        advice: str,
-    ) -> None:
-        super().__init__(problem, given=given, allowed=allowed, advice=advice)
-        self.clusters = tuple(clusters)

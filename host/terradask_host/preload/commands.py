@@ -12,8 +12,9 @@ from terradask_host.documents import UNREADABLE
 from terradask_host.errors import CommandRefused
 from terradask_host.http_proxy.pages import COMMAND_PAGE
 
-#: What takes each command, and returns or awaits the answer. It may raise `CommandRefused`.
-Handlers = Mapping[type[Command], Callable[[Any], Any]]
+#: What takes the arguments of each command, and returns or awaits the answer. It may raise
+#: `CommandRefused`.
+Handlers = Mapping[type[Command], Callable[..., Any]]
 
 
 class Commands:
@@ -21,7 +22,7 @@ class Commands:
 
     def __init__(self, scheduler: Any, handlers: Handlers) -> None:
         self._handlers = handlers
-        self._by_operation = {each.operation: each for each in handlers}
+        self._by_operation = {each.__name__: each for each in handlers}
         scheduler.handlers[OPERATION] = self.take
         _add_page(scheduler.http_application, self)
 
@@ -54,7 +55,7 @@ class Commands:
             return {"unknown": True}
         command = cls.read(document)
         try:
-            answer = self._handlers[cls](command)
+            answer = self._handlers[cls](**vars(command))
             return {"answer": await answer if inspect.isawaitable(answer) else answer}
         except CommandRefused:
             raise

@@ -72,17 +72,17 @@ class Jobs:
 
     # ---- clients ---------------------------------------------------------------------------------
 
-    async def submit(self, document: Mapping[str, Any], packed: bytes | None = None) -> None:
+    async def submit(self, document: Mapping[str, Any], files: bytes | None = None) -> None:
         """Take a job, as `JobSpec` reads it, with its files. Raises `CommandRefused`."""
         try:
             spec = JobSpec.read(document)
         except UNREADABLE as error:
             raise CommandRefused(str(error) or type(error).__name__) from error
-        if packed is not None and len(packed) > MOST_FILES_BYTES:
+        if files is not None and len(files) > MOST_FILES_BYTES:
             raise CommandRefused(f"its files have over {MOST_FILES_BYTES} bytes")
         if spec.id in self._jobs:
             return
-        job = self._jobs[spec.id] = RunningJob(JobTable(spec), packed)
+        job = self._jobs[spec.id] = RunningJob(JobTable(spec), files)
         self._forget_old_ones()
         self._note(job)
         try:

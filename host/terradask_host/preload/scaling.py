@@ -56,9 +56,8 @@ class ScalingWatch:
             "observe": self.observe,
         }
 
-    @property
-    def policies(self) -> dict[str, Any]:
-        """The policies of all groups that adapt."""
+    def read_policies(self) -> dict[str, Any]:
+        """Return the policies of all groups that adapt."""
         return self._policies
 
     async def adapt(self, policies: Mapping[str, Any]) -> dict[str, Any]:

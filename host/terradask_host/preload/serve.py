@@ -185,15 +185,20 @@ async def serve_scheduler(
         inner = await _on_loopback(start["loopback"])
         life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
         scaling = ScalingWatch(scheduler, start["scaling"], report)
-        handlers = _handlers(
-            scheduler,
-            scaling=scaling,
-            life=life,
-            secrets=secrets,
-            jobs=jobs,
-            reports=reports,
-            shared=shared,
-        )
+        handlers: Handlers = {
+            commands.Adapt: scaling.adapt,
+            commands.ReadPolicies: scaling.read_policies,
+            commands.SetKeepalive: life.set_keepalive,
+            commands.ShowTaskOutput: partial(show_task_output, scheduler),
+            commands.SendSecrets: secrets.take,
+            commands.UpdatePackages: syncing(scheduler),
+            commands.SubmitJob: jobs.submit,
+            commands.ReadJob: jobs.look,
+            commands.ReadJobOutput: jobs.read_output,
+            commands.CancelJob: jobs.cancel,
+            commands.MakeReport: reports.request,
+            commands.ReadDashboardLink: shared.link,
+        }
         Commands(scheduler, handlers)
         leave.others |= scaling.words
         leave.others["kernels"] = lambda word: life.note_open_kernels(word["open"])
@@ -217,34 +222,6 @@ async def serve_scheduler(
             for listening in (forward, *inner):
                 await listening.close()
         return _text(scheduler.close_reason)
-
-
-def _handlers(
-    scheduler: Any,
-    *,
-    scaling: ScalingWatch,
-    life: LifetimeWatch,
-    secrets: SecretStore,
-    jobs: Jobs,
-    reports: PerformanceReports,
-    shared: SharedDashboard,
-) -> Handlers:
-    """Return what takes each of clients' commands."""
-    sync = syncing(scheduler)
-    return {
-        commands.Adapt: lambda c: scaling.adapt(c.policies),
-        commands.ReadPolicies: lambda _: scaling.policies,
-        commands.SetKeepalive: lambda c: life.set_keepalive(c.seconds),
-        commands.ShowTaskOutput: lambda c: show_task_output(scheduler, c.client),
-        commands.SendSecrets: lambda c: secrets.take(c.environ, c.credentials),
-        commands.UpdatePackages: lambda c: sync(c.wheels),
-        commands.SubmitJob: lambda c: jobs.submit(c.spec, c.files),
-        commands.ReadJob: lambda c: jobs.look(c.job, c.wait_seconds, c.rows),
-        commands.ReadJobOutput: lambda c: jobs.read_output(c.job, c.index, c.since, c.wait_seconds),
-        commands.CancelJob: lambda c: jobs.cancel(c.job),
-        commands.MakeReport: lambda c: reports.request(last=c.last),
-        commands.ReadDashboardLink: lambda _: shared.link(),
-    }
 
 
 def _forward(wanted: dict[str, Any], dial: Dial, jupyter: Any, gauges: Gauges) -> Forward:

@@ -65,7 +65,12 @@ def notice_statements(topic_arn: str | None, kms_key_arn: str | None) -> list[St
 TOPIC = ResourceKind(
     "aws_sns_topic",
     service="sns",
-    find=Named(arn="arn:{partition}:sns:{region}:{account}:{name}"),
+    find=Named(
+        "list_tags_for_resource",
+        "ResourceArn",
+        "Tags",
+        "arn:{partition}:sns:{region}:{account}:{name}",
+    ),
     delete=Deletion("delete_topic", "TopicArn"),
     adopt="named",
     access=Access(

@@ -10,8 +10,8 @@ from terradask_modules.secret_policy import PRINCIPAL_PATTERN
 from terradask_stacks.hardware.request import MAX_TYPES, TYPE_NAME
 from terradask_stacks.validators.refusal import matching, refuse, unique
 
-#: Role names have up to 64 characters: ``terradask-``, a workspace's 20 and ``-flow-logs`` use up
-#: to 40 of them.
+#: Role names have up to 64 characters: ``terradask-``, a workspace's 20 and what each is for use
+#: up to 40 of them.
 MAX_ROLE_PREFIX_LENGTH = 24
 #: IAM's limit on a path.
 MAX_PATH_LENGTH = 512

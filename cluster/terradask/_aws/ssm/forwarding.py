@@ -16,7 +16,7 @@ from typing import Any
 from terradask._aws.session import Aws
 from terradask._aws.ssm import guard
 from terradask._aws.ssm.plugin import RESPONSE_VARIABLE, Plugin
-from terradask.errors import SessionFailed
+from terradask.errors import SchedulerUnreachable
 from terradask_modules.names import SESSION_DOCUMENT
 
 logger = logging.getLogger("terradask")
@@ -60,7 +60,7 @@ class PortForwarding:
         self._keeper.start()
 
     def wait(self, seconds: float) -> int:
-        """Return the local port once it is open. Raises `SessionFailed`."""
+        """Return the local port once it is open. Raises `SchedulerUnreachable`."""
         if not self._first.wait(seconds):
             raise self._failed(f"was not open within {seconds:.0f} s")
         if self._error is not None:
@@ -200,9 +200,9 @@ class PortForwarding:
                 ) from error
             raise self._failed(f"was refused: {said['Code']}: {said.get('Message', '')}") from error
 
-    def _failed(self, what: str) -> SessionFailed:
+    def _failed(self, what: str) -> SchedulerUnreachable:
         lines = "; ".join(line for line in list(self._lines) if line)
-        return SessionFailed(
+        return SchedulerUnreachable(
             f"The session to port {self._port} of instance {self._instance_id} {what}.",
             address=f"{self._instance_id}:{self._port}",
             given=lines or None,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask.errors import SessionManagerPluginMissing
+from terradask.errors import SetupError
 from terradask_modules.programs import find_program
 
 NAME = "session-manager-plugin"
@@ -62,11 +62,11 @@ class Plugin:
 
 
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
-    """Return the plugin of this machine. Raises `SessionManagerPluginMissing`."""
+    """Return the plugin of this machine. Raises `SetupError`."""
     environ = os.environ if environ is None else environ
     found = find_program(NAME, environ, after=_USUAL_FOLDERS)
     if found is None:
-        raise SessionManagerPluginMissing(
+        raise SetupError(
             f"connect='ssm' takes AWS's {NAME}, which isn't on this machine.",
             given=f"PATH={environ.get('PATH', '')}",
             allowed=f"{NAME} newer than {_LAST_WITHOUT_VARIABLE}",
@@ -74,7 +74,7 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
         )
     version = _version(found)
     if version is None or _numbers(version) <= _numbers(_LAST_WITHOUT_VARIABLE):
-        raise SessionManagerPluginMissing(
+        raise SetupError(
             (
                 f"This machine's {NAME} is too old: it takes a session's token as an argument, "
                 "which every process can read."
