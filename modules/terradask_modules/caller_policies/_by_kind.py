@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from terradask_modules.caller_policies._actions import of_ec2, one_or_more, rights_of, see_in_ec2
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow, both
@@ -43,27 +45,15 @@ def _keep(scope: CallerScope, rights: Rights) -> list[Statement]:
     ]
 
 
-def see_by_settings(scope: CallerScope) -> list[Statement]:
-    """Return what planning what the settings ask for outside of EC2 needs."""
-    return [
-        _allow(scope, kind, *kind.access.see)
-        for kind in KINDS.values()
-        if kind.access is not None and scope.has(kind)
-    ]
-
-
-def keep_by_settings(scope: CallerScope) -> list[Statement]:
-    """Return what making, changing and removing it needs, beside seeing it."""
-    return [
-        _allow(scope, kind, *kind.access.keep)
-        for kind in KINDS.values()
-        if kind.access is not None and scope.has(kind)
-    ]
-
-
-def _allow(scope: CallerScope, kind: ResourceKind, sid: str, actions: tuple[str, ...]) -> Statement:
-    assert kind.access is not None  # only such kinds
-    action = one_or_more(actions)
-    if kind.access.arn is None:
-        return allow(sid, action, "*", scope.in_region)
-    return allow(sid, action, kind.access.arn(scope.where))
+def by_settings(scope: CallerScope, what: Literal["see", "keep"]) -> list[Statement]:
+    """Return what planning what the settings ask for outside of EC2 needs, or what making, changing
+    and removing it needs besides.
+    """
+    statements = []
+    for access in (kind.access for kind in KINDS.values() if scope.has(kind)):
+        if access is not None:
+            sid, actions = access.see if what == "see" else access.keep
+            # Where AWS knows no resource, the region is the narrowest bound.
+            where = ("*", scope.in_region) if access.arn is None else (access.arn(scope.where),)
+            statements.append(allow(sid, one_or_more(actions), *where))
+    return statements

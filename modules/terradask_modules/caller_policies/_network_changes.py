@@ -11,7 +11,7 @@ from terradask_modules.caller_policies._actions import (
     of_ec2,
     rights_of,
 )
-from terradask_modules.caller_policies._by_kind import keep_by_settings
+from terradask_modules.caller_policies._by_kind import by_settings
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, demanding
 from terradask_modules.iam import Statement, allow, both
 from terradask_modules.kinds import KINDS
@@ -42,7 +42,7 @@ def change_network(scope: CallerScope) -> list[Statement]:
         *_roles(scope),
         *_bound_clusters_roles(scope),
         *_bucket(scope),
-        *keep_by_settings(scope),
+        *by_settings(scope, "keep"),
         allow(
             "KeepLogGroups",
             [

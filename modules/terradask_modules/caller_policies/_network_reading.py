@@ -8,7 +8,7 @@ from terradask_modules.caller_policies._actions import (
     see_always,
     see_in_ec2,
 )
-from terradask_modules.caller_policies._by_kind import see_by_settings
+from terradask_modules.caller_policies._by_kind import by_settings
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow
 from terradask_modules.kinds import KINDS
@@ -99,7 +99,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
                 f"{scope.bucket}/workspace.json",
             ],
         ),
-        *see_by_settings(scope),
+        *by_settings(scope, "see"),
         *_check_key(scope),
     ]
 
