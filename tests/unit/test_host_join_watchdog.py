@@ -10,7 +10,7 @@ import pytest
 from distributed import Scheduler, Worker
 
 from terradask_host.agent.join_watchdog import JoinWatchdog
-from terradask_host.preload.worker_report import report_workers
+from terradask_host.preload.retirement import report_workers
 from terradask_host.rules.join_watchdog import GiveUp, GroupMemory, Members, Remove, check
 from terradask_host.timing import Timing
 

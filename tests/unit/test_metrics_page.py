@@ -22,9 +22,8 @@ from terradask_host.agent.keys import write_keys
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
-from terradask_host.preload.gauges import Gauges, LoopLag
+from terradask_host.preload.gauges import Gauges, LoopLag, MetricsPage
 from terradask_host.preload.jupyter_server import own_jupyter_site
-from terradask_host.preload.metrics_page import MetricsPage
 
 from ..waiting import HANG_SECONDS
 

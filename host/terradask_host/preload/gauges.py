@@ -10,6 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from terradask_host.gauges import number
+from terradask_host.http_proxy.admission import refusal
+from terradask_host.http_proxy.pages import METRICS_PAGE
+from terradask_host.http_proxy.request import BadRequest
+from terradask_host.http_proxy.server import read_request
+from terradask_host.rules.metric_formats import PROMETHEUS_TYPE, prometheus_text
 
 #: One that is this young is read again: how often Prometheus asks costs the scheduler nothing.
 _YOUNG_SECONDS = 5.0
@@ -165,3 +170,37 @@ def _of_workers(workers: Iterable[Any]) -> dict[str, float]:
 def _part(said: Mapping[str, Any], name: str, part: str) -> object:
     found = said.get(name)
     return found.get(part) if isinstance(found, Mapping) else None
+
+
+class MetricsPage:
+    """The page with the gauges, for Prometheus: all that its certificate opens.
+
+    Answers one request of a connection: with them, or with 403.
+    """
+
+    def __init__(self, gauges: Gauges) -> None:
+        self._gauges = gauges
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer. Raises ``OSError``."""
+        try:
+            request = await read_request(reader)
+        except BadRequest as error:
+            writer.write(refusal(400, f"This is no request that can be understood. {error}"))
+            return
+        if request is None:
+            return
+        if (request.method, request.path) != ("GET", METRICS_PAGE):
+            writer.write(refusal(403, f"This certificate opens GET {METRICS_PAGE} alone."))
+            return
+        content = prometheus_text(self._gauges.values()).encode()
+        head = [
+            "HTTP/1.1 200 OK",
+            f"Content-Type: {PROMETHEUS_TYPE}",
+            f"Content-Length: {len(content)}",
+            "Cache-Control: no-store",
+            "X-Content-Type-Options: nosniff",
+            "Connection: close",
+        ]
+        writer.write("\r\n".join(head).encode() + b"\r\n\r\n" + content)
+        await writer.drain()

@@ -1,14 +1,17 @@
 """Know a retired worker from a forgotten one: a heartbeat may overtake the scheduler's order to
 close, and the worker then says only that the scheduler doesn't know it; and one that the scheduler
-has given up, because it hung, gets the same order.
+has given up, because it hung, gets the same order. The host program is told who is there and who
+was retired: it knows which hosts there should be.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from terradask_host.rules.join_watchdog import instance_of
 
 #: The operation by which a worker's host asks whether the scheduler retired one of its workers.
 RETIRED_OPERATION = "terradask_retired"
@@ -51,3 +54,34 @@ async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -
     except (OSError, TimeoutError) as error:
         print(f"can't ask whether it was retired: {type(error).__name__}: {error}", file=sys.stderr)
         return None
+
+
+async def report_workers(scheduler: Any, seconds: float, report: Callable[..., None]) -> None:
+    """Report the names of a scheduler's workers while it runs, including those that came and left
+    in between; and those that left in order, of hosts that have none left.
+    """
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    came: set[str] = set()
+    retired: set[str] = set()
+    names: dict[str, str] = {}
+
+    class NoteWorkers(SchedulerPlugin):  # type: ignore[misc]
+        def add_worker(self, scheduler: Any, worker: str) -> None:
+            names[worker] = str(scheduler.workers[worker].name)
+            came.add(names[worker])
+
+        def remove_worker(self, scheduler: Any, worker: str, **_: object) -> None:
+            name = names.pop(worker, None)
+            if name is not None and left_in_order(scheduler, worker):
+                retired.add(name)
+
+    scheduler.add_plugin(NoteWorkers(), name="terradask-roll-call")
+    while True:
+        await asyncio.sleep(seconds)
+        here = {str(worker.name) for worker in scheduler.workers.values()}
+        hosts = {instance_of(name) for name in here}
+        gone = sorted(name for name in retired if instance_of(name) not in hosts)
+        report("workers", names=sorted(came | here), retired=gone)
+        came.clear()
+        retired.clear()

@@ -20,7 +20,7 @@ from terradask_host.preload.commands import Commands, Handlers
 from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
-from terradask_host.preload.gauges import Gauges, LoopLag, report_gauges
+from terradask_host.preload.gauges import Gauges, LoopLag, MetricsPage, report_gauges
 from terradask_host.preload.http_servers import at_socket
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.job_records import JobRecords
@@ -29,17 +29,14 @@ from terradask_host.preload.jupyter_server import own_jupyter_site, serve_jupyte
 from terradask_host.preload.known_versions import expect_known_differences
 from terradask_host.preload.leave import Leave, Questions, Report
 from terradask_host.preload.lifetime_watch import LifetimeWatch
-from terradask_host.preload.metrics_page import MetricsPage
 from terradask_host.preload.performance_report import PerformanceReports
-from terradask_host.preload.retirement import remember_retired
+from terradask_host.preload.retirement import remember_retired, report_workers
 from terradask_host.preload.scaling import ScalingWatch
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.synced_packages import syncing
-from terradask_host.preload.task_output import show_task_output, withhold_task_output
-from terradask_host.preload.watchers import allow_several
+from terradask_host.preload.watchers import allow_several, show_task_output, withhold_task_output
 from terradask_host.preload.worker_admission import WorkerAdmission
-from terradask_host.preload.worker_report import report_workers
 from terradask_host.preload.workers import CloseReasons, HostedWorkers, take_resources
 from terradask_host.rules.membership import Rules
 

@@ -1,7 +1,11 @@
-"""Allow several cluster managers to watch one scheduler.
+"""What a scheduler sends to those who subscribe: to several cluster managers its workers, and to
+clients what tasks print and warn, once they ask for it.
 
 Dask uses the same plugin name for all watching cluster managers, so that a second one silently cuts
 off the first, which then lists workers that are long gone. Here each subscription has its own name.
+
+Every client of Dask's subscribes to what tasks print and warn when it connects, and unpickles the
+warnings that it gets: any task could run code in it.
 """
 
 from __future__ import annotations
@@ -52,3 +56,23 @@ def watching(scheduler: Any) -> frozenset[str]:
     for name in closed:
         scheduler.remove_plugin(name=name)
     return frozenset(watches.keys() - closed)
+
+
+#: Dask's topics of `distributed.print` and `distributed.warn`.
+TOPICS = frozenset({"print", "warn"})
+
+
+def withhold_task_output(scheduler: Any) -> None:
+    """Ignore subscriptions to the topics that don't come by `show_task_output`."""
+
+    def subscribe(topic: str, client: str) -> None:
+        if topic not in TOPICS:
+            scheduler.subscribe_topic(topic, client)
+
+    scheduler.stream_handlers["subscribe-topic"] = subscribe
+
+
+def show_task_output(scheduler: Any, client: str) -> None:
+    """Send a client what comes by both topics, from now on."""
+    for topic in TOPICS:
+        scheduler.subscribe_topic(topic, client)
