@@ -197,10 +197,11 @@ def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None
     result.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
     missing = dict(sorted((action, why) for action, why in said if why != NOT_KNOWN))
     if missing:
+        settings = " and ".join(f"network.{name}" for name in sorted(scope.settings))
         raise TerradaskError(
             f"the caller lacks {len(missing)} of the rights that the check needs",
             given="; ".join(f"{action} ({why})" for action, why in missing.items()),
-            allowed="those of terradask iam setup and terradask iam user, with network.flow_logs",
+            allowed=f"those of terradask iam setup and terradask iam user, with {settings}",
             advice="use an administrator's credentials for the check",
         )
     return None
