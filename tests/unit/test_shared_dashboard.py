@@ -21,7 +21,6 @@ from tornado.web import Application
 
 from terradask._dask.commands import packed
 from terradask._dask.dashboard import DashboardForward
-from terradask._dask.shared_dashboard import request_shared_dashboard
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.certificates import make_keys
 from terradask.errors import VersionMismatch
@@ -99,13 +98,13 @@ async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(writte
         door = shared_of(scheduler, wanted, at(scheduler))
         await door.start()
         try:
-            found = await request_shared_dashboard(asking, ATTACHMENT, public=False)
+            found = await asking.shared(ATTACHMENT, public=False)
             base, _, query = found.link.partition("/status?")
             assert base.startswith("https://127.0.0.1:")
             assert query not in repr(found)
-            assert (
-                await request_shared_dashboard(asking, ATTACHMENT, public=True)
-            ).link == found.link.replace("127.0.0.1", "3.0.0.1")
+            assert (await asking.shared(ATTACHMENT, public=True)).link == found.link.replace(
+                "127.0.0.1", "3.0.0.1"
+            )
             # Its certificate is of the cluster's authority, whoever trusts that.
             tls = ssl.create_default_context(cadata=KEYS.ca)
             browser = urllib.request.build_opener(
@@ -252,7 +251,7 @@ async def test_hosts_that_have_none_are_named(hosts, written):
         if hosts == "without":
             await shared_of(scheduler, None, at(scheduler)).start()
         with pytest.raises(VersionMismatch, match="stop and start"):
-            await request_shared_dashboard(asking, ATTACHMENT, public=True)
+            await asking.shared(ATTACHMENT, public=True)
 
 
 @pytest.mark.parametrize(
@@ -270,9 +269,9 @@ async def test_hosts_that_have_none_are_named(hosts, written):
 async def test_an_answer_of_another_form_is_no_link(answer):
     """A task may have taken over the scheduler's process, and the link is printed."""
 
-    class Hostile:
+    class Hostile(DashboardForward):
         async def send(self, cluster, command):
             return answer
 
     with pytest.raises(VersionMismatch):
-        await request_shared_dashboard(Hostile(), ATTACHMENT, public=True)
+        await Hostile(None, None).shared(ATTACHMENT, public=True)

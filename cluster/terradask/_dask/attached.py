@@ -16,7 +16,7 @@ from terradask._common.progress import Message, Progress
 from terradask._dask.adaptive import ScalingPolicies, warn_if_not_adapting, warn_if_not_moving
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.connectivity import addresses_let_in
-from terradask._dask.dashboard import DashboardForward
+from terradask._dask.dashboard import DashboardForward, SharedDashboard
 from terradask._dask.dial import Dialer
 from terradask._dask.display import by_group
 from terradask._dask.health import Health, RunCheck
@@ -29,7 +29,6 @@ from terradask._dask.provision import Provisioned
 from terradask._dask.request import Request
 from terradask._dask.scaling import workers_to_wait_for
 from terradask._dask.secrets import SecretRelay
-from terradask._dask.shared_dashboard import SharedDashboard, request_shared_dashboard
 from terradask._dask.threads import Call
 from terradask._dask.waiting import WorkerWaiter
 from terradask._dask.workers import Workers
@@ -183,9 +182,7 @@ class Attached:
             if not self.provisioned.settings.use_dashboard_https:
                 return None
             public = self.dialer.route == "public"
-            return await request_shared_dashboard(
-                self.dashboard, self.connection.attachment, public=public
-            )
+            return await self.dashboard.shared(self.connection.attachment, public=public)
 
     async def close_forwards(self) -> None:
         """Stop serving the dashboard and the notebook server here."""

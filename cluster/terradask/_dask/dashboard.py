@@ -9,9 +9,12 @@ which is in the link.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
+import re
 import ssl
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,9 +23,11 @@ from distributed.utils import format_dashboard_link
 
 from terradask._common.once import OncePerCause
 from terradask._dask.commands import packed, read_reply
-from terradask.errors import ClusterError
-from terradask_host.commands import Command, MakeReport
+from terradask._deployments.attachment import Attachment
+from terradask.errors import ClusterError, VersionMismatch
+from terradask_host.commands import Command, MakeReport, ReadDashboardLink
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
+from terradask_host.http_proxy.jupyter_site import PAGE
 from terradask_host.http_proxy.opened import dasks_own
 from terradask_host.http_proxy.pages import COMMAND_PAGE
 from terradask_host.http_proxy.pipes import Streams
@@ -40,8 +45,32 @@ logger = logging.getLogger("terradask")
 
 _unusable = OncePerCause()
 
+_PATH = re.compile(r"/status\?terradask-token=[\w-]{1,200}", re.ASCII)
+_JUPYTER_PATH = re.compile(rf"{re.escape(PAGE)}\?terradask-token=[\w-]{{1,200}}", re.ASCII)
+
 #: Finds host and port of the dashboard's endpoint, which takes TLS with a client's certificate.
 FindEndpoint = Callable[[], Awaitable[tuple[str, int]]]
+
+
+@dataclass(frozen=True)
+class SharedDashboard:
+    """The dashboard over HTTPS of a cluster, for people without terradask.
+
+    Parameters
+    ----------
+    link
+        Opens the dashboard from addresses that the network's ingress rules allow. Contains the
+        token, and so isn't in the repr.
+    fingerprint
+        SHA-256 of the scheduler host's certificate, which a browser shows, in hexadecimal digits.
+    jupyter_link
+        Opens the notebook server in the same way, with a token of its own: it runs any code on the
+        cluster. None for a cluster without one. Not in the repr either.
+    """
+
+    link: str = field(repr=False)
+    fingerprint: str
+    jupyter_link: str | None = field(default=None, repr=False)
 
 
 class DashboardForward:
@@ -104,6 +133,26 @@ class DashboardForward:
             return str(error.given or f"{error.problem} {error.advice}")
         return None
 
+    async def shared(self, attachment: Attachment, *, public: bool) -> SharedDashboard:
+        """Return the dashboard over HTTPS. Raises `ClusterError`, ``OSError``."""
+        cluster = attachment.descriptor.cluster
+        port, path, jupyter_path = _read(await self.send(cluster, ReadDashboardLink()))
+        if port is None:
+            raise VersionMismatch(
+                f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they were "
+                "started before use_dashboard_https was set.",
+                cluster=cluster,
+                advice="terradask apply network, then stop and start the cluster",
+            )
+        host = attachment.address(public=public).partition("://")[2].rpartition(":")[0]
+        certificate = ssl.PEM_cert_to_DER_cert(attachment.keys.scheduler.cert)
+        base = f"https://{host}:{port}"
+        return SharedDashboard(
+            base + path,
+            hashlib.sha256(certificate).hexdigest(),
+            None if jupyter_path is None else base + jupyter_path,
+        )
+
     async def _post(self, path: str, content: bytes) -> tuple[int, bytes]:
         """Return status and content of a small page of the scheduler's host; raises ``OSError``."""
         reader, writer = await self._dial()
@@ -133,6 +182,24 @@ class DashboardForward:
 
     async def _dial(self) -> Streams:
         return await dial(self._find, self._context)
+
+
+def _read(answer: Any) -> tuple[int | None, str, str | None]:
+    """Return port and paths; no port unless the answer is a host's: tasks can change it."""
+    try:
+        port, path, jupyter_path = answer["port"], answer["path"], answer.get("jupyter_path")
+    except (LookupError, TypeError, ValueError, AttributeError):
+        return None, "", None
+    valid = (
+        isinstance(port, int)
+        and isinstance(path, str)
+        and _PATH.fullmatch(path)
+        and (
+            jupyter_path is None
+            or (isinstance(jupyter_path, str) and _JUPYTER_PATH.fullmatch(jupyter_path))
+        )
+    )
+    return (port, path, jupyter_path) if valid else (None, "", None)
 
 
 async def dial(find: FindEndpoint, context: ssl.SSLContext) -> Streams:

@@ -13,12 +13,11 @@ from typing import Self
 from terradask._common.progress import Progress
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.connectivity import addresses_let_in
-from terradask._dask.dashboard import DashboardForward
+from terradask._dask.dashboard import DashboardForward, SharedDashboard
 from terradask._dask.dial import REACH_SECONDS, newest, unreachable
 from terradask._dask.jupyter import JupyterForward
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import request_of
-from terradask._dask.shared_dashboard import SharedDashboard, request_shared_dashboard
 from terradask._dask.threads import Threads
 from terradask._deployments.endpoint import endpoint_for
 from terradask.errors import EndpointUnreachable
@@ -84,9 +83,8 @@ class LoneDashboard:
         """Return the dashboard over HTTPS, or None without it. Raises `VersionMismatch`."""
         if not self._running.settings.use_dashboard_https:
             return None
-        return await request_shared_dashboard(
-            self._forward, self._attachment, public=self._endpoint.route == "public"
-        )
+        public = self._endpoint.route == "public"
+        return await self._forward.shared(self._attachment, public=public)
 
     async def request_report(self) -> str | None:
         """Have the cluster keep its performance report; return why there is none, or None."""
