@@ -72,7 +72,7 @@ def resource(
 
 
 def found(document: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what the checks find; small plans aren't our stacks, and break the allow list (P8)."""
+    """Return what the checks find; small plans aren't our stacks, so P8 is left out."""
     return [
         (finding.check, finding.address)
         for finding in evaluate(document, settings=PolicySettings(), today=TODAY)

@@ -114,7 +114,7 @@ class PolicyGate:
         does. That case, a plan from a file, and a limit of cost need the plan, which Terraform
         shows first.
 
-        Raises `PolicyViolation`.
+        Raises `PolicyViolation`, `PlanChanged`.
         """
         if _only_destroys(plan):
             return
@@ -129,6 +129,8 @@ class PolicyGate:
             except FileNotFoundError:
                 # The plan is refused for that reason right afterwards.
                 return
+            # Another plan of the stack may have been made since: this one is no matter of policy.
+            plan.basis.check_configuration(plan.folder)
             own_templates = (
                 plan.stack != NETWORK_STACK
                 and "aws_launch_template" in configuration.get("resource", {})
