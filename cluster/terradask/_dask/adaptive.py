@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,6 @@ from terradask.errors import ClusterError, InvalidInput, VersionMismatch
 from terradask_host.commands import Adapt, ReadPolicies
 from terradask_host.scaling_policy import (
     ScalingPolicy,
-    policies_document,
     read_policies,
 )
 
@@ -242,34 +241,13 @@ def policy_of(
         ) from error
 
 
-def warn_if_not_adapting(
-    cluster: str, policies: ScalingPolicies, asked: Mapping[str, ScalingPolicy]
-) -> None:
-    """Log a warning if a cluster that was started to adapt can't: its hosts are of an older
-    terradask.
-    """
-    if asked and policies.known is None:
+def warn_if_older(cluster: str, policies: ScalingPolicies) -> None:
+    """Log a warning if nothing scales a cluster: its hosts are of an older terradask."""
+    if policies.known is None:
         logger.warning(
-            "cluster %s doesn't adapt (%s): its hosts run an older terradask. terradask apply "
-            "network, then stop and start the cluster",
+            "cluster %s neither adapts nor asks on demand for what spot lacks: its hosts run an "
+            "older terradask. terradask apply network, then stop and start the cluster",
             cluster,
-            policies_document(asked),
-        )
-
-
-def warn_if_not_moving(
-    cluster: str, policies: ScalingPolicies, groups: Mapping[str, Sequence[str]]
-) -> None:
-    """Log a warning if a cluster with a fallback from spot can't fall back: its hosts are of an
-    older terradask.
-    """
-    names = [group for group, chain in groups.items() if len(chain) > 1]
-    if names and policies.known is None:
-        logger.warning(
-            "cluster %s doesn't ask on demand for what spot lacks (%s): its hosts run an older "
-            "terradask. terradask apply network, then stop and start the cluster",
-            cluster,
-            ", ".join(names),
         )
 
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress
-from terradask._dask.adaptive import ScalingPolicies, warn_if_not_adapting, warn_if_not_moving
+from terradask._dask.adaptive import ScalingPolicies, warn_if_older
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.connectivity import addresses_let_in
 from terradask._dask.dashboard import DashboardForward, SharedDashboard
@@ -133,12 +133,8 @@ class Attached:
         await self.pool.start(self.provisioned.groups)
         if request.credentials == "local":
             await self.secrets.send_first_credentials()
-        is_started = self.provisioned.origin != "attached"
-        if is_started:
-            run = self.connection.attachment.run
-            warn_if_not_adapting(request.name, self.policies, run.scaling)
-        warn_if_not_moving(request.name, self.policies, self.deployment.descriptor.worker_groups)
-        if not is_started and "wait_for_workers" not in request.given:
+        warn_if_older(request.name, self.policies)
+        if self.provisioned.origin == "attached" and "wait_for_workers" not in request.given:
             return
 
         def show(joined: int, wanted: int) -> None:
