@@ -135,7 +135,14 @@ def _document(**after: Any) -> dict[str, Any]:
     }
 
 
-def _plan(folder: Path, document: dict[str, Any], *, destroy: bool, opened: bool) -> Plan:
+def _plan(
+    folder: Path,
+    document: dict[str, Any],
+    *,
+    destroy: bool,
+    opened: bool,
+    expected: bytes | None = None,
+) -> Plan:
     backend = {"local": {"path": "../state/network.tfstate"}}
     (folder / CONFIGURATION).write_text(json.dumps({"terraform": {"backend": backend}}))
     basis = PlanBasis(
@@ -158,7 +165,20 @@ def _plan(folder: Path, document: dict[str, Any], *, destroy: bool, opened: bool
         basis=basis,
         show=lambda _: document,
         opened=opened,
+        expected=expected,
     )
+
+
+def test_a_configuration_that_was_edited_before_it_was_planned_is_refused(tmp_path: Path) -> None:
+    aws: Any = None
+    gate = PolicyGate(Settings(), aws, tmp_path / "terradask.lock.json")
+    backend = {"local": {"path": "../state/network.tfstate"}}
+    ours = json.dumps({"terraform": {"backend": backend}}).encode()
+    gate.refuse_forbidden(_plan(tmp_path, {}, destroy=False, opened=False, expected=ours))
+    # The plan is of what lies in the folder, and its checksums say so.
+    theirs = ours.replace(b"network.tfstate", b"another.tfstate")
+    with pytest.raises(PolicyViolation, match=r"P8 terraform: sets backend\.local\.path"):
+        gate.refuse_forbidden(_plan(tmp_path, {}, destroy=False, opened=False, expected=theirs))
 
 
 @pytest.mark.parametrize("destroy", [False, True])
