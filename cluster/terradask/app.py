@@ -24,10 +24,7 @@ def main() -> int:
     from terradask.errors import TerradaskError
 
     try:
-        workspace = Workspace.load()
-        # The command would begin with an empty state where terradask has not moved the old one yet.
-        workspace.check_state()
-        workspace.synth(out=Path(os.environ.get(OUTPUT_VARIABLE) or "cdktf.out"))
+        Workspace.load().synth(out=Path(os.environ.get(OUTPUT_VARIABLE) or "cdktf.out"))
     except TerradaskError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -18,7 +18,6 @@ from jsii.errors import JSIIError
 from cdktf import (
     App,
     Fn,
-    LocalBackend,
     Postcondition,
     S3Backend,
     TerraformElement,
@@ -33,7 +32,6 @@ __all__ = [
     "Construct",
     "Fn",
     "JSIIError",
-    "LocalBackend",
     "Postcondition",
     "S3Backend",
     "TerraformElement",

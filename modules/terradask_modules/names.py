@@ -8,6 +8,8 @@ import hashlib
 import re
 
 WORKSPACE_PATTERN = r"^[a-z][a-z0-9-]{0,19}$"
+#: No workspace has this name: its bucket would be that of the networks' states.
+RESERVED_WORKSPACE = "state"
 CLUSTER_PATTERN = r"^[a-z][a-z0-9-]{0,31}$"
 
 #: Name of the network's stack; no cluster may take it.
@@ -78,6 +80,18 @@ UNPRIVILEGED = (1024, 65535)
 def bucket_name(workspace: str, account: str, region: str) -> str:
     """Return the name of a workspace's bucket."""
     return f"terradask-{workspace}-{account}-{region}"
+
+
+def state_bucket_name(account: str, region: str) -> str:
+    """Return the name of the bucket of the networks' states, where no setting names another: that
+    of a workspace called `RESERVED_WORKSPACE`.
+    """
+    return bucket_name(RESERVED_WORKSPACE, account, region)
+
+
+def network_state_key(workspace: str) -> str:
+    """Return the key of a network's state in its bucket."""
+    return f"workspaces/{workspace}/network.tfstate"
 
 
 def resource_name(workspace: str, *parts: str) -> str:

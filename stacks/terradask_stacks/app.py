@@ -27,7 +27,6 @@ class NetworkInputs:
     wheel_source: str
     wheel_key: str
     wheel_sha256: str
-    state_dir: Path | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +80,6 @@ def _add(app: App, name: str, inputs: Inputs) -> None:
             settings=inputs.settings,
             lock=inputs.lock,
             wheel=WheelObject(inputs.wheel_source, inputs.wheel_key, inputs.wheel_sha256),
-            state_dir=inputs.state_dir,
         )
     else:
         ClusterStack(

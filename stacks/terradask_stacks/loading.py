@@ -135,7 +135,7 @@ def load_settings(
 
 def _refuse_links(out_dir: Path, state_dir: Path, *, is_given: bool) -> None:
     """Refuse links among what terradask writes: a repository's would lead to other files here."""
-    kept = {state_dir / "state": 1, state_dir / "plans": 1} if is_given else {state_dir: 2}
+    kept = {state_dir / "plans": 1} if is_given else {state_dir: 2}
     levels = {out_dir: 3, **kept}
     link = next(filter(None, (first_link(*each) for each in levels.items())), None)
     if link is not None:

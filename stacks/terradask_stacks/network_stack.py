@@ -7,9 +7,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from terradask_modules.aws import Construct, Fn, LocalBackend, S3Backend, TerraformStack
+from terradask_modules.aws import Construct, Fn, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
 from terradask_modules.end_topic import EndTopic
 from terradask_modules.endpoints import Endpoint, InterfaceEndpoints
@@ -24,6 +23,7 @@ from terradask_modules.names import (
     ROLES,
     WORKSPACE_KEY,
     log_group_name,
+    network_state_key,
 )
 from terradask_modules.network import Network
 from terradask_modules.policies import (
@@ -40,12 +40,8 @@ from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.disks import Disk
-from terradask_stacks.settings.state import network_state_key
 from terradask_stacks.worker_disks import disk_group, offered_disks
 from terradask_stacks.workspace_document import ForIsolated, Made, workspace_document
-
-#: From ``cdktf.out/stacks/network``, where Terraform runs, to the workspace's root.
-RELATIVE_STATE = "../../../.terradask/state/network.tfstate"
 
 
 @dataclass(frozen=True)
@@ -86,9 +82,6 @@ class NetworkStack(TerraformStack):
         The network's locked answers.
     wheel
         The host program.
-    state_dir
-        Folder of terradask's state; by default ``.terradask`` beside ``cdktf.out``, by a relative
-        path.
     """
 
     def __init__(
@@ -98,7 +91,6 @@ class NetworkStack(TerraformStack):
         settings: Settings,
         lock: NetworkLock,
         wheel: WheelObject,
-        state_dir: Path | None = None,
     ) -> None:
         super().__init__(scope, NETWORK_STACK)
         workspace, network = settings.workspace, settings.network
@@ -112,7 +104,7 @@ class NetworkStack(TerraformStack):
             account=lock.account,
             workspace=workspace.name,
         )
-        self._keep_state(state_dir)
+        self._keep_state()
         configure(self, region=workspace.region)
         self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
         #: Role of a group for isolated clusters' external traffic -> security group.
@@ -158,16 +150,8 @@ class NetworkStack(TerraformStack):
             content_type="application/json",
         )
 
-    def _keep_state(self, state_dir: Path | None) -> None:
+    def _keep_state(self) -> None:
         workspace, state = self._settings.workspace, self._settings.state
-        if state.backend == "local":
-            path = (
-                str(state_dir / "state" / "network.tfstate")
-                if state_dir is not None
-                else RELATIVE_STATE
-            )
-            LocalBackend(self, path=path)
-            return
         S3Backend(
             self,
             bucket=state.bucket_for(self._lock.account, workspace.region),

@@ -48,7 +48,6 @@ def synthesize(
     out_dir: Path,
     stacks: Sequence[str] | None = None,
     clusters: Mapping[str, ClusterSettings] | None = None,
-    state_dir: Path | None = None,
     lock_hcl: Path | None = None,
     cache_dir: Path | None = None,
 ) -> dict[str, Path]:
@@ -66,8 +65,6 @@ def synthesize(
         Names of the stacks; by default the network and every cluster of ``clusters``.
     clusters
         Settings of each cluster that may be wanted, by name.
-    state_dir
-        Folder of terradask's state, if it isn't ``.terradask`` next to ``out_dir``.
     lock_hcl
         The provider's lock file to put into each folder; by default the one that ships with
         terradask.
@@ -99,7 +96,6 @@ def synthesize(
                 lock,
                 clusters,
                 wheel=wheel,
-                state_dir=state_dir,
             )
             for name in wanted
         }
@@ -139,7 +135,6 @@ class _Job:
     cluster: ClusterSettings | None
     lock: LockFile
     wheel: _Wheel
-    state_dir: Path | None
 
     @classmethod
     def of(
@@ -150,7 +145,6 @@ class _Job:
         clusters: Mapping[str, ClusterSettings],
         *,
         wheel: _Wheel,
-        state_dir: Path | None,
     ) -> _Job:
         if name == NETWORK_STACK:
             if lock.network is None:
@@ -173,7 +167,6 @@ class _Job:
             cluster=clusters.get(name),
             lock=kept,
             wheel=wheel,
-            state_dir=state_dir,
         )
 
     def renamed(self, name: str) -> _Job:
@@ -215,7 +208,6 @@ class _Job:
             "network": self.settings.network.model_dump(mode="json"),
             "state": self.settings.state.model_dump(mode="json", exclude={"lock_timeout_seconds"}),
             "wheel": [self.wheel.name, self.wheel.key],
-            "state_dir": None if self.state_dir is None else str(self.state_dir),
         }
 
     def inputs(self) -> Inputs:
@@ -236,7 +228,6 @@ class _Job:
             wheel_source=f"{_WHEEL_FOLDER}/{self.wheel.name}",
             wheel_key=self.wheel.key,
             wheel_sha256=self.wheel.sha256,
-            state_dir=self.state_dir,
         )
 
 

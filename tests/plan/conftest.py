@@ -16,7 +16,7 @@ from terradask.errors import NoBaseline
 from terradask_simulator import Simulator
 
 from ..quick_provider import QuickProvider
-from .deployed import REGION, SETTINGS
+from .deployed import REGION, SETTINGS, STATE_BUCKET
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,8 @@ def workspace(machine: Callable[[str], Path], events: list[ProgressEvent]) -> Wo
     assert summary.counts.create > 20
     assert summary.counts.total == summary.counts.create
     assert [d.kind for d in summary.dangers] == ["ingress"]
-    assert boto3.client("s3", REGION).list_buckets()["Buckets"] == []
+    buckets = boto3.client("s3", REGION).list_buckets()["Buckets"]
+    assert [one["Name"] for one in buckets] == [STATE_BUCKET]
     baseline = workspace.apply(plan)
     assert baseline == workspace.baseline()
     assert not plan.file.exists()

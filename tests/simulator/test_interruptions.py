@@ -201,7 +201,13 @@ def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path:
     killed.kill()
     os.killpg(terraform, signal.SIGKILL)
     killed.communicate()
-    assert vpc_id not in (bare_sim.state_dir / "state/network.tfstate").read_text()
+    with contextlib.closing(bare_sim.client("s3")) as s3:
+        states = "terradask-state-123456789012-us-east-1"
+        written = s3.list_objects_v2(Bucket=states).get("Contents", ())
+        assert not any(
+            vpc_id.encode() in s3.get_object(Bucket=states, Key=one["Key"])["Body"].read()
+            for one in written
+        )
 
     ended = _apply_network(environ, tmp_path)
     said = "".join(_until(ended, "the plan imports them"))

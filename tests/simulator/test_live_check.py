@@ -148,7 +148,10 @@ def test_a_caller_with_exactly_the_generated_rights_passes_the_simulator(sim: Si
     # Of a workspace that begins like any other check's.
     where = Where(partition="aws", region="us-east-1", account="123456789012", workspace="smoke")
     scope = CallerScope(
-        hosts=PolicyScope(where=where), session_manager=True, settings=frozenset({"flow_logs"})
+        hosts=PolicyScope(where=where),
+        network_state="terradask-state-smoke-123456789012/workspaces/smoke/network.tfstate",
+        session_manager=True,
+        settings=frozenset({"flow_logs"}),
     )
     callers: tuple[Caller, ...] = ("setup", "user")
     policies = [one for caller in callers for one in caller_policies(scope, caller).values()]

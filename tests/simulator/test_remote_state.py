@@ -1,6 +1,4 @@
-"""The network's state in S3, with the real Terraform: its bucket, its lock, its way
-there and back.
-"""
+"""The network's state in S3, with the real Terraform: its bucket and its lock."""
 
 from __future__ import annotations
 
@@ -20,16 +18,13 @@ from typing import Any
 
 import pytest
 
-from terradask import app
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._plans.basis import check_planned_configuration
 from terradask._terraform.folder_contents import CONFIGURATION
-from terradask._terraform.state.backend import LockWait
 from terradask._terraform.state.bucket import TAG, make_state_bucket
-from terradask._terraform.state.local import LocalBackend
 from terradask._terraform.state.lock_info import LockInfo
-from terradask._terraform.state.s3 import StateBackend
+from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.terraform import Terraform
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.stack_runner import StackRunner
@@ -63,7 +58,7 @@ def folders_keep_their_own_state(monkeypatch: pytest.MonkeyPatch, s3: Any) -> No
     monkeypatch.delenv("TERRADASK_STATE_DIR", raising=False)
 
 
-def _network_state(root: Path) -> StateBackend:
+def _network_state(root: Path) -> S3Backend:
     return StackStates(WorkspaceContext.load(SettingsSource(root, {}))).place("network")
 
 
@@ -139,15 +134,12 @@ class Network:
         self.root = root
         self.folder = root / "cdktf.out/stacks/network"
         self.folder.mkdir(parents=True)
-        self.local = root / ".terradask/state/network.tfstate"
-        self.key = "workspaces/moved/network.tfstate"
+        self.key = "workspaces/small/network.tfstate"
 
-    def keep_state_in(self, backend: str) -> None:
-        """Change the setting, and synthesise."""
+    def synthesise(self) -> None:
+        """Write the settings and the stack."""
         (self.root / "terradask.toml").write_text(
-            '[workspace]\nname = "moved"\n[state]\nbackend = '
-            f'"{backend}"\nlock_timeout_seconds = '
-            "1\n"
+            '[workspace]\nname = "small"\n[state]\nlock_timeout_seconds = 1\n'
         )
         remote = {
             "bucket": BUCKET,
@@ -156,12 +148,11 @@ class Network:
             "encrypt": True,
             "use_lockfile": True,
         }
-        where = {"s3": remote} if backend == "s3" else {"local": {"path": str(self.local)}}
         # Its removal takes a while.
         slow = {"local-exec": {"when": "destroy", "command": "sleep 30"}}
         resource = {"terraform_data": {"a": {"input": "one", "provisioner": slow}}}
         (self.folder / CONFIGURATION).write_text(
-            json.dumps({"terraform": {"backend": where}, "resource": resource})
+            json.dumps({"terraform": {"backend": {"s3": remote}}, "resource": resource})
         )
 
     def plan(self, told: list[str]) -> Any:
@@ -175,35 +166,20 @@ class Network:
             return stack.terraform.plan(self.root / "p.tfplan")
 
 
-def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
-    tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_dead_owners_lock_is_broken_and_no_other(
+    tmp_path: Path, s3: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    make_state_bucket(
-        Aws("us-east-1"), BUCKET, tags={}, kms_key_arn=None, own_name=True, warn=print
-    )
     network = Network(tmp_path)
     told: list[str] = []
-    network.keep_state_in("local")
-    terraform = Terraform(network.folder)
-    terraform.init()
-    terraform.apply(terraform.plan(tmp_path / "p.tfplan"))
-    before = network.local.read_bytes()
-
-    # The cdktf command doesn't begin with an empty state, nor moves one; the next plan moves it,
-    # and finds nothing to do.
-    network.keep_state_in("s3")
-    monkeypatch.chdir(tmp_path)
-    assert app.main() == 5
-    assert "terradask plan network" in capsys.readouterr().err
+    network.synthesise()
+    Terraform(network.folder).apply(network.plan(told))
+    before = s3.get_object(Bucket=BUCKET, Key=network.key)["Body"].read()
     assert not network.plan(told).changed
-    assert s3.get_object(Bucket=BUCKET, Key=network.key)["Body"].read() == before
-    assert not network.local.exists()
-    assert network.local.with_name("network.tfstate.migrated").read_bytes() == before
 
     # Terraform takes our lock for one of its own.
     remote = _network_state(tmp_path)
     with (
-        remote.held(LockWait(network.folder, None, 0, told.append)),
+        remote.held(network.folder, None, told.append),
         pytest.raises(StateLocked) as caught,
     ):
         Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
@@ -242,15 +218,8 @@ def test_a_state_moves_there_and_back_and_a_dead_owners_lock_is_broken(
     assert run(["-C", str(tmp_path), "unlock", "--force", "theirs", "--yes"]) == 0
 
     state = s3.get_object(Bucket=BUCKET, Key=network.key)["Body"].read()
-    network.keep_state_in("local")
     assert not network.plan(told).changed
-    assert network.local.read_bytes() == state
     assert json.loads(state)["lineage"] == json.loads(before)["lineage"]
-    with (
-        LocalBackend(network.local).held(LockWait(network.folder, None, 0, told.append)),
-        pytest.raises(StateLocked),
-    ):
-        Terraform(network.folder, state_lock_seconds=0).plan(tmp_path / "q.tfplan")
 
 
 def test_a_lock_that_somebody_deletes_meanwhile_costs_no_state(tmp_path: Path, s3: Any) -> None:
@@ -259,7 +228,7 @@ def test_a_lock_that_somebody_deletes_meanwhile_costs_no_state(tmp_path: Path, s
     )
     network = Network(tmp_path)
     network.key = "workspaces/unlocked/network.tfstate"
-    network.keep_state_in("s3")
+    network.synthesise()
     # While it is made: its creation takes as long as the deletion of the lock.
     gone = tmp_path / "gone"
     slow = {
@@ -297,7 +266,7 @@ def test_a_lock_that_was_taken_without_hearing_so_is_in_nobodys_way(
     )
     network = Network(tmp_path)
     network.key = "workspaces/unheard/network.tfstate"
-    network.keep_state_in("s3")
+    network.synthesise()
     removed: list[tuple[LockInfo, str]] = []
 
     def break_lock(lock: LockInfo, why: str) -> None:

@@ -97,9 +97,9 @@ NETWORKS: dict[str, dict[str, Any]] = {
             ],
         }
     },
-    "state-in-s3": {
+    "own-state-bucket": {
         "workspace": {"name": "blue", "tags": {"team": "research", "cost": "42"}},
-        "state": {"backend": "s3", "bucket": "ours", "kms_key_arn": _KEY},
+        "state": {"bucket": "ours", "kms_key_arn": _KEY},
         "network": {"data_buckets": ["lake/raw", "results"]},
     },
     "small": {

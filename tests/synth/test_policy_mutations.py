@@ -26,7 +26,7 @@ from .policy_forms import FORMS, Document, rules_of
 #: Golden stacks that together have every resource and every attribute.
 STACKS = (
     *(f"network-{name}" for name in ("default", "nat-none", "given-hosts", "company-rules")),
-    *(f"network-{name}" for name in ("dual-stack", "ingress", "state-in-s3", "isolation")),
+    *(f"network-{name}" for name in ("dual-stack", "ingress", "own-state-bucket", "isolation")),
     *(f"cluster-{name}" for name in ("default", "spot", "worker-groups", "private", "zones")),
     *(f"cluster-{name}" for name in ("disks-of-groups", "dask-options", "isolation-everything")),
 )

@@ -172,24 +172,6 @@ def test_the_manifest_is_the_one_that_the_framework_writes(tmp_path: Path) -> No
     assert ours == theirs
 
 
-def test_the_networks_state_is_beside_the_output_or_where_it_is_told(tmp_path: Path) -> None:
-    def path(state_dir: Path | None) -> str:
-        folder = synthesize(
-            Settings(),
-            LOCK,
-            out_dir=tmp_path / "cdktf.out",
-            stacks=["network"],
-            state_dir=state_dir,
-        )["network"]
-        text: str = json.loads((folder / "cdk.tf.json").read_text())["terraform"]["backend"][
-            "local"
-        ]["path"]
-        return str((folder / text).resolve())
-
-    assert path(None) == str(tmp_path / ".terradask/state/network.tfstate")
-    assert path(tmp_path / "state") == str(tmp_path / "state/state/network.tfstate")
-
-
 def test_the_shipped_lock_file_is_the_projects() -> None:
     assert LOCK_HCL.read_bytes() == (ROOT / ".terraform.lock.hcl").read_bytes()
 

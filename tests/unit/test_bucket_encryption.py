@@ -10,7 +10,6 @@ import pytest
 from botocore.session import get_session
 
 from terradask._aws.session import Aws
-from terradask._terraform.state.backend import LockWait
 from terradask._terraform.state.s3 import S3Backend, encrypted_with
 from terradask_host.agent.aws import Aws as HostAws
 from terradask_host.bucket_encryption import name_encryption, of_network
@@ -73,26 +72,24 @@ def test_a_client_asks_once_how_the_network_was_written(how: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("how", [WITH_KEY, OF_S3], ids=["key", "s3"])
-def test_a_clusters_state_and_its_lock_are_written_as_the_network_was(
+def test_the_lock_of_a_clusters_state_is_written_as_the_network_was(
     how: dict[str, str], tmp_path: Path
 ) -> None:
     aws = Aws("us-east-1")
     s3 = Answering(aws.client("s3"), workspace=how)
     place = S3Backend(aws, BUCKET, "clusters/etl/terraform.tfstate")
-    with place.held(LockWait(tmp_path, None, 0, print)):
-        place.write(b"{}", over=None)
+    with place.held(tmp_path, None, print):
+        pass
     place.write_beside("unlocks/now.json", {})
-    place.set_aside()
-    written = [named for call, named in s3.sent if call in ("PutObject", "CopyObject")]
-    assert written == [how] * 4
+    assert [named for call, named in s3.sent if call == "PutObject"] == [how] * 2
 
 
-def test_a_networks_state_is_written_as_its_settings_say() -> None:
+def test_what_lies_beside_a_networks_state_is_written_as_its_settings_say() -> None:
     aws = Aws("us-east-1")
     s3 = Answering(aws.client("s3"), workspace=WITH_KEY)
     for bucket in (BUCKET, "states"):
-        S3Backend(aws, bucket, "k", encryption=encrypted_with(None)).write(b"{}", over=None)
-    S3Backend(aws, "states", "k", encryption=encrypted_with(KEY)).write(b"{}", over=None)
+        S3Backend(aws, bucket, "k", encryption=encrypted_with(None)).write_beside("u", {})
+    S3Backend(aws, "states", "k", encryption=encrypted_with(KEY)).write_beside("u", {})
     assert [named for _, named in s3.sent] == [OF_S3, OF_S3, WITH_KEY]
 
 

@@ -167,6 +167,7 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
     document = smoke_settings(
         user,
         "smoke-1a2b",
+        account="123456789012",
         until="2026-11-23T00:00:00Z",
         zone="eu-west-1a",
         types=["c7i.large"],

@@ -12,7 +12,6 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._deployments.store import ClusterObjects
-from terradask._terraform.state.backend import LockWait
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import StateLocked
 
@@ -64,8 +63,11 @@ def test_what_was_replaced_is_ones_own(objects: ClusterObjects) -> None:
 
 def test_a_lock_that_was_taken_is_ones_own(aws: Aws, tmp_path: Path) -> None:
     place = S3Backend(aws, BUCKET, "workspaces/default/network.tfstate")
-    waiting = LockWait(tmp_path, None, 0, print)
-    with place.held(waiting), pytest.raises(StateLocked), place.held(waiting):
+    with (
+        place.held(tmp_path, None, print),
+        pytest.raises(StateLocked),
+        place.held(tmp_path, None, print),
+    ):
         pass
     assert place.lock() is None
 

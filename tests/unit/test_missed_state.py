@@ -21,7 +21,7 @@ from terradask._common.processes import this_user
 from terradask._stacks.stack import Stack
 from terradask._terraform.events import CommandOutput
 from terradask._terraform.plan_file import PlanFile
-from terradask._terraform.state.model import StateVersion
+from terradask._terraform.state.model import StateInfo, StateVersion
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.terraform import Terraform
 from terradask._workspace.states import StackStates
@@ -69,7 +69,7 @@ def stack(tmp_path: Path) -> Stack:
         tmp_path / "etl",
         plans=tmp_path,
         progress=lambda event: None,
-        version=lambda: STATE,
+        state=lambda: StateInfo(STATE.serial, STATE.lineage, {}),
         check=check,
     )
 
@@ -107,7 +107,7 @@ def test_a_plan_that_is_called_stale_for_want_of_the_state_is_applied_again(stac
 
     assert destroyed(stack, MissesItLate(2)).applied == 3
     (stack.folder).rmdir()
-    stack._version = lambda: StateVersion(5, "a-lineage")
+    stack._state = lambda: StateInfo(5, "a-lineage", {})
     with pytest.raises(StalePlan):
         destroyed(stack, MissesItLate(1))
 

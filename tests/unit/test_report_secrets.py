@@ -24,7 +24,6 @@ from terradask._plans.summary import summarise
 from terradask._policy.masking import in_environment, masked_text, secret_name
 from terradask._stacks.stack import Stack
 from terradask._terraform.plan_file import PlanFile
-from terradask._terraform.state.model import StateVersion
 from terradask.errors import TerraformError
 from terradask.errors.diagnostic import Diagnostic
 
@@ -230,7 +229,7 @@ def test_errors_are_free_of_them(tmp_path: Path):
 
     (tmp_path / "s").mkdir()
     stack = Stack(
-        "s", tmp_path / "s", plans=tmp_path, progress=lambda event: None, version=StateVersion
+        "s", tmp_path / "s", plans=tmp_path, progress=lambda event: None, state=lambda: None
     )
     stack.terraform = Failing()  # type: ignore[assignment]
     with pytest.raises(TerraformError) as caught:

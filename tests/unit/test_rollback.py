@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from terradask._terraform.state.model import StateVersion
-from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.states import StackStates
 from terradask.errors import StateConflict
+
+from .network_folders import KEY, Folder
 
 NOTED = StateVersion(12, "a-lineage")
 
@@ -48,12 +49,15 @@ class NotedState(StackStates):
 
 
 @pytest.fixture
-def states(tmp_path: Path) -> NotedState:
-    (tmp_path / "terradask.toml").write_text("")
-    state = tmp_path / ".terradask/state/network.tfstate"
-    state.parent.mkdir(parents=True)
-    state.write_bytes(b'{"serial": 11, "lineage": "a-lineage"}')
-    return NotedState(WorkspaceContext.load(SettingsSource(tmp_path, {})))
+def folder(tmp_path: Path) -> Folder:
+    folder = Folder(tmp_path)
+    folder.objects[KEY] = b'{"serial": 11, "lineage": "a-lineage"}'
+    return folder
+
+
+@pytest.fixture
+def states(folder: Folder) -> NotedState:
+    return NotedState(folder.states._context)
 
 
 def test_an_older_state_is_refused_with_both_serials_and_the_ways_on(states: NotedState) -> None:
@@ -65,11 +69,11 @@ def test_an_older_state_is_refused_with_both_serials_and_the_ways_on(states: Not
     assert refused.value.exit_code == 5
 
 
-def test_without_a_note_or_a_state_nothing_is_refused(states: NotedState, tmp_path: Path) -> None:
+def test_without_a_note_or_a_state_nothing_is_refused(states: NotedState, folder: Folder) -> None:
     states.noted = None
     # Deployed by another tool, or by an older version.
     states.check_not_rolled_back("network")
     states.noted = NOTED
     # Lost: what exists is imported, or found by its tags.
-    (tmp_path / ".terradask/state/network.tfstate").unlink()
+    folder.objects.clear()
     states.check_not_rolled_back("network")

@@ -173,18 +173,11 @@ def _refused(
 
 
 @pytest.mark.parametrize(
-    ("times", "in_s3", "removed", "ends"),
-    [
-        (0, True, 0, True),
-        (1, True, 1, True),
-        (3, True, 3, True),
-        (4, True, 3, False),
-        (1, False, 0, False),
-    ],
+    ("times", "removed", "ends"), [(0, 0, True), (1, 1, True), (3, 3, True), (4, 3, False)]
 )
 @pytest.mark.parametrize("lock_id", ["one", None])
 def test_a_command_goes_on_past_its_own_lock(
-    tmp_path: Path, times: int, in_s3: bool, removed: int, ends: bool, lock_id: str | None
+    tmp_path: Path, times: int, removed: int, ends: bool, lock_id: str | None
 ):
     gone: list[str] = []
     met: list[LockInfo] = []
@@ -195,7 +188,6 @@ def test_a_command_goes_on_past_its_own_lock(
                 _refused(folder_lock, replace(_lock(), id=lock_id), times, met),
                 limit_seconds=0,
                 folder_lock=folder_lock,
-                in_s3=in_s3,
                 break_lock=lambda lock, proof: gone.append(str(lock.id)),
                 find_lock=lambda: met[-1],
                 on_wait=lambda text: None,
@@ -216,7 +208,6 @@ def test_a_lock_that_is_gone_when_it_is_looked_for_is_in_no_ones_way(tmp_path: P
             _refused(folder_lock, unknown, 2, []),
             limit_seconds=0,
             folder_lock=folder_lock,
-            in_s3=True,
             break_lock=lambda lock, proof: pytest.fail(f"{lock} is not the command's"),
             find_lock=lambda: None,
             on_wait=lambda text: None,

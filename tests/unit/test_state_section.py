@@ -1,26 +1,20 @@
-"""Settings of section [state], and how `terradask init --state s3` writes them into a file that is
-there.
-"""
+"""Settings of section [state]."""
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from terradask.cli import run
-from terradask.cli._init import keep_state_in_s3, with_s3_state
 from terradask.errors import SettingsError
+from terradask_modules.names import network_state_key
 from terradask_stacks.loading import load_settings, settings_in
-from terradask_stacks.reference import starter_toml
 from terradask_stacks.settings import StateSettings
-from terradask_stacks.settings.state import network_state_key
 
 
-def test_state_is_local_unless_told_otherwise_and_has_one_key_for_each_workspace():
+def test_a_state_has_one_key_for_each_workspace_in_a_bucket_of_the_region():
     state = StateSettings()
-    assert (state.backend, state.lock_timeout_seconds) == ("local", 60)
     assert state.bucket_for("123456789012", "eu-west-1") == "terradask-state-123456789012-eu-west-1"
     assert StateSettings(bucket="ours").bucket_for("1", "x") == "ours"
     assert network_state_key("prod") == "workspaces/prod/network.tfstate"
@@ -29,7 +23,7 @@ def test_state_is_local_unless_told_otherwise_and_has_one_key_for_each_workspace
 @pytest.mark.parametrize(
     "line",
     [
-        'backend = "gcs"',
+        'backend = "local"',
         'bucket = "Not_A_Bucket"',
         'kms_key_arn = "alias/mine"',
         "lock_timeout_seconds = -1",
@@ -43,7 +37,7 @@ def test_what_can_not_be_used_is_refused(tmp_path: Path, line: str):
 
 def test_the_owner_of_the_bucket_is_said_outside_of_the_file(tmp_path: Path):
     path = tmp_path / "terradask.toml"
-    path.write_text('[state]\nbucket = "ours"\nbucket_owner = "210987654321"\nbackend = "gcs"\n')
+    path.write_text('[state]\nbucket = "ours"\nbucket_owner = "210987654321"\nbackend = "local"\n')
     with pytest.raises(SettingsError, match="TERRADASK_STATE__BUCKET_OWNER") as refused:
         load_settings(tmp_path, environ={})
     # With all else that is wrong.
@@ -66,50 +60,6 @@ def test_the_owner_of_the_bucket_is_said_outside_of_the_file(tmp_path: Path):
     assert load_settings(tmp_path, environ=variable).settings.state.owner_for("1") == "1"
     with pytest.raises(SettingsError, match="twelve digits"):
         load_settings(tmp_path, environ={"TERRADASK_STATE__BUCKET_OWNER": "12345"})
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", '[state]\nbackend = "s3"\n'),
-        (
-            "# mine\n[workspace]\nname = 'a'",
-            "# mine\n[workspace]\nname = 'a'\n[state]\nbackend = \"s3\"\n",
-        ),
-        ('[state]\nbucket = "b1s"\n', '[state]\nbucket = "b1s"\nbackend = "s3"\n'),
-        (
-            '[state] # here\n  backend = "local"  # as yet\n[x]\n',
-            '[state] # here\n  backend = "s3"  # as yet\n[x]\n',
-        ),
-        ("[state]", '[state]\nbackend = "s3"\n'),
-        ('state = { backend = "local" }\n', 'state = { backend = "s3" }\n'),
-        ('[state]\nbackend = """local"""\n', '[state]\nbackend = "s3"\n'),
-        (
-            '[state]\nbackend = "local"\n#backend = "local"\n',
-            '[state]\nbackend = "s3"\n#backend = "local"\n',
-        ),
-    ],
-)
-def test_the_rest_of_a_file_stays_as_it_is(tmp_path: Path, text: str, expected: str):
-    path = tmp_path / "terradask.toml"
-    assert with_s3_state(text, path) == expected
-    assert with_s3_state(expected, path) == expected
-
-
-def test_in_a_starter_file_the_commented_line_becomes_the_setting(tmp_path: Path):
-    starter = starter_toml()
-    changed = with_s3_state(starter, tmp_path / "terradask.toml")
-    before = starter.splitlines()
-    assert [line for line in changed.splitlines() if line not in before] == ['backend = "s3"']
-    assert tomllib.loads(changed)["state"] == {"backend": "s3"}
-
-
-def test_a_file_that_can_not_be_read_is_left_alone(tmp_path: Path):
-    path = tmp_path / "terradask.toml"
-    path.write_text("[state")
-    with pytest.raises(SettingsError):
-        keep_state_in_s3(path)
-    assert path.read_text() == "[state"
 
 
 def test_a_folder_for_each_workspace(

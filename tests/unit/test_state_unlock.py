@@ -13,7 +13,7 @@ from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.unlock import unlock
 from terradask.errors import InvalidInput, StateLocked
 
-from .migrated_folders import ACCOUNT, BUCKET, KEY, Folder, refused
+from .network_folders import ACCOUNT, BUCKET, KEY, Folder, refused
 
 
 @pytest.fixture
@@ -44,7 +44,6 @@ def _unlock(folder: Folder, force: str | None = None) -> Any:
 
 
 def test_unlock_breaks_no_lock_without_proof_and_says_how_to_force(folder: Folder):
-    folder.settings("s3")
     assert _unlock(folder) is None
     _lock(folder, "ana@laptop")
     with pytest.raises(StateLocked, match="terradask unlock network --force one") as caught:
@@ -68,7 +67,6 @@ def test_unlock_breaks_no_lock_without_proof_and_says_how_to_force(folder: Folde
 
 
 def test_unlock_breaks_the_lock_of_a_command_that_was_killed_here(folder: Folder):
-    folder.settings("s3")
     with FolderLock(folder.stack, limit_seconds=0) as lock:
         lock.note("terraform apply", 4_000_000)
     beside = folder.stack.with_name(".network.lock")
@@ -90,12 +88,9 @@ def test_unlock_breaks_the_lock_of_a_command_that_was_killed_here(folder: Folder
 def test_a_lock_that_the_next_command_breaks_is_written_down_too(
     folder: Folder, may_write: bool, monkeypatch: pytest.MonkeyPatch
 ):
-    folder.settings("s3")
-    with FolderLock(folder.stack, limit_seconds=0) as lock:
-        lock.note("terraform apply", 4_000_000)
-    beside = folder.stack.with_name(".network.lock")
-    beside.write_text(json.dumps({**json.loads(beside.read_text()), "started_at": 1_795_150_800.0}))
     _lock(folder, this_user(), "2026-11-20T05:00:02Z")
+    found = folder.state.place().lock()
+    assert found is not None
     put = folder.s3.put_object
 
     def checked(**request: Any) -> None:
@@ -104,7 +99,7 @@ def test_a_lock_that_the_next_command_breaks_is_written_down_too(
         put(**request)
 
     monkeypatch.setattr(folder.s3, "put_object", checked)
-    folder.settle()
+    folder.states.break_lock("network", found, "terraform apply (process 4000000) was killed")
     (line,) = (folder.root / ".terradask/unlocks.jsonl").read_text().splitlines()
     record = json.loads(line)
     assert (record["stack"], record["lock_id"], record["forced"]) == ("network", "one", False)
@@ -114,7 +109,6 @@ def test_a_lock_that_the_next_command_breaks_is_written_down_too(
 
 
 def test_unlock_of_another_writers_object(folder: Folder):
-    folder.settings("s3")
     folder.objects[f"{KEY}.tflock"] = b"not terraform's"
     with pytest.raises(StateLocked, match="locked by an unknown user") as caught:
         _unlock(folder)

@@ -15,7 +15,7 @@ import pytest
 
 from terradask._terraform.events import CommandOutput, Event
 from terradask._terraform.folder_contents import CONFIGURATION
-from terradask._terraform.state.model import StateInfo, read_state_file
+from terradask._terraform.state.model import StateInfo, state_of
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StateLocked, TerraformError
 
@@ -31,7 +31,6 @@ init)
   record='{"backend": {"type": "s3", "config": {"bucket": null}, "hash": 1}}'
   echo "$record" > .terraform/terraform.tfstate ;;
 plan) : > "$(echo "$*" | sed 's/.*-out=\\([^ ]*\\).*/\\1/')" ;;
-state) echo '{"serial": 3, "lineage": "l", "resources": []}'; exit 0 ;;
 force-unlock) rm "$0.locked"; exit 0 ;;
 esac
 if [ "$1" != init ] && [ -e "$0.locked" ]; then cat "$0.locked"; exit 1; fi
@@ -91,13 +90,11 @@ def test_each_verb_runs_one_command(folder: Path, program: Path, tmp_path: Path)
     )
     assert terraform.apply(plan) == {"add": 1, "change": 0, "remove": 0}
     assert terraform.destroy()["add"] == 1
-    assert terraform.state() == StateInfo(3, "l", {})
     said = [sorted(call.split()) for call in _calls(program)]
     assert said == [
         sorted(["plan", "-json", f"-out={out}", "-destroy", "-refresh=false", "-lock-timeout=0s"]),
         sorted(["apply", "-json", "-lock-timeout=0s", str(out)]),
         sorted(["apply", "-json", "-destroy", "-auto-approve", "-lock-timeout=0s"]),
-        ["pull", "state"],
     ]
     assert [e.type for e in events] == ["planned_change", "change_summary"] * 3
 
@@ -183,15 +180,7 @@ def test_command_that_succeeds_forgets_the_killed_one(folder: Path, program: Pat
     assert terraform.lock.killed is None
 
 
-def test_local_state_is_read_without_a_process(folder: Path, program: Path):
-    (folder / CONFIGURATION).write_text(
-        json.dumps({"terraform": {"backend": {"local": {"path": "../x.tfstate"}}}})
-    )
-    terraform = _terraform(folder, program)
-    path = folder.parent / "x.tfstate"
-    assert terraform.state() is None
-    path.write_text("")
-    assert terraform.state() is None
+def test_a_state_says_what_is_in_it():
     resources = [
         {
             "mode": "managed",
@@ -203,13 +192,11 @@ def test_local_state_is_read_without_a_process(folder: Path, program: Path):
         {"mode": "managed", "type": "aws_vpc", "name": "gone", "instances": []},
         {"mode": "data", "type": "aws_region", "name": "b", "instances": [{}]},
     ]
-    path.write_text(json.dumps({"serial": 1, "lineage": "l", "resources": resources}))
-    assert terraform.state() == StateInfo(1, "l", {"module.m.aws_vpc.a": "vpc-1"})
-    path.write_text('{"serial"')
-    for read in (terraform.state, terraform.init, lambda: read_state_file(path)):
-        with pytest.raises(TerraformError, match=r"cut off(.|\n)*\.broken"):
-            read()
-    assert _calls(program) == []
+    found = StateInfo.from_json({"serial": 1, "lineage": "l", "resources": resources})
+    assert found == StateInfo(1, "l", {"module.m.aws_vpc.a": "vpc-1"})
+    assert state_of(b"", "s3://b/k") is None
+    with pytest.raises(TerraformError, match=r"cut off(.|\n)*list-object-versions"):
+        state_of(b'{"serial"', "s3://b/k")
 
 
 def test_creation_that_has_just_begun_is_no_moment_to_stop():
@@ -222,6 +209,6 @@ def test_creation_that_has_just_begun_is_no_moment_to_stop():
 
 
 def test_what_is_no_json_is_an_error(folder: Path, program: Path):
-    program.write_text(PROGRAM.replace("state) echo", "state) echo Warning; echo"))
+    program.write_text(PROGRAM.replace("plan) :", "show) echo Warning; exit 0 ;;\nplan) :"))
     with pytest.raises(TerraformError, match="printed no JSON"):
-        _terraform(folder, program).state()
+        _terraform(folder, program).show(folder / "a.tfplan")

@@ -34,7 +34,7 @@ from terradask._deployments.instances import Instance, find_instances
 from terradask._network.clusters import is_cluster_name
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import gp3_volume, parts_of_host, parts_of_secret
-from terradask._terraform.state.s3 import S3Backend, StateBackend
+from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, BackendMissing
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import (
@@ -66,7 +66,7 @@ class ScanScope:
     network: DeployedNetwork
     stacks: Path
     plans: Path
-    network_state: StateBackend
+    network_state: S3Backend
 
 
 def scan(scope: ScanScope) -> Inventory:
@@ -132,12 +132,10 @@ class _Scan:
         )
 
     def _scan_network_lock(self) -> None:
-        place = self._scope.network_state
-        if isinstance(place, S3Backend):
-            # Without a bucket there is no lock.
-            with suppress(BackendMissing):
-                held = partial(self._bucket.held, NETWORK_STACK, place)
-                self._unless_denied("the lock on the network's state", held)
+        held = partial(self._bucket.held, NETWORK_STACK, self._scope.network_state)
+        # Without a bucket there is no lock.
+        with suppress(BackendMissing):
+            self._unless_denied("the lock on the network's state", held)
 
     # ---- AWS -------------------------------------------------------------------------------------
 

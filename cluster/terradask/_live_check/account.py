@@ -269,6 +269,7 @@ class Account:
         return smoke_settings(
             user.settings,
             name,
+            account=self._aws.account_id,
             until=until,
             zone=self.zone,
             types=self.instance_types,

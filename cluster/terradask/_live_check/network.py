@@ -13,6 +13,7 @@ from terradask._cleanup.resources import Resource
 from terradask._common.polling import wait_until
 from terradask._live_check.place import environment
 from terradask._live_check.steps import Step, StepResult
+from terradask._terraform.state.bucket import make_state_bucket
 from terradask._workspace.caller_scope import caller_scope
 from terradask.errors import AccessDenied, TerradaskError
 from terradask_modules.caller_policies import caller_policies
@@ -35,6 +36,7 @@ def network_steps(workspace: Workspace) -> list[Step]:
     """Return the steps that apply the network, and plan it again."""
 
     def apply(result: StepResult) -> None:
+        make_bucket_of_state(workspace)
         plan = workspace.plan_network()
         result.facts["resources"] = len(plan.creates)
         workspace.apply(plan)
@@ -54,6 +56,19 @@ def network_steps(workspace: Workspace) -> list[Step]:
         Step("network", "a network without a NAT gateway is applied", apply),
         Step("no-changes", "a second plan finds nothing to change", plan_again),
     ]
+
+
+def make_bucket_of_state(workspace: Workspace) -> None:
+    """Make the bucket of the network's state, whose name is the check's: plans make no such one."""
+    settings = workspace.settings
+    make_state_bucket(
+        workspace.aws,
+        str(settings.state.bucket),
+        tags=settings.workspace.tags,
+        kms_key_arn=settings.state.kms_key_arn,
+        own_name=False,
+        warn=lambda text: None,
+    )
 
 
 @dataclass

@@ -32,9 +32,7 @@ _RECORD = "record.json"
 
 @dataclass(frozen=True)
 class SmokeWorkspace:
-    """A throw-away workspace. Its folder has its settings, its network's state and its record: the
-    other fields.
-    """
+    """A throw-away workspace. Its folder has its settings and its record: the other fields."""
 
     folder: Path
     name: str

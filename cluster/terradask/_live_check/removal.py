@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.listing import listed
 from terradask._aws.tags import tag_filters, tags_of
+from terradask._cleanup.delete import delete_resource
 from terradask._cleanup.named_resources import find_bucket, find_log_group
-from terradask._cleanup.resources import Owner
+from terradask._cleanup.resources import Owner, Resource
 from terradask._cleanup.search import (
     describe_secret,
     find_everything_in_ec2,
@@ -19,7 +20,7 @@ from terradask._cleanup.search import (
     find_secrets,
 )
 from terradask._deployments.instances import find_instances
-from terradask._live_check.network import UserRole
+from terradask._live_check.network import UserRole, make_bucket_of_state
 from terradask._live_check.place import NAME, UNTIL_TAG, SmokeWorkspace
 from terradask._live_check.smoke_settings import CLUSTER
 from terradask._live_check.steps import Step, StepResult
@@ -50,6 +51,8 @@ def removal_steps(place: SmokeWorkspace, workspace: Workspace) -> list[Step]:
                 allowed="nothing with its tag or name",
                 advice="run terradask doctor --live again: it removes that first",
             )
+        for bucket in _buckets_of_state(workspace):
+            delete_resource(workspace.aws, bucket)
         place.forget()
 
     return [
@@ -68,8 +71,15 @@ def remove_cluster(workspace: Workspace, name: str) -> None:
 
 def remove_network(workspace: Workspace) -> None:
     """Destroy the network, if there is one."""
+    # A check on another machine may not have come so far.
+    make_bucket_of_state(workspace)
     with suppress(BaselineError, InUse):
         workspace.destroy_network()
+
+
+def _buckets_of_state(workspace: Workspace) -> list[Resource]:
+    name = str(workspace.settings.state.bucket)
+    return find_bucket(workspace.aws.client("s3"), name, workspace.account_id)
 
 
 def remains(workspace: Workspace) -> list[str]:

@@ -172,6 +172,10 @@ def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None
         *caller_statements(scope, "setup"),
         *caller_statements(scope, "user"),
         allow("MakeTheRole", list(_MAKE_THE_ROLE), "*"),
+        allow(
+            "RemoveBucketOfState", ["s3:DeleteBucket", "s3:ListBucketVersions"], scope.state_bucket
+        ),
+        allow("RemoveState", "s3:DeleteObjectVersion", f"{scope.state_bucket}/*"),
     ]
     found = None
     try:

@@ -63,6 +63,7 @@ def smoke_settings(
     user: Settings,
     name: str,
     *,
+    account: str,
     until: str,
     zone: str,
     types: list[str],
@@ -84,6 +85,11 @@ def smoke_settings(
             ),
             "name": name,
             "tags": {**user.workspace.tags, **({UNTIL_TAG: until} if until else {})},
+        },
+        # Of its own, so that nothing stays.
+        "state": {
+            **user.state.model_dump(mode="json", include={"kms_key_arn"}, exclude_none=True),
+            "bucket": f"terradask-state-{name}-{account}",
         },
         "network": {
             **given,

@@ -32,7 +32,7 @@ from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.progress import ResourceProgress
 from terradask._terraform.state.lock import BreakLock
 from terradask._terraform.state.lock_info import LockInfo
-from terradask._terraform.state.model import StateVersion
+from terradask._terraform.state.model import StateInfo, StateVersion
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
 from terradask_modules.where import Where
@@ -52,10 +52,6 @@ class StateCheck(Protocol):
         """Check the state that a plan's file starts from."""
         ...
 
-    def ids(self) -> Mapping[str, str]:
-        """Return the ids in the state: address -> id."""
-        ...
-
 
 class Stack:
     """A synthesised stack in its folder."""
@@ -67,7 +63,7 @@ class Stack:
         *,
         plans: Path,
         progress: Progress,
-        version: Callable[[], StateVersion],
+        state: Callable[[], StateInfo | None],
         check: StateCheck | None = None,
         state_lock_seconds: int = 60,
         break_lock: BreakLock | None = None,
@@ -78,7 +74,7 @@ class Stack:
         self.folder = folder
         self._plans = plans
         self._progress = progress
-        self._version = version
+        self._state = state
         self._check = check
         self.terraform = Terraform(
             folder,
@@ -103,11 +99,13 @@ class Stack:
             self._check.stored()
 
     def ids(self) -> Mapping[str, str]:
-        """Return the ids in the state: address -> id. The folder has to be initialised."""
-        if self._check is not None:
-            return self._check.ids()
-        state = self.terraform.state()
+        """Return the ids in the state: address -> id."""
+        state = self._state()
         return {} if state is None else state.ids
+
+    def _version(self) -> StateVersion:
+        state = self._state()
+        return StateVersion() if state is None else state.version
 
     def plan(
         self,

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from terradask._stacks.answers import ClusterAnswers
     from terradask_stacks.loading import LoadedSettings
 
-_STATE_FOLDER = ".terradask"
-
 
 def synthesise(
     loaded: LoadedSettings,
@@ -28,7 +26,6 @@ def synthesise(
     out: Path | None = None,
 ) -> dict[str, Path]:
     """Write all stacks together: the framework starts once, or not at all without a change."""
-    folder = out or loaded.out_dir
     if out is None:
         for own in (loaded.out_dir, loaded.state_dir):
             _keep_out_of_git(own)
@@ -37,10 +34,9 @@ def synthesise(
         LockFile(
             network=network, clusters={name: answers.lock for name, answers in clusters.items()}
         ),
-        out_dir=folder,
+        out_dir=out or loaded.out_dir,
         stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
         clusters={name: answers.settings.cluster for name, answers in clusters.items()},
-        state_dir=_state_dir(loaded, folder),
         lock_hcl=own_provider_lock(),
         cache_dir=_cache_dir(),
     )
@@ -52,11 +48,6 @@ def _keep_out_of_git(folder: Path) -> None:
     if not ignore.exists():
         folder.mkdir(parents=True, exist_ok=True)
         ignore.write_text("*\n")
-
-
-def _state_dir(loaded: LoadedSettings, out: Path) -> Path | None:
-    """Return None if the state is next to the output, so that its path is relative."""
-    return None if loaded.state_dir == out.parent / _STATE_FOLDER else loaded.state_dir
 
 
 def own_provider_lock() -> Path | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
@@ -26,11 +25,7 @@ from terradask._terraform.folder_contents import (
 from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.state.lock import BreakLock, run_past_lock
 from terradask._terraform.state.lock_info import LockInfo
-from terradask._terraform.state.model import StateInfo, read_state_file, state_file
 from terradask.errors import TerraformError
-
-_PROVIDER = re.compile(r'provider\["([^"]+)"\]')
-_BUILT_IN = "terraform.io/builtin/terraform"
 
 
 @dataclass(eq=False, repr=False)
@@ -63,10 +58,6 @@ class Terraform(TerraformCommands):
         with self.lock:
             check_contents(self.folder)
             configuration = self.configuration()
-            local = state_file(self.folder, configuration)
-            if local is not None:
-                # Terraform would say that a state is broken, and not what to do about it.
-                _check_providers(read_state_file(local), configuration, local)
             key = init_key(
                 configuration,
                 lock_file=self.folder / LOCK_FILE,
@@ -79,7 +70,6 @@ class Terraform(TerraformCommands):
             stamp.remove()
             # Terraform downloads the providers that a state names, too.
             self.before_init()
-            # Terraform moves no state: `terradask._terraform.state.migrate` has moved it.
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write()
             return True
@@ -129,12 +119,6 @@ class Terraform(TerraformCommands):
         with self.lock:
             return self._lock_state_or_init("apply", **options).counts
 
-    def state(self) -> StateInfo | None:
-        """Return what is known of the state; None without one. Raises `TerraformError`."""
-        local = state_file(self.folder, self.configuration())
-        document = self._read("state pull") if local is None else read_state_file(local)
-        return StateInfo.from_json(document) if document else None
-
     # ---- the state's lock ------------------------------------------------------------------------
 
     def force_unlock(self, lock_id: str) -> None:
@@ -157,30 +141,9 @@ class Terraform(TerraformCommands):
             lambda seconds: self._stream(verb, *arguments, lock_timeout=f"{seconds}s", **options),
             limit_seconds=self.state_lock_seconds,
             folder_lock=self.lock,
-            in_s3=state_file(self.folder, self.configuration()) is None,
             break_lock=self.break_lock or (lambda lock, proof: self.force_unlock(str(lock.id))),
             find_lock=self.find_lock,
             on_wait=self.on_wait,
-        )
-
-
-def _check_providers(state: Any, configuration: Mapping[str, Any], path: Path) -> None:
-    """Refuse a local state with resources of other providers than the stack's, which Terraform
-    would download: the file may be a repository's.
-    """
-    required = configuration.get("terraform", {}).get("required_providers", {})
-    known = {f"registry.terraform.io/{each['source']}" for each in required.values()}
-    resources = state.get("resources") if isinstance(state, Mapping) else None
-    # Whatever form it has: Terraform itself refuses what is no state.
-    named = set(_PROVIDER.findall(json.dumps(resources).replace('\\"', '"')))
-    foreign = sorted(named - known - {_BUILT_IN})
-    if foreign:
-        raise TerraformError(
-            "the state has resources of providers that the stack doesn't have",
-            verb="init",
-            given=f"{path}: {', '.join(foreign)}",
-            allowed=", ".join(sorted(known)),
-            advice="find out who wrote the state, and restore your own; without one, move it away",
         )
 
 

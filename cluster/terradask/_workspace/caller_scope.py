@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from terradask_modules.caller_policies import CallerScope
 from terradask_modules.errors import InvalidInput
 from terradask_modules.kinds import KINDS
+from terradask_modules.names import network_state_key
 from terradask_modules.partitions import partition_of
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
-from terradask_stacks.settings.state import network_state_key
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -34,7 +34,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         )
     account = account or aws.account_id
     region, state, network = settings.workspace.region, settings.state, settings.network
-    remote, groups = state.backend == "s3", network.security_groups
+    groups = network.security_groups
     profiles, roles = _given_identity(network, aws)
     where = Where(
         partition=partition_of(region),
@@ -76,11 +76,9 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         private_clusters=_private_clusters(settings),
         network_state="/".join(
             (state.bucket_for(account, region), network_state_key(settings.workspace.name))
-        )
-        if remote
-        else None,
-        network_state_owner=state.owner_for(account) if remote else None,
-        state_key_arn=state.kms_key_arn if remote else None,
+        ),
+        network_state_owner=state.owner_for(account),
+        state_key_arn=state.kms_key_arn,
     )
 
 

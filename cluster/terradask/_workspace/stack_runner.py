@@ -43,7 +43,7 @@ class StackRunner:
             plans=context.plans,
             progress=context.progress,
             state_lock_seconds=context.settings.state.lock_timeout_seconds,
-            version=partial(states.version, name),
+            state=partial(states.state, name),
             check=None if name == NETWORK_STACK else states.check(name),
             break_lock=partial(states.break_lock, name),
             find_lock=partial(states.find_lock, name),
@@ -57,9 +57,9 @@ class StackRunner:
         with self._lock:
             self._running.add(stack)
         try:
-            with stack.terraform.lock as lock:
+            with stack.terraform.lock:
                 if name == NETWORK_STACK:
-                    self.states.network.settle(lock, folder=stack.folder)
+                    self.states.network.prepare()
                 yield stack
         finally:
             with self._lock:
@@ -68,15 +68,12 @@ class StackRunner:
     @contextmanager
     def holding_state(self, cluster: str, command: str = "terradask sweep") -> Iterator[None]:
         """Keep every other process, here and elsewhere, from working on a cluster."""
-        from terradask._terraform.state.backend import LockWait
-
         place = self.states.place(cluster)
         with self.locked(cluster) as stack, ExitStack() as held:
             lock = stack.terraform.lock
-            waiting = LockWait(stack.folder, lock.killed, 0, self._context.message)
             held.enter_context(lock.holding(command))
             with suppress(BackendMissing):
-                held.enter_context(place.held(waiting))
+                held.enter_context(place.held(stack.folder, lock.killed, self._context.message))
             yield
 
     def cancel(self) -> None:

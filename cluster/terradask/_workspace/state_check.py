@@ -10,7 +10,7 @@ from terradask._cleanup.known_state import without
 from terradask._cleanup.state_guard import StateGuard
 from terradask._deployments.store import STATE
 from terradask._plans.basis import PlanArchive
-from terradask._terraform.state.model import StateInfo, state_of
+from terradask._terraform.state.model import state_of
 from terradask.errors import StateConflict
 from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.names import cluster_key
@@ -41,11 +41,6 @@ class ClusterStateCheck:
     def planned(self, path: Path) -> None:
         """Refuse a plan that starts from such a state. Raises `ForeignResources`."""
         self._guard.check(PlanArchive.read(path).document, self._where)
-
-    def ids(self) -> Mapping[str, str]:
-        """Return the ids in the state in the bucket: address -> id."""
-        found = self._read()
-        return {} if found is None else StateInfo.from_json(found[0]).ids
 
     def foreign(self) -> tuple[Mapping[str, str], ...]:
         """Return the entries of the state in the bucket that aren't the cluster's."""

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
 from terradask._plans.history import HistoryNotes
 from terradask._terraform.state.lock_owner import proof_of_loss
-from terradask._terraform.state.migrate import NetworkState
-from terradask._terraform.state.model import StateVersion
-from terradask._terraform.state.s3 import S3Backend, StateBackend
+from terradask._terraform.state.model import StateInfo, StateVersion
+from terradask._terraform.state.network import NetworkState
+from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import BrokenLock, unlock, write_down
 from terradask.errors import AwsError, BackendMissing, StateConflict
 from terradask_modules.names import NETWORK_STACK, cluster_key
@@ -34,9 +33,9 @@ class StackStates:
 
     @property
     def network(self) -> NetworkState:
-        """The network's state, which moves where the settings say another place."""
-        context, note = self._context, partial(self._note_unlock, NETWORK_STACK)
-        return NetworkState(context.loaded, context.aws, progress=context.progress, on_unlock=note)
+        """The network's state."""
+        context = self._context
+        return NetworkState(context.loaded, context.aws, progress=context.progress)
 
     @property
     def applied(self) -> AppliedNotes:
@@ -48,7 +47,7 @@ class StackStates:
         """What was applied and destroyed."""
         return HistoryNotes(self._context.aws, self._context.bucket)
 
-    def place(self, stack: str) -> StateBackend:
+    def place(self, stack: str) -> S3Backend:
         """Return where a stack's state lies."""
         if stack == NETWORK_STACK:
             return self.network.place()
@@ -57,28 +56,31 @@ class StackStates:
             self._context.aws, self._context.bucket, key, made_by="terradask apply network"
         )
 
-    def version(self, stack: str) -> StateVersion:
-        """Return which state a stack has, and how often it was written.
+    def state(self, stack: str) -> StateInfo | None:
+        """Return what is known of a stack's state; None without one, or without its bucket.
 
-        Permission needed, where the state lies in a bucket: ``s3:GetObject`` on it, as Terraform
-        itself needs.
+        Permission needed: ``s3:GetObject`` on it, as Terraform itself needs.
         """
-        found = None
         with suppress(BackendMissing):
-            found = self.place(stack).read()
-        return StateVersion() if found is None else found.info.version
+            return self.place(stack).read()
+        return None
+
+    def version(self, stack: str) -> StateVersion:
+        """Return which state a stack has, and how often it was written."""
+        found = self.state(stack)
+        return StateVersion() if found is None else found.version
 
     def check_not_rolled_back(self, stack: str) -> None:
         """Refuse to work from a state that is older than the one that the last apply left."""
         noted, place = self.applied.version(stack), self.place(stack)
         found = None if noted is None else place.read()
-        if noted is not None and found is not None and found.info.version.is_before(noted):
+        if noted is not None and found is not None and found.version.is_before(noted):
             raise StateConflict(
                 f"the state of {stack} is older than after the last apply: an earlier version was "
                 "restored",
                 verb="state",
                 folder=str(self._context.folder(stack)),
-                given=f"{place.name} has serial {found.info.serial}, the last apply left "
+                given=f"{place.name} has serial {found.serial}, the last apply left "
                 f"{noted.serial} (lineage {noted.lineage})",
                 allowed=f"serial {noted.serial} or more",
                 advice="restore the newest version (aws s3api list-object-versions, or your "
@@ -112,9 +114,16 @@ class StackStates:
     def break_lock(self, stack: str, lock: LockInfo, proof: str) -> None:
         """Break the lock of a command that has ended, after writing that down."""
         place = self.place(stack)
-        if isinstance(place, S3Backend):
-            self._note_unlock(stack, place, lock, proof)
-            place.break_lock(lock.id)
+        write_down(
+            place,
+            lock,
+            stack=stack,
+            proof=proof,
+            state_dir=self._context.loaded.state_dir,
+            caller=self._context.aws,
+            unless_denied=self._context.message,
+        )
+        place.break_lock(lock.id)
 
     def find_lock(self, stack: str) -> LockInfo | None:
         """Return the lock on a stack's state, also where a young bucket hides it from Terraform."""
@@ -125,8 +134,6 @@ class StackStates:
         return whether none is left, as far as can be seen.
         """
         place = self.place(stack)
-        if not isinstance(place, S3Backend):
-            return False
         # The command has failed already, and its error is what the user is to hear.
         with suppress(AwsError, BackendMissing):
             lock = place.lock()
@@ -135,14 +142,3 @@ class StackStates:
                 lock = None
             return lock is None
         return False
-
-    def _note_unlock(self, stack: str, place: S3Backend, lock: LockInfo, proof: str) -> None:
-        write_down(
-            place,
-            lock,
-            stack=stack,
-            proof=proof,
-            state_dir=self._context.loaded.state_dir,
-            caller=self._context.aws,
-            unless_denied=self._context.message,
-        )

@@ -304,17 +304,6 @@ class Workspace(Planner):
         """
         self._stacks.cancel()
 
-    def check_state(self) -> None:
-        """See that the network's state lies where the settings say, for tools that would begin with
-        an empty one.
-
-        Raises
-        ------
-        StateConflict
-            If it lies elsewhere, naming the command that moves it.
-        """
-        self._stacks.states.network.refuse_unmoved()
-
     def apply(self, plan: Plan) -> Deployment | Baseline | None:
         """Apply exactly a saved plan.
 

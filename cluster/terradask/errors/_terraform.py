@@ -90,8 +90,8 @@ class StateLocked(TerraformError):
 
 
 class StateConflict(TerraformError):
-    """What is kept isn't what the settings, the credentials or the last apply name: two states, a
-    state in another place, an older one, or answers of another account. Find out which is right.
+    """What is kept isn't what the settings, the credentials or the last apply name: another
+    network's state, an older one, or answers of another account. Find out which is right.
     """
 
     exit_code = 5

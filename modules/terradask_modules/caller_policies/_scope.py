@@ -17,8 +17,10 @@ from terradask_modules.names import (
     boundary_name,
     clusters_role_path,
     log_group_name,
+    network_state_key,
     resource_name,
     role_name,
+    state_bucket_name,
 )
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
@@ -42,6 +44,9 @@ class CallerScope:
     ----------
     hosts
         What its hosts may do, and where: the workspace.
+    network_state
+        Where the network's state lies, as ``bucket/key``. None: in the bucket that no setting
+        names.
     role_path, role_name_prefix, permissions_boundary
         What the company prescribes for roles.
     given_roles, given_profiles
@@ -61,8 +66,6 @@ class CallerScope:
         Whether clusters may make launch templates of their own, isolated or not.
     private_clusters
         Names of the clusters that the settings make private to their creator; ``*``: any.
-    network_state
-        Where the network's state lies, as ``bucket/key``. None: on a disk.
     network_state_owner
         The account that has that bucket. None: the workspace's.
     state_key_arn
@@ -70,6 +73,7 @@ class CallerScope:
     """
 
     hosts: PolicyScope
+    network_state: str | None = None
     role_path: str = "/"
     role_name_prefix: str = ""
     permissions_boundary: str | None = None
@@ -84,7 +88,6 @@ class CallerScope:
     isolated: bool = False
     own_templates: bool = False
     private_clusters: tuple[str, ...] = ()
-    network_state: str | None = None
     network_state_owner: str | None = None
     state_key_arn: str | None = None
 
@@ -104,9 +107,16 @@ class CallerScope:
         return self.where.bucket_arn
 
     @property
+    def state_arn(self) -> str:
+        """ARN of the network's state."""
+        where = self.where
+        bucket = state_bucket_name(where.account, where.region)
+        return where.s3_arn(self.network_state or f"{bucket}/{network_state_key(where.workspace)}")
+
+    @property
     def state_bucket(self) -> str:
         """ARN of the bucket of the network's state."""
-        return self.where.s3_arn(str(self.network_state).partition("/")[0])
+        return self.state_arn.partition("/")[0]
 
     def ec2(self, *kinds: str) -> list[str]:
         """Return the ARN patterns of kinds of EC2 resources, whose ids AWS chooses; or an ARN, of

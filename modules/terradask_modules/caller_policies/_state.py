@@ -1,4 +1,4 @@
-"""What the network's state needs, where it lies in a bucket of its own."""
+"""What the network's state needs, in a bucket of its own."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ NEW_OBJECT = present("s3:if-none-match")
 
 def read_network_state(scope: CallerScope) -> list[Statement]:
     """Return the right to read the network's state, and to lock it, which every plan does."""
-    if scope.network_state is None:
-        return []
-    state = scope.where.s3_arn(scope.network_state)
+    state = scope.state_arn
     return [
         allow("ReadStateOfNetwork", "s3:GetObject", state),
         allow(
@@ -32,12 +30,10 @@ def read_network_state(scope: CallerScope) -> list[Statement]:
 
 
 def keep_network_state(scope: CallerScope) -> list[Statement]:
-    """Return the right to make the state's bucket, and to read, lock, write and move the network's
+    """Return the right to make the state's bucket, and to read, lock and write the network's
     state.
     """
-    if scope.network_state is None:
-        return []
-    folder = scope.where.s3_arn(f"{scope.network_state.rpartition('/')[0]}/*")
+    folder = f"{scope.state_arn.rpartition('/')[0]}/*"
     return [
         allow(
             "KeepBucketOfStates",

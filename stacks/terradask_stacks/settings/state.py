@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from terradask_modules.names import state_bucket_name
 from terradask_stacks.settings.base import Section
 from terradask_stacks.validators.refusal import refuse
 
@@ -43,18 +44,11 @@ class StateSettings(Section):
     workspace's bucket.
     """
 
-    backend: Literal["local", "s3"] = Field(
-        default="local",
-        description=(
-            "local: a file under .terradask, on one machine. s3: a bucket, for a team; "
-            "`terradask init --state s3` makes it."
-        ),
-    )
     bucket: Annotated[str | None, AfterValidator(_bucket)] = Field(
         default=None,
-        description="Bucket of the network's state with s3, in workspace.region; several "
-        "workspaces may share it. Unset: "
-        "terradask-state-<account>-<region>.",
+        description="Bucket of the network's state, in workspace.region; several workspaces may "
+        "share it. `terradask init --state s3` makes it. Unset: "
+        "terradask-state-<account>-<region>, which is made when the network is first planned.",
     )
     bucket_owner: Annotated[str | None, AfterValidator(_account)] = Field(
         default=None,
@@ -65,7 +59,7 @@ class StateSettings(Section):
     )
     kms_key_arn: Annotated[str | None, AfterValidator(_key_arn)] = Field(
         default=None,
-        description="KMS key that encrypts the state with s3. Unset: S3's own keys (SSE-S3).",
+        description="KMS key that encrypts the state. Unset: S3's own keys (SSE-S3).",
     )
     lock_timeout_seconds: int = Field(
         default=60,
@@ -77,8 +71,8 @@ class StateSettings(Section):
     )
 
     def bucket_for(self, account: str, region: str) -> str:
-        """Return the bucket of the network's state, were it to lie in S3."""
-        return self.bucket or f"terradask-state-{account}-{region}"
+        """Return the bucket of the network's state."""
+        return self.bucket or state_bucket_name(account, region)
 
     def owner_for(self, account: str) -> str:
         """Return the account that must have the bucket, for a caller of an account."""
@@ -87,8 +81,3 @@ class StateSettings(Section):
 
 #: What a settings file can't say: it guards against the file's author.
 OUTSIDE_OF_FILE = ("state", "bucket_owner")
-
-
-def network_state_key(workspace: str) -> str:
-    """Return the key of the network's state in its bucket."""
-    return f"workspaces/{workspace}/network.tfstate"

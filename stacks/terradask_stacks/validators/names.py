@@ -5,11 +5,23 @@ from __future__ import annotations
 import re
 
 from terradask_modules.errors import InvalidInput
-from terradask_modules.names import CLUSTER_PATTERN, NETWORK_STACK, WORKSPACE_PATTERN
+from terradask_modules.names import (
+    CLUSTER_PATTERN,
+    NETWORK_STACK,
+    RESERVED_WORKSPACE,
+    WORKSPACE_PATTERN,
+)
 
 
 def validate_workspace_name(name: str) -> str:
     """Return the workspace's name if the names made of it are ones that AWS accepts."""
+    if name == RESERVED_WORKSPACE:
+        raise InvalidInput(
+            f"no workspace can be named {name}: its bucket would be that of the networks' states",
+            given=name,
+            allowed="any other name",
+            advice="change workspace.name",
+        )
     return _matching(
         name,
         WORKSPACE_PATTERN,

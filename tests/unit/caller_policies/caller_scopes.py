@@ -269,10 +269,10 @@ def _is_name_of_workspace(arn: str, given: CallerScope) -> bool:
         f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/",
         f"arn:aws:logs:eu-west-1:{ACCOUNT}:log-group:/terradask/team",
         f"arn:aws:sns:eu-west-1:{ACCOUNT}:terradask-team-ends",
-        "arn:aws:s3:::states/workspaces/team/",
+        f"{given.state_bucket}/workspaces/team/",
     )
     # Workspaces may share the bucket of states, and the records of broken locks in it.
-    shared = ("arn:aws:s3:::states", "arn:aws:s3:::states/unlocks/*") if given.network_state else ()
+    shared = (given.state_bucket, f"{given.state_bucket}/unlocks/*")
     return (
         arn.startswith(own)
         or arn.rpartition("/")[2] in given_ids

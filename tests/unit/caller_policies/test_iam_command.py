@@ -35,8 +35,6 @@ def test_command_prints_policies_without_credentials(
 [workspace]
 name = "team"
 region = "cn-north-1"
-[state]
-backend = "s3"
 [network]
 permissions_boundary = "{BOUNDARY}"
 role_path = "/platform/"

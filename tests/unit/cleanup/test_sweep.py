@@ -205,10 +205,8 @@ def test_a_name_that_no_cluster_has_makes_nothing_ours(
 
 
 def test_a_missing_bucket_of_states_is_in_nobodys_way(
-    root: Path, region: Aws, account: Account
+    workspace: Workspace, account: Account
 ) -> None:
-    (root / "terradask.toml").write_text('[state]\nbackend = "s3"\n')
-    workspace = Workspace(WorkspaceContext.load(SettingsSource(root, {}), aws=region))
     machine = account.instance("gone")
     assert [stray.id for stray in swept(workspace).removed] == [machine]
 

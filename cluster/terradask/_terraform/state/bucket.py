@@ -63,8 +63,10 @@ def make_state_bucket(
     aws.bucket_owners[bucket] = owner or aws.account_id
     made = aws.bucket_owners[bucket] == aws.account_id and _create(aws, bucket)
     if not made:
-        check_state_bucket(aws, bucket, own_name=own_name, warn=warn)
+        versioned = check_state_bucket(aws, bucket, own_name=own_name)
         if not own_name and TAG not in _tags(aws, bucket):
+            if not versioned:
+                warn(unversioned(bucket))
             warn(f"bucket {bucket} exists and is not terradask's: its settings are not changed")
             return False
     client = aws.client("s3")
@@ -87,9 +89,6 @@ def make_state_bucket(
         "s3:PutBucketOwnershipControls": lambda: client.put_bucket_ownership_controls(
             Bucket=bucket, OwnershipControls={"Rules": [{"ObjectOwnership": "BucketOwnerEnforced"}]}
         ),
-        "s3:PutBucketVersioning": lambda: client.put_bucket_versioning(
-            Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
-        ),
         "s3:PutEncryptionConfiguration": lambda: client.put_bucket_encryption(
             Bucket=bucket, ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key_arn)]}
         ),
@@ -101,6 +100,10 @@ def make_state_bucket(
         ),
         "s3:PutLifecycleConfiguration": lambda: client.put_bucket_lifecycle_configuration(
             Bucket=bucket, LifecycleConfiguration={"Rules": _with_expiry(_rules(aws, bucket))}
+        ),
+        # Last: a bucket without it is one whose making was interrupted.
+        "s3:PutBucketVersioning": lambda: client.put_bucket_versioning(
+            Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
         ),
     }
     for action, put in settings.items():
@@ -139,11 +142,9 @@ def _is_aborted(error: ClientError) -> bool:
     return error.response["Error"]["Code"] == "OperationAborted"
 
 
-def check_state_bucket(
-    aws: Aws, bucket: str, *, own_name: bool, warn: Callable[[str], None]
-) -> None:
-    """See that the bucket is there, its owner's, in the workspace's region, and versioned: before
-    Terraform, whose own calls expect no owner, reads the state in it.
+def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool) -> bool:
+    """See that the bucket is there, its owner's and in the workspace's region, before Terraform,
+    whose own calls expect no owner, reads the state in it; return whether it is versioned.
 
     Raises `BackendMissing`, `AwsError`, `AccessDenied`, `InvalidInput`.
 
@@ -159,11 +160,17 @@ def check_state_bucket(
             advice="one bucket for each region: set state.bucket to another one, or leave it out",
         )
     with contextlib.suppress(AccessDenied), bucket_errors(bucket, "s3:GetBucketVersioning"):
-        if aws.client("s3").get_bucket_versioning(Bucket=bucket).get("Status") != "Enabled":
-            warn(
-                f"warning: bucket {bucket} keeps no old versions: a state that is overwritten "
-                "can't be brought back"
-            )
+        answer = aws.client("s3").get_bucket_versioning(Bucket=bucket)
+        return bool(answer.get("Status") == "Enabled")
+    return True
+
+
+def unversioned(bucket: str) -> str:
+    """Return the warning of a bucket that isn't versioned."""
+    return (
+        f"warning: bucket {bucket} keeps no old versions: a state that is overwritten can't be "
+        "brought back"
+    )
 
 
 def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
@@ -259,8 +266,8 @@ def _not_of(owner: str, bucket: str) -> AwsError:
         allowed=f"a bucket of account {owner}",
         advice=(
             "if you don't know the other account: name another bucket under [state] in "
-            "terradask.toml, or remove .terradask/state/network.place.json if that names it; if it "
-            "is your team's: set TERRADASK_STATE__BUCKET_OWNER to its twelve digits"
+            "terradask.toml; if it is your team's: set TERRADASK_STATE__BUCKET_OWNER to its twelve "
+            "digits"
         ),
     )
 

@@ -48,7 +48,6 @@ def run_past_lock(
     *,
     limit_seconds: int,
     folder_lock: FolderLock,
-    in_s3: bool,
     break_lock: BreakLock,
     find_lock: Callable[[], LockInfo | None],
     on_wait: Callable[[str], None],
@@ -63,7 +62,7 @@ def run_past_lock(
     """
 
     def run_but_for_itself(seconds: int) -> _Result:
-        for _ in range(_LOSSES if in_s3 else 0):
+        for _ in range(_LOSSES):
             try:
                 return run(seconds)
             except StateLocked as error:

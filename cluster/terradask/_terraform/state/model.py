@@ -1,10 +1,9 @@
-"""What a stack's state says, and where it lies."""
+"""What a stack's state says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from terradask._common.json_text import parse_json
@@ -58,38 +57,15 @@ class StateInfo:
             ) from None
 
 
-def state_file(folder: Path, configuration: Mapping[str, Any]) -> Path | None:
-    """Return the state's file if the backend is local: reading it takes no process."""
-    backend = configuration.get("terraform", {}).get("backend", {}).get("local")
-    return None if backend is None else folder / backend["path"]
-
-
-def read_state_file(path: Path) -> Any:
-    """Return a state's file; None if it is missing or empty. Raises `TerraformError`."""
-    try:
-        return state_of(path.read_bytes(), str(path))
-    except OSError:
-        return None
-
-
 def state_of(content: bytes, name: str) -> Any:
     """Return a state's bytes as Terraform's JSON; None if empty. Raises `TerraformError`."""
     try:
         return parse_json(content) if content.strip() else None
     except ValueError as error:
-        if name.startswith("s3://"):
-            advice = (
-                "restore an earlier version of the object: aws s3api list-object-versions "
-                "shows them"
-            )
-        else:
-            advice = (
-                f"rename it (mv {name} {name}.broken) and run terradask plan network: it "
-                "imports what exists into a new state"
-            )
         raise TerraformError(
             "the state can't be read: it was cut off while it was written",
             verb="state",
             given=f"{name}: {error}",
-            advice=advice,
+            advice="restore an earlier version of the object: aws s3api list-object-versions "
+            "shows them",
         ) from error

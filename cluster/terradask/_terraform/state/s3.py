@@ -1,4 +1,4 @@
-"""A state in an object of S3: read, write and lock it without Terraform."""
+"""A state in an object of S3: read and lock it without Terraform."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import contextlib
 import datetime
 import json
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -15,12 +16,11 @@ from botocore.exceptions import ClientError
 from terradask._aws.s3 import ObjectStore, StoredObject, as_json
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
-from terradask._terraform.state.backend import ASIDE, FoundState, LockWait, until_free
-from terradask._terraform.state.local import LocalBackend
+from terradask._terraform.state.lock import locked_error
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
 from terradask._terraform.state.model import StateInfo, state_of
-from terradask.errors import AccessDenied, BackendMissing, StateConflict
+from terradask.errors import AccessDenied, BackendMissing
 
 #: The command that makes the bucket of the networks' states.
 MAKE_BUCKET = "terradask init --state s3"
@@ -32,9 +32,9 @@ class S3Backend:
     """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile``
     does.
 
-    Permissions needed: ``s3:GetObject``, ``s3:PutObject`` and ``s3:DeleteObject`` on the object,
-    the one with ``.tflock`` and the one with ``.migrated`` behind its name, and ``s3:ListBucket``;
-    with a KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.
+    Permissions needed: ``s3:GetObject`` on the object, ``s3:GetObject``, ``s3:PutObject`` and
+    ``s3:DeleteObject`` on the one with ``.tflock`` behind its name, and ``s3:ListBucket``; with a
+    KMS key ``kms:GenerateDataKey`` and ``kms:Decrypt``.
 
     Parameters
     ----------
@@ -64,58 +64,46 @@ class S3Backend:
         self.key = key
         self.name = f"s3://{bucket}/{key}"
 
-    def read(self) -> FoundState | None:
-        """Return the state; None where there is none. Raises `BackendMissing`."""
+    def document(self) -> Mapping[str, Any] | None:
+        """Return the state as Terraform's JSON; None where there is none. Raises `BackendMissing`,
+        `TerraformError`.
+        """
         found = self._get(self.key)
-        if found is None:
-            return None
-        document = state_of(found.content, self.name)
-        return (
-            FoundState(found.content, StateInfo.from_json(document), found.etag)
-            if document
-            else None
-        )
+        document = None if found is None else state_of(found.content, self.name)
+        return document or None
 
-    def write(self, content: bytes, *, over: FoundState | None) -> None:
-        """Put a state here, on condition that what lies here is `over`, or nothing."""
-        with self._named("s3:PutObject"):
-            written = (
-                self._store.claim(self.key, content)
-                if over is None
-                else self._store.replace(self.key, content, str(over.version))
-            )
-        if not written:
-            raise StateConflict(
-                "another command wrote a state to this place while the state was being moved",
-                given=self.name,
-                advice="find out which command that was, then run this one again",
-            )
-
-    def set_aside(self) -> str:
-        """Copy the object to another name, then delete it."""
-        with self._named("s3:PutObject"):
-            self._store.copy(self.key, self.key + ASIDE)
-        self._delete(self.key)
-        return self.name + ASIDE
+    def read(self) -> StateInfo | None:
+        """Return what is known of the state; None where there is none. Raises `BackendMissing`,
+        `TerraformError`.
+        """
+        document = self.document()
+        return None if document is None else StateInfo.from_json(document)
 
     @contextlib.contextmanager
-    def held(self, waiting: LockWait) -> Iterator[None]:
-        """Hold the lock on the object."""
+    def held(
+        self, folder: Path, killed: Mapping[str, Any] | None, say: Callable[[str], None]
+    ) -> Iterator[None]:
+        """Hold the lock on the object, for a command in a stack's folder; break that of the command
+        which was killed there, as `FolderLock.killed` knows it. Raises `StateLocked`.
+        """
         lock = {
             "ID": str(uuid.uuid4()),
             "Operation": "OperationTypeInvalid",
-            "Info": "terradask moves the state",
+            "Info": "terradask works on the cluster",
             "Who": this_user(),
             "Version": "",
             "Created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
             "Path": f"{self.bucket}/{self.key}",
         }
         content = json.dumps(lock).encode()
-        until_free(
-            lambda: self._claim(self.key + _LOCK, content),
-            lambda: self.release_killed(waiting),
-            waiting,
-        )
+        while not self._claim(self.key + _LOCK, content):
+            found = self.lock()
+            if found is None:
+                continue
+            if proof_of_end(found, killed) is None:
+                raise locked_error(found, {"verb": "state", "folder": str(folder)})
+            say(f"removing the lock that a killed command left on {self.name}")
+            self.break_lock(found.id)
         try:
             yield
         finally:
@@ -131,17 +119,6 @@ class S3Backend:
         found = self._get(self.key + _LOCK)
         if found is not None and LockInfo.from_json(found.content).id == lock_id:
             self._delete(self.key + _LOCK, etag=found.etag)
-
-    def release_killed(self, waiting: LockWait) -> LockInfo | None:
-        """Break the lock of the folder's killed command; return another's, or None."""
-        lock = self.lock()
-        proof = None if lock is None else proof_of_end(lock, waiting.killed)
-        if lock is not None and proof is not None:
-            waiting.on_wait(f"removing the lock that a killed command left on {self.name}")
-            waiting.on_unlock(self, lock, proof)
-            self.break_lock(lock.id)
-            return None
-        return lock
 
     def write_beside(self, key: str, document: Mapping[str, Any]) -> None:
         """Write a new JSON object into the same bucket."""
@@ -169,10 +146,6 @@ def encrypted_with(kms_key_arn: str | None) -> dict[str, str]:
     if kms_key_arn is None:
         return {"ServerSideEncryption": "AES256"}
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn}
-
-
-#: Where a state lies, or may lie.
-StateBackend = LocalBackend | S3Backend
 
 
 @contextlib.contextmanager

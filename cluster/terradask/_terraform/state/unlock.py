@@ -15,7 +15,7 @@ from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock import locked_error
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.lock_owner import proof_of_end
-from terradask._terraform.state.s3 import S3Backend, StateBackend
+from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, InvalidInput, StateLocked
 
 RECORDS = "unlocks.jsonl"
@@ -51,7 +51,7 @@ class BrokenLock:
 
 
 def unlock(
-    place: StateBackend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None
+    place: S3Backend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None
 ) -> BrokenLock | None:
     """Break a lock whose owner is provably gone, or which is named.
 
@@ -66,8 +66,6 @@ def unlock(
     # Where this lock is held, no command of this folder runs: each one inherits it.
     with FolderLock(folder, limit_seconds=0) as folder_lock:
         proof = proof_of_end(lock, folder_lock.killed)
-        if not isinstance(place, S3Backend):
-            raise _alive(lock, folder)
         if force is not None and force != lock.id:
             raise InvalidInput(
                 "the lock has another id",
@@ -133,13 +131,5 @@ def _unproven(lock: LockInfo, folder: Path) -> StateLocked:
         "terradask can't prove that the command that took it has ended: ask "
         f"{lock.holder or 'the other users of this workspace'}, and wait while it runs. When you "
         f"are sure that it has ended: terradask unlock {folder.name} --force {lock.id or 'LOCK_ID'}"
-    )
-    return error
-
-
-def _alive(lock: LockInfo, folder: Path) -> StateLocked:
-    error = locked_error(lock, {"verb": "unlock", "folder": str(folder)})
-    error.advice = (
-        "a running process on this machine holds the lock: wait for it, or stop it with one Ctrl-C"
     )
     return error

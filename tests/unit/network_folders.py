@@ -1,6 +1,4 @@
-"""A network's state as tests move it: a folder, a bucket in memory, and a process that dies at any
-request.
-"""
+"""A workspace's folder with its network's state in a bucket in memory."""
 
 from __future__ import annotations
 
@@ -15,8 +13,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.session import Aws
 from terradask._aws.translation import typed_error
 from terradask._network.deployed import DeployedNetwork
-from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.migrate import NetworkState
+from terradask._terraform.state.network import NetworkState
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.states import StackStates
 from terradask_stacks.loading import load_settings
@@ -24,11 +21,6 @@ from terradask_stacks.loading import load_settings
 ACCOUNT = "123456789012"
 BUCKET = f"terradask-state-{ACCOUNT}-us-east-1"
 KEY = "workspaces/default/network.tfstate"
-LOCAL = Path(".terradask/state/network.tfstate")
-
-
-class Killed(BaseException):
-    """The process ended here."""
 
 
 class MemoryS3:
@@ -37,7 +29,6 @@ class MemoryS3:
     def __init__(self) -> None:
         self.buckets: dict[str, dict[str, bytes]] = {BUCKET: {}}
         self.calls: list[str] = []
-        self.dies_at: int | None = None
         self.versioned = True
         self.region = "us-east-1"
         self.denied: set[str] = set()
@@ -48,8 +39,6 @@ class MemoryS3:
     def _begin(
         self, operation: str, bucket: str, *, missing: str = "NoSuchBucket"
     ) -> dict[str, bytes]:
-        if self.dies_at is not None and len(self.calls) >= self.dies_at:
-            raise Killed
         self.calls.append(operation)
         if operation in self.denied:
             raise refused(operation, "AccessDenied", 403)
@@ -66,9 +55,15 @@ class MemoryS3:
 
     def create_bucket(self, **request: Any) -> None:
         self.calls.append("CreateBucket")
+        if "CreateBucket" in self.denied:
+            raise refused("CreateBucket", "AccessDenied", 403)
         if request["Bucket"] in self.taken:
             raise refused("CreateBucket", "BucketAlreadyExists", 409)
         self.buckets[request["Bucket"]] = {}
+
+    def get_bucket_tagging(self, **request: str) -> dict[str, Any]:
+        self._begin("GetBucketTagging", request["Bucket"])
+        raise refused("GetBucketTagging", "NoSuchTagSet", 404)
 
     def get_bucket_versioning(self, **request: str) -> dict[str, Any]:
         self._begin("GetBucketVersioning", request["Bucket"])
@@ -101,10 +96,6 @@ class MemoryS3:
             raise refused("PutObject", "PreconditionFailed", 412)
         objects[key] = request["Body"]
 
-    def copy_object(self, **request: Any) -> None:
-        objects = self._begin("CopyObject", request["Bucket"])
-        objects[request["Key"]] = objects[request["CopySource"]["Key"]]
-
     def delete_object(self, **request: str) -> None:
         self._begin("DeleteObject", request["Bucket"]).pop(request["Key"], None)
 
@@ -122,9 +113,7 @@ def etag_of(content: bytes) -> str:
     return f'"{hash(content)}"'
 
 
-def state_of(
-    serial: int = 3, lineage: str = "one", *, resources: int = 2, account: str = ACCOUNT
-) -> bytes:
+def state_of(account: str = ACCOUNT) -> bytes:
     instances = [
         {
             "mode": "managed",
@@ -132,11 +121,10 @@ def state_of(
             "name": f"n{i}",
             "instances": [{"attributes": {"id": f"vpc-{i}", "arn": arn_of(account)}}],
         }
-        for i in range(resources)
+        for i in range(2)
     ]
     return json.dumps(
-        {"version": 4, "serial": serial, "lineage": lineage, "outputs": {}, "resources": instances},
-        indent=2,
+        {"version": 4, "serial": 3, "lineage": "one", "outputs": {}, "resources": instances}
     ).encode()
 
 
@@ -153,67 +141,31 @@ class Folder:
         self.told: list[str] = []
         self.environ: dict[str, str] = {}
         self.stack = root / "cdktf.out/stacks/network"
-        self.settings("local")
+        self.settings()
 
-    def settings(self, backend: str, **more: Any) -> None:
+    def settings(self, **more: Any) -> None:
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in more.items())
-        (self.root / "terradask.toml").write_text(
-            f'[state]\nbackend = "{backend}"\nlock_timeout_seconds = 0\n{lines}'
-        )
+        (self.root / "terradask.toml").write_text(f"[state]\nlock_timeout_seconds = 0\n{lines}")
 
     @property
-    def state(self) -> NetworkState:
+    def states(self) -> StackStates:
         aws = Aws("us-east-1")
         aws._clients["s3"] = self.s3
         aws._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
         loaded = load_settings(self.root, environ=self.environ)
-        context = WorkspaceContext(
-            SettingsSource(self.root, {}),
-            loaded,
-            aws,
-            DeployedNetwork(aws, loaded.settings),
-            lambda event: self.told.append(getattr(event, "text", "")),
+        return StackStates(
+            WorkspaceContext(
+                SettingsSource(self.root, {}),
+                loaded,
+                aws,
+                DeployedNetwork(aws, loaded.settings),
+                lambda event: self.told.append(getattr(event, "text", "")),
+            )
         )
-        return StackStates(context).network
-
-    def settle(self) -> None:
-        with FolderLock(self.stack, limit_seconds=0) as lock:
-            self.state.settle(lock, folder=self.stack)
-
-    def settle_killed(self) -> bool:
-        """Settle with a kill in the middle, and return whether there was one: what a process leaves
-        that had no time to do anything.
-        """
-        beside = self.stack.with_name(".network.lock")
-        left = "{}"
-
-        class Noticing(FolderLock):
-            def note(self, command: str, pid: int | None = None) -> None:
-                nonlocal left
-                super().note(command, pid)
-                if pid is not None:
-                    left = json.dumps({**json.loads(beside.read_text()), "child": 4_000_000})
-
-        try:
-            with Noticing(self.stack, limit_seconds=0) as lock:
-                self.state.settle(lock, folder=self.stack)
-        except Killed:
-            self.s3.dies_at = None
-            beside.write_text(left)
-            return True
-        self.s3.dies_at = None
-        return False
 
     @property
-    def local(self) -> bytes | None:
-        path = self.root / LOCAL
-        return path.read_bytes() if path.exists() and path.stat().st_size else None
-
-    @local.setter
-    def local(self, content: bytes) -> None:
-        path = self.root / LOCAL
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+    def state(self) -> NetworkState:
+        return self.states.network
 
     @property
     def objects(self) -> dict[str, bytes]:

@@ -1,0 +1,157 @@
+"""The state of a workspace's network: its place, its bucket, and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from terradask._common.progress import Message, Progress, Warned
+from terradask._terraform.state.bucket import (
+    check_state_bucket,
+    make_state_bucket,
+    unversioned,
+)
+from terradask._terraform.state.key_owner import check_state_key
+from terradask._terraform.state.model import StateInfo
+from terradask._terraform.state.s3 import S3Backend, encrypted_with
+from terradask.errors import AccessDenied, BackendMissing, StateConflict
+from terradask_modules.names import TAG_WORKSPACE, network_state_key
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask_stacks.loading import LoadedSettings
+
+
+class NetworkState:
+    """The state of a workspace's network, in the bucket that the settings name."""
+
+    def __init__(self, loaded: LoadedSettings, aws: Aws, *, progress: Progress) -> None:
+        self._loaded = loaded
+        self._settings = loaded.settings
+        self._aws = aws
+        self._progress = progress
+
+    def place(self) -> S3Backend:
+        """Return where it lies."""
+        state, workspace, account = (
+            self._settings.state,
+            self._settings.workspace,
+            self._aws.account_id,
+        )
+        return S3Backend(
+            self._aws,
+            state.bucket_for(account, workspace.region),
+            network_state_key(workspace.name),
+            owner=state.owner_for(account),
+            encryption=encrypted_with(state.kms_key_arn),
+        )
+
+    def prepare(self) -> None:
+        """Have a bucket, and refuse another network's state in it, before Terraform reads there.
+
+        A missing bucket is made unless the settings name it: then its name may be a mistake.
+
+        Raises `StateConflict`, `BackendMissing`, `AwsError`, `AccessDenied`, `InvalidInput`.
+        """
+        check_state_key(self._loaded, self._aws.account_id)
+        place = self.place()
+        self._refuse_file(place)
+        self._see_to_bucket(place.bucket)
+        self._refuse_foreign(place)
+
+    def make_bucket(self) -> bool:
+        """Make the bucket, or see to its settings, as `make_state_bucket` says; return whether it
+        was made.
+        """
+        check_state_key(self._loaded, self._aws.account_id)
+        state, account = self._settings.state, self._aws.account_id
+        return make_state_bucket(
+            self._aws,
+            state.bucket_for(account, self._aws.region),
+            tags=self._settings.workspace.tags,
+            kms_key_arn=state.kms_key_arn,
+            owner=state.owner_for(account),
+            own_name=state.bucket is None,
+            warn=self._warn,
+        )
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _warn(self, text: str) -> None:
+        self._progress(Warned(text))
+
+    def _see_to_bucket(self, bucket: str) -> None:
+        own_name, missing = self._settings.state.bucket is None, None
+        try:
+            # Versioning is what a making ends with: without it, one was interrupted.
+            if check_state_bucket(self._aws, bucket, own_name=own_name):
+                return
+        except BackendMissing as error:
+            if not own_name:
+                raise
+            missing = error
+        if own_name:
+            try:
+                if self.make_bucket():
+                    self._progress(Message(f"bucket {bucket} is made, for the network's state"))
+                return
+            except AccessDenied as denied:
+                if missing is not None:
+                    raise missing from denied
+        self._warn(unversioned(bucket))
+
+    def _refuse_file(self, place: S3Backend) -> None:
+        """Refuse to go on where the network's state lies in a file, which Terraform wouldn't
+        read.
+        """
+        path = self._loaded.state_dir / "state" / "network.tfstate"
+        if path.exists():
+            raise StateConflict(
+                "the network's state lies in a file, and terradask keeps it in S3",
+                given=path,
+                allowed=place.name,
+                advice=f"if it is this network's: aws s3 cp {path} {place.name}; then, or if it "
+                f"isn't: rm {path}",
+            )
+
+    def _refuse_foreign(self, place: S3Backend) -> None:
+        """Refuse another network's state: a shared bucket, or a setting changed by mistake."""
+        document = place.document()
+        if document is None or not StateInfo.from_json(document).ids:
+            return
+        mine = {
+            "account": self._aws.account_id,
+            "region": self._aws.region,
+            "workspace": self._settings.workspace.name,
+        }
+        theirs = owners_of(document)
+        wrong = [what for what, names in theirs.items() if names and mine[what] not in names]
+        if wrong:
+            raise StateConflict(
+                f"{place.name} is the state of another network",
+                given="; ".join(
+                    (
+                        f"its resources are of {what} {', '.join(sorted(theirs[what]))}, this is "
+                        f"{mine[what]}"
+                    )
+                    for what in wrong
+                ),
+                advice="check workspace.name, workspace.region, state.bucket and the AWS account; "
+                "workspaces that share a bucket need different names",
+            )
+
+
+def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
+    """Return a state's ``account``, ``region`` and ``workspace``, as its resources name them."""
+    owners: dict[str, set[str]] = {"account": set(), "region": set(), "workspace": set()}
+    for resource in document.get("resources", ()):
+        for instance in resource.get("instances", ()) if resource.get("mode") == "managed" else ():
+            attributes = instance.get("attributes") or {}
+            # arn:partition:service:region:account:…, without what is global.
+            arn = [*str(attributes.get("arn") or "").split(":"), *[""] * 5]
+            owners["region"] |= {arn[3]} - {""}
+            owners["account"] |= {arn[4]} - {""}
+            owners["workspace"] |= {
+                str((attributes.get("tags") or {}).get(TAG_WORKSPACE) or "")
+            } - {""}
+    return owners
