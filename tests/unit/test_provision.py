@@ -93,6 +93,7 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         started_run_id=None,
         descriptor=NO_PACKAGES,
         current_run=lambda: None,
+        _begin_start=lambda settings: None,
         _start_as=lambda change, **_: SimpleNamespace(run_id="theirs"),
     )
     workspace = SimpleNamespace(root=None, settings=Settings())
@@ -185,6 +186,7 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
         name="etl",
         started_run_id="r1",
         descriptor=NO_PACKAGES,
+        _begin_start=lambda settings: None,
         _start_as=lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1"),
     )
     settings = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock")
@@ -205,6 +207,7 @@ def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_
         name="etl",
         started_run_id="r1",
         descriptor=NO_PACKAGES,
+        _begin_start=lambda settings: None,
         _start_as=lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1"),
     )
     deployed = ClusterSettings(
@@ -230,7 +233,9 @@ def test_what_a_start_would_refuse_is_refused_before_anything_is_made(tmp_path):
 
 def test_what_a_start_would_refuse_leaves_a_deployed_cluster_as_it_is(tmp_path):
     deployment = SimpleNamespace(
-        name="etl", descriptor=SimpleNamespace(lock={}, architecture="x86_64"), start=None
+        name="etl",
+        descriptor=SimpleNamespace(lock={}, architecture="x86_64"),
+        _begin_start=lambda settings: None,
     )
     settings = ClusterSettings(package_sync=["no-such-package"], use_scheduler_public_ip=False)
     provisioner = Provisioner(Request("etl"), silent)
