@@ -9,7 +9,7 @@ for which Dask's protocol isn't to be spoken, or hosts' certificates are not to 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
@@ -56,6 +56,24 @@ class Adapt(Command):
     """
 
     policies: Mapping[str, Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Scale(Command):
+    """Set the numbers of hosts of groups, which ends their adapting, and end these hosts. Answered
+    with the ``policies`` of all groups, and those that were ``ended``, once AWS has been asked for
+    the numbers and the hosts that leave have been ended.
+    """
+
+    numbers: Mapping[str, int]
+    hosts: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ChooseHosts(Command):
+    """Choose the hosts that such numbers of groups would end, the cheapest to lose first."""
+
+    numbers: Mapping[str, int]
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, Mapping) and all(
             _fits(key, arguments[0]) and _fits(each, arguments[1]) for key, each in value.items()
         )
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(each, arguments[0]) for each in value)
+    if origin in (tuple, collections.abc.Sequence):
+        fits = isinstance(value, origin) and not isinstance(value, str)
+        return fits and all(_fits(each, arguments[0]) for each in value)
     if hint in _NUMBERS:
         return isinstance(value, _NUMBERS[hint]) and not isinstance(value, bool)
     return hint is Any or isinstance(value, hint)

@@ -45,7 +45,7 @@ class Timing:
     dask_restarts: int = 3
     #: The first pause before such a restart; doubles each time.
     dask_restart_pause_seconds: float = 1.0
-    #: A retired worker's client is expected to end the instance within this; then the host leaves
+    #: The scheduler's host is expected to end a retired instance within this; then it leaves
     #: by itself.
     retired_grace_seconds: float = 30.0
     #: Moving data off and closing, when the instance is being shut down. Less than the unit's
@@ -76,8 +76,6 @@ class Timing:
     launch_failed_seconds: float = 180.0
     #: Spot that had no capacity is asked again after this, for hosts that run on demand.
     spot_again_seconds: float = 900.0
-    #: So long a client that is about to set a number has for it, before a market is changed.
-    client_number_seconds: float = 10.0
     #: For so long AWS may leave an instance out of what it shows; a worker of a name that it
     #: doesn't show is refused after that.
     member_patience_seconds: float = 60.0

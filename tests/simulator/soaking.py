@@ -36,7 +36,6 @@ TIMING = {
     "launch_look_seconds": 0.3,
     "launch_failed_seconds": 3.0,
     "spot_again_seconds": 4.0,
-    "client_number_seconds": 2.0,
 }
 MOST = 8
 SETTLE_SECONDS = 180.0

@@ -5,14 +5,12 @@ alone does not.
 from __future__ import annotations
 
 import datetime
-import time
 from typing import Any
 
 import botocore.exceptions
 import pytest
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import ProtectAndLower, TerminateEach
 from terradask_modules.names import group_name
 
 from ..waiting import eventually
@@ -129,7 +127,7 @@ def test_leaving_with_decrement_is_final_and_without_is_replaced(network, templa
     network.delete_group(group)
 
 
-def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(network, template):
+def test_ending_a_host_that_has_already_left_is_refused_and_lowers_nothing(network, template):
     name = of_a_cluster(network, "left", template)
     network.want(name, 3)
     left, dead, stays = network.reaches(name, 3)
@@ -143,8 +141,8 @@ def test_removing_a_host_that_has_already_left_is_no_error_and_lowers_nothing(ne
         "ValidationError",
         f"Instance Id not found - No managed instance found for instance ID: {left}",
     )
-    Groups(network, ("workers",), workspace=network.workspace, cluster="left").remove(
-        "workers", TerminateEach((left, dead, "i-0123456789abcdef0")), pytest.fail
+    assert refused(leave, InstanceId=dead, ShouldDecrementDesiredCapacity=True)[0] == (
+        "ValidationError"
     )
     assert network.members(name) == [stays]
     assert network.describe(name)["DesiredCapacity"] == 1
@@ -157,15 +155,12 @@ def test_a_survivor_that_has_left_or_is_leaving_is_no_error(network, template):
     leaving, _, stays = network.reaches(name, 3)
     groups = Groups(network, ("workers",), workspace=network.workspace, cluster="survive")
     end = network.autoscaling.terminate_instance_in_auto_scaling_group
-    how = ProtectAndLower(survivors=(leaving, stays, "i-0123456789abcdef0"), desired=1)
     with network.sim.linger_terminating(600):
         end(InstanceId=leaving, ShouldDecrementDesiredCapacity=True)
-        groups.protect("workers", how.survivors)
-        groups.remove("workers", how, lambda: time.sleep(0.05))
-        eventually(lambda: groups.describe()["workers"].active_ids == (stays,))
-        assert not any(one["ProtectedFromScaleIn"] for one in network.describe(name)["Instances"])
         # Scale-in protection doesn't keep one from ending, which then has it for good.
-        groups.protect("workers", [stays])
+        network.autoscaling.set_instance_protection(
+            AutoScalingGroupName=name, InstanceIds=[stays], ProtectedFromScaleIn=True
+        )
         end(InstanceId=stays, ShouldDecrementDesiredCapacity=True)
         network.want(name, 1)
         network.sim.reset_calls()
@@ -286,8 +281,6 @@ def test_a_launch_that_goes_on_blocks_what_ends_or_protects_its_instance(network
         )
         (activity,) = network.activities(group)
         assert (code, activity["ActivityId"] in text) == ("ScalingActivityInProgress", True)
-        groups = Groups(network, ("workers",), workspace=network.workspace, cluster="blocked")
-        assert not groups.remove("workers", TerminateEach((pending,)), pytest.fail)
         _, text = refused(
             network.autoscaling.set_instance_protection,
             AutoScalingGroupName=group,

@@ -166,7 +166,6 @@ def test_hosts_whose_environment_is_broken(made: Made) -> None:
         ("cluster", "autoscaling:SetDesiredCapacity"),
         ("watchdog", "autoscaling:DescribeScheduledActions"),
         ("session", "ssm:StartSession"),
-        ("shrink", "autoscaling:SetInstanceProtection"),
         ("stop", "secretsmanager:PutSecretValue"),
         ("destroy", "autoscaling:DeleteAutoScalingGroup"),
     ],
@@ -182,6 +181,7 @@ def test_a_right_that_users_lack(made: Made, step: str, action: str) -> None:
     [
         ("logs", "scheduler", "logs:PutLogEvents"),
         ("session", "scheduler", "ssmmessages:CreateControlChannel"),
+        ("shrink", "scheduler", "autoscaling:TerminateInstanceInAutoScalingGroup"),
     ],
 )
 def test_a_right_that_hosts_lack(made: Made, step: str, role: str, action: str) -> None:

@@ -21,7 +21,6 @@ QUICK = {
     "market_look_seconds": 0.2,
     "launch_failed_seconds": 2.0,
     "spot_again_seconds": 3.0,
-    "client_number_seconds": 1.0,
 }
 FALLBACK = {
     "max_workers": 8,

@@ -49,6 +49,7 @@ class Groups:
         self.desired = {"workers-spot": 1, "workers": 0, "gpu": 0}
         self.calls: list[Any] = []
         self.holds = False
+        self.max_size = 9
         #: How many instances there are to have.
         self.has = {"workers-spot": 99, "workers": 99, "gpu": 99}
         self.problem: LaunchProblem | None = None
@@ -65,13 +66,18 @@ class Groups:
                 Group(
                     key,
                     self.desired[key],
-                    9,
+                    self.max_size,
                     tuple(Member(one, "InService") for one in self.members[key]),
                 )
                 for key in keys
             )
             for name, keys in CHAINS.items()
         }
+
+    def have(self, *members, desired=None):
+        """Let the group on spot have these, and launch nothing by itself."""
+        self.holds, self.members["workers-spot"] = True, list(members)
+        self.desired["workers-spot"] = len(members) if desired is None else desired
 
     def set_desired(self, group, n):
         self.may_go.wait(30)
@@ -166,6 +172,27 @@ class Stand:
         waits = [[resources, waiting, float(waiting)]] if waiting else []
         self.scaler.take({"hosts": rows, "idle_count": idle, "kept_count": 0, "waiting": waits})
         self.settle()
+
+    def scale(self, numbers, hosts=(), loaded=(), *, idle=99, act=True):
+        """Command numbers, and return the answer, or None while workers are retired."""
+        rows = [
+            [host, 1, 0.0, 0 if n < idle else 1, 0 if n < idle else 8, GIB]
+            for n, host in enumerate(loaded)
+        ]
+        load = {"hosts": rows, "idle_count": 0, "kept_count": 0, "waiting": []}
+        number = 500 + len(self.sent)
+        self.scaler.scale(number, numbers, hosts, act=act, load=load)
+        self.settle()
+        return self.answer(number)
+
+    def observed(self, *hosts):
+        """Report what the scheduler's process was asked to observe."""
+        rows = [[host, 1, 0.0, 0, 0, GIB] for host in hosts]
+        load = {"hosts": rows, "idle_count": 0, "kept_count": 0, "waiting": []}
+        self.scaler.take({"observed": load})
+
+    def answer(self, number):
+        return next((one for one in self.sent if one.get("number") == number), None)
 
     def settle(self):
         self.scaler.adapt(number := len(self.sent) + 1000, {})

@@ -24,7 +24,7 @@ from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask.errors import ClusterError, VersionMismatch
-from terradask_host.commands import Adapt, ReadPolicies
+from terradask_host.commands import Adapt, ChooseHosts, ReadPolicies, Scale
 from terradask_host.preload.commands import Commands
 from terradask_host.preload.scaling import ScalingWatch
 from terradask_host.scaling_policy import ScalingPolicy
@@ -46,14 +46,19 @@ class Host:
         self.refuses: str | None = None
         self.told: list[dict[str, Any]] = []
 
-    def __call__(self, event: str, *, number: int, policies: dict[str, Any]) -> None:
-        assert event == "adapt"
+    def __call__(self, event: str, *, number: int, **facts: Any) -> None:
         assert self.watch is not None
-        self.told.append(policies)
-        if self.refuses is None:
-            found = self.policies | policies
+        self.told.append(facts)
+        more: dict[str, Any] = {}
+        if self.refuses is None and event == "adapt":
+            found = self.policies | facts["policies"]
             self.policies = {name: one for name, one in found.items() if one is not None}
-        self.watch.take_policies({"number": number, "policies": self.policies, "why": self.refuses})
+        elif self.refuses is None:
+            ended = {n: self.policies.pop(n) for n in facts["numbers"] if n in self.policies}
+            more = {"ended": ended, "leaving": ["i-1"]}
+        self.watch.take_policies(
+            {"number": number, "policies": self.policies, "why": self.refuses, **more}
+        )
 
 
 @contextlib.asynccontextmanager
@@ -64,7 +69,13 @@ async def client_of(host: Host | None) -> AsyncIterator[ScalingPolicies]:
     ) as scheduler:
         if host is not None:
             watch = host.watch = ScalingWatch(scheduler, {}, host)
-            Commands(scheduler, {Adapt: watch.adapt, ReadPolicies: watch.read_policies})
+            handlers = {
+                Adapt: watch.adapt,
+                ReadPolicies: watch.read_policies,
+                Scale: watch.scale,
+                ChooseHosts: watch.would_leave,
+            }
+            Commands(scheduler, handlers)
         health, nothing = Health("etl"), None
         health.status = Status.running
         attachment: Any = SimpleNamespace(scheduler=SimpleNamespace(scaling=None))
@@ -100,29 +111,28 @@ async def test_a_number_ends_adapting_of_its_group_and_says_so(
     async with client_of(host) as policies:
         await policies.set({"workers": POLICY, "gpu": POLICY})
         with caplog.at_level(logging.WARNING):
-            await policies.end(["workers", "big"])
+            await policies.scale({"workers": 4, "big": 1})
         assert policies.known == {"gpu": POLICY}
         (line,) = said(caplog)
         assert "the number of its group workers is set" in line
         assert "between 2 and 5 hosts" in line
         # One that doesn't adapt: there is nothing to say.
-        await policies.end(["workers"])
+        await policies.scale({"workers": 5}, ["i-1"])
         assert len(said(caplog)) == 1
+    sent = [{key: one[key] for key in ("numbers", "hosts", "act")} for one in host.told[1:]]
+    assert sent == [
+        {"numbers": {"workers": 4, "big": 1}, "hosts": [], "act": True},
+        {"numbers": {"workers": 5}, "hosts": ["i-1"], "act": True},
+    ]
+    # The host chooses by what the scheduler has to do.
+    assert host.told[1]["load"]["hosts"] == []
 
 
-async def test_a_number_is_announced_for_groups_on_several_markets_and_for_no_other(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_who_would_leave_is_asked_and_nothing_is_set() -> None:
     host = Host()
     async with client_of(host) as policies:
-        await policies.end(["workers", "gpu"], {"gpu"})
-        assert host.told == [{"gpu": None}]
-        await policies.end(["workers"], {"gpu"})
-        assert len(host.told) == 1
-        # What can't be announced is set all the same.
-        host.refuses = "busy"
-        await policies.end(["gpu"], {"gpu"})
-        assert said(caplog) == []
+        assert await policies.would_leave({"workers": 1}) == ["i-1"]
+    assert [one["act"] for one in host.told] == [False]
 
 
 async def test_what_the_host_refuses_is_an_error_that_says_why() -> None:
@@ -139,8 +149,9 @@ async def test_an_older_host_is_told_of_where_it_matters(caplog: pytest.LogCaptu
     async with client_of(None) as policies:
         with pytest.raises(VersionMismatch, match="terradask apply network"):
             await policies.set({"workers": POLICY})
-        # A number needs no adapting.
-        await policies.end(["workers"])
+        with pytest.raises(VersionMismatch, match="the command to scale"):
+            await policies.scale({"workers": 1})
+        await policies.refresh()
         assert policies.known is None
         warn_if_older("etl", policies)
         assert "etl neither adapts nor asks on demand for what spot lacks" in caplog.text

@@ -12,8 +12,6 @@ from botocore.awsrequest import AWSResponse
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
 
-from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import TerminateEach
 from terradask_host.agent.event_queue import Stop, StopRequested
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.end_once import end_once
@@ -93,10 +91,6 @@ def test_a_lost_end_is_looked_up_and_not_repeated(first, pauses):
             InstanceId="i-1", ShouldDecrementDesiredCapacity=True
         )
     assert (aws.calls, aws.desired) == (1, 2)
-    aws = LosesAnswers(first)
-    groups = Groups(aws, ("workers",), workspace="default", cluster="etl")  # type: ignore[arg-type]
-    assert groups._terminate("workers", "i-1")
-    assert (aws.calls, aws.desired) == (1, 2)
 
 
 @pytest.fixture
@@ -104,11 +98,6 @@ def pauses(monkeypatch):
     taken = []
     monkeypatch.setattr(time, "sleep", taken.append)
     return taken
-
-
-def client_ends(aws) -> None:
-    groups = Groups(aws, ("workers",), workspace="default", cluster="etl")
-    assert groups.remove("workers", TerminateEach(("i-1",)), lambda: None)
 
 
 def scheduler_ends(aws) -> None:
@@ -124,15 +113,14 @@ def host_groups(aws) -> ClusterGroups:
     return ClusterGroups(aws, Structure(groups={"workers": entry}), print)
 
 
-@pytest.mark.parametrize("end", [client_ends, scheduler_ends, host_leaves])
+@pytest.mark.parametrize("end", [scheduler_ends, host_leaves])
 def test_a_throttled_end_is_repeated(end, pauses):
     aws = LosesAnswers(400)
     end(aws)
     assert (aws.calls, aws.desired, len(pauses)) == (2, 2, 1)
 
 
-@pytest.mark.parametrize("end", [client_ends, scheduler_ends])
-def test_a_throttled_end_is_not_repeated_once_another_process_has_ended_it(end, pauses):
+def test_a_throttled_end_is_not_repeated_once_another_process_has_ended_it(pauses):
     class EndsMeanwhile(LosesAnswers):
         """An AWS that throttles the first call, while the host leaves by itself."""
 
@@ -143,7 +131,7 @@ def test_a_throttled_end_is_not_repeated_once_another_process_has_ended_it(end, 
             return answer
 
     aws = EndsMeanwhile(400)
-    end(aws)
+    scheduler_ends(aws)
     assert (aws.calls, aws.desired) == (1, 3)
 
 
@@ -167,7 +155,7 @@ def test_an_end_that_is_throttled_for_ever_fails(pauses):
 
     aws = Throttles(400)
     with pytest.raises(ClientError, match="Throttling"):
-        client_ends(aws)
+        scheduler_ends(aws)
     assert len(pauses) == 3
     assert 7 <= sum(pauses) <= 14
 

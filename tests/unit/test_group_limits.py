@@ -11,7 +11,6 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import TerminateEach
 from terradask.errors import ClusterError
 
 WORKERS = "terradask-default-etl-workers"
@@ -75,14 +74,6 @@ class MinimumWasRaised:
         self.minimum = MinSize
         self.desired = self.desired if DesiredCapacity is None else DesiredCapacity
 
-    def _terminate_instance_in_auto_scaling_group(self, **_: Any) -> None:
-        if self.desired <= self.minimum:
-            raise _refused(
-                f"Currently, desiredSize equals minSize ({self.minimum}). Terminating instance "
-                "without replacement will violate group's min size constraint."
-            )
-        self.desired -= 1
-
     def _batch_delete_scheduled_action(self, ScheduledActionNames: list[str], **_: Any) -> None:  # noqa: N803
         self.scheduled = [one for one in self.scheduled if one not in ScheduledActionNames]
 
@@ -109,11 +100,10 @@ def test_the_usual_zero_makes_no_call_more() -> None:
     assert aws.calls == ["describe_auto_scaling_groups", "set_desired_capacity"]
 
 
-def test_one_host_leaves_although_the_minimum_was_raised() -> None:
+def test_a_minimum_is_taken_back_and_the_number_stays() -> None:
     aws = MinimumWasRaised()
-    aws.desired = 2
-    groups_at(aws).remove("workers", TerminateEach(("i-1",)), pytest.fail)
-    assert (aws.minimum, aws.desired) == (0, 1)
+    groups_at(aws).clear_minimum("workers")
+    assert (aws.minimum, aws.desired) == (0, 3)
 
 
 def test_a_lowered_maximum_is_said() -> None:

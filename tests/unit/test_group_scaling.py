@@ -1,4 +1,4 @@
-"""Groups of workers scale together: in one look, and a call for each."""
+"""Groups of workers: numbers and bounds of each, and one look at all."""
 
 from __future__ import annotations
 
@@ -48,28 +48,16 @@ class FakeGroups:
             for name, n in self.desired.items()
         }
 
+    def wants(self, **numbers: int) -> None:
+        for name, n in numbers.items():
+            self.set_desired(name.replace("_", "-"), n)
+
     def set_desired(self, name: str, n: int) -> None:
         self.calls["set"] += 1
         self.desired[name] = n
         while len(self.there[name]) < min(n, self.has.get(name.replace("-", "_"), 1000)):
             self._serial += 1
             self.there[name].append(f"i-{name.replace('-', '')}{self._serial:02}")
-
-    def protect(self, name: str, instance_ids: Any) -> None:
-        pass
-
-    def remove(self, name: str, how: Any, pause: Any) -> bool:
-        self.calls["remove"] += 1
-        gone = (
-            set(self.there[name]) - set(how.survivors)
-            if hasattr(how, "survivors")
-            else set(how.instance_ids)
-        )
-        self.there[name] = [i for i in self.there[name] if i not in gone]
-        self.desired[name] = (
-            how.desired if hasattr(how, "desired") else self.desired[name] - len(gone)
-        )
-        return True
 
     def failures(self, name: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         self.asked.append(name)
@@ -81,23 +69,6 @@ class FakeGroups:
         )
 
 
-class FakeScheduler:
-    """Finds those cheapest to move whose names come first, and remembers whom it retired."""
-
-    def __init__(self, *names: str) -> None:
-        self.names, self.retired = list(names), []
-
-    async def workers_to_close(self, n: int | None = None, **_: Any) -> list[str]:
-        return sorted(self.names)[:n]
-
-    async def identity(self, n_workers: int) -> dict[str, Any]:
-        return {"workers": {name: {"name": name, "metrics": {}} for name in self.names}}
-
-    async def retire_workers(self, names: list[str], **_: Any) -> dict[str, Any]:
-        self.retired += names
-        return {name: {"name": name} for name in names}
-
-
 async def call(function: Any, *args: Any) -> Any:
     return function(*args)
 
@@ -107,59 +78,13 @@ def workers_on(groups: FakeGroups) -> Workers:
     return Workers(groups, CHAINS, pending_launches, call, limiter=RateLimiter())  # type: ignore[arg-type]
 
 
-def test_groups_grow_together_in_one_look_and_a_call_each() -> None:
-    groups = FakeGroups()
-    workers = workers_on(groups)
-    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None))
-    assert groups.desired == {"workers": 3, "gpu-spot": 2, "gpu": 0}
-    assert groups.calls == {"describe": 2, "set": 2}
-    assert len(workers.plan) == 5
-    assert workers.members == {*groups.there["workers"], *groups.there["gpu-spot"]}
-
-
-def test_who_leaves_is_chosen_within_the_group() -> None:
-    groups = FakeGroups()
-    workers = workers_on(groups)
-
-    async def main() -> FakeScheduler:
-        await workers.resize({"workers": 3, "gpu": 2}, None)
-        scheduler = FakeScheduler(*workers.members)
-        # The scheduler finds the other group's workers cheaper.
-        await workers.resize({"workers": 1}, scheduler)
-        return scheduler
-
-    scheduler = asyncio.run(main())
-    assert sorted(scheduler.retired) == ["i-workers01", "i-workers02"]
-    assert groups.desired == {"workers": 1, "gpu-spot": 2, "gpu": 0}
-    assert workers.plan == {"i-workers03", *groups.there["gpu-spot"]}
-
-
-def test_one_grows_while_another_shrinks_and_what_has_not_come_goes_first() -> None:
-    groups = FakeGroups(workers=2)
-    workers = workers_on(groups)
-
-    async def main() -> FakeScheduler:
-        await workers.resize({"workers": 4, "gpu": 1}, None)
-        assert (
-            sorted(name for name in workers.plan if name.startswith("pending-"))
-            == ["pending-1", "pending-2"]
-            or len(workers.plan) == 5
-        )
-        scheduler = FakeScheduler(*workers.members)
-        await workers.resize({"workers": 1, "gpu": 3}, scheduler)
-        return scheduler
-
-    scheduler = asyncio.run(main())
-    assert scheduler.retired == ["i-workers01"]
-    assert groups.desired == {"workers": 1, "gpu-spot": 3, "gpu": 0}
-    assert len(workers.plan) == 4
-
-
 def test_pending_workers_of_two_groups_are_not_each_other() -> None:
-    workers = workers_on(FakeGroups(workers=0, gpu_spot=0, gpu=0))
-    asyncio.run(workers.resize({"workers": 2, "gpu": 2}, None))
-    assert len(workers.plan) == 4
-    assert all(name.startswith("pending-") for name in workers.plan)
+    groups = FakeGroups(workers=0, gpu_spot=0, gpu=0)
+    groups.wants(workers=2, gpu_spot=2)
+    workers = workers_on(groups)
+    asyncio.run(workers.mirror())
+    names = {name for each in workers.sets.values() for name in each.plan()}
+    assert names == {"pending-1", "pending-2", "pending-gpu-1", "pending-gpu-2"}
 
 
 def test_only_one_group_is_asked_in_a_look_and_numbers_stay() -> None:
@@ -167,7 +92,7 @@ def test_only_one_group_is_asked_in_a_look_and_numbers_stay() -> None:
     workers = workers_on(groups)
 
     async def main() -> None:
-        await workers.resize({"workers": 2, "gpu": 3}, None)
+        groups.wants(workers=2, gpu_spot=3)
         await workers.watch()
         await workers.pending_launches.read_failures()
         await workers.watch()
@@ -186,7 +111,7 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
     workers = workers_on(groups)
 
     async def main() -> None:
-        await workers.resize({"workers": 2, "gpu": 1}, None)
+        groups.wants(workers=2, gpu_spot=1)
         for number in range(4):
             await workers.watch()
             await workers.pending_launches.read_failures()
@@ -207,13 +132,14 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
 
 def small_pool() -> WorkerPool:
     """Three workers, two of them in a group with a name, that AWS is sent no other number of."""
-    workers = workers_on(FakeGroups())
-    asyncio.run(workers.resize({"workers": 1, "gpu": 2}, None))
+    groups = FakeGroups()
+    groups.wants(workers=1, gpu_spot=2)
+    workers = workers_on(groups)
+    asyncio.run(workers.mirror())
     nothing: Any = None
     return WorkerPool(
         deployment(),
         workers,
-        nothing,
         Unadapting(),  # type: ignore[arg-type]
         joined=JoinedWorkers(),
         health=Health("etl"),
@@ -231,7 +157,7 @@ def test_a_number_is_that_of_the_group_without_a_name() -> None:
     assert pool.requests.targets == {"workers": 0, "gpu": 5}
     # What is asked for is in the plan at once; what is to go stays until it is gone.
     assert {name: len(group.plan) for name, group in pool.groups.items()} == {
-        "workers": 4,
+        "workers": 1,
         "gpu": 5,
     }
     assert pool.wanted == 5
@@ -293,17 +219,3 @@ def test_what_can_not_be_adapted_to_is_refused(given: Any, says: str) -> None:
 def test_no_class_of_the_caller_decides() -> None:
     with pytest.raises(InvalidInput, match="your own loop"):
         policy(decides=Adaptive)
-
-
-def test_what_is_asked_for_is_in_the_plan_while_aws_is_told() -> None:
-    groups = FakeGroups()
-    workers = workers_on(groups)
-    seen: list[int] = []
-
-    def set_desired(name: str, n: int) -> None:
-        seen.append(len(workers.plan))
-        FakeGroups.set_desired(groups, name, n)
-
-    groups.set_desired = set_desired  # type: ignore[method-assign]
-    asyncio.run(workers.resize({"workers": 3, "gpu": 2}, None))
-    assert seen == [5, 5]

@@ -1,12 +1,9 @@
-"""The edge to Auto Scaling, against moto's: exact removals, zero that always works, one describe
-for all groups.
-"""
+"""The edge to Auto Scaling, against moto's: zero that always works, one describe for all groups."""
 
 import boto3
 import pytest
 
 from terradask._aws.autoscaling import Groups
-from terradask._aws.groups import ProtectAndLower, TerminateEach, removal
 from terradask._cleanup.resources import Owner
 from terradask._cleanup.search import find_groups_and_secret
 
@@ -112,78 +109,7 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
     }
 
 
-@pytest.mark.parametrize(
-    ("leaving", "kind"), [(slice(0, 2), TerminateEach), (slice(2, 60), ProtectAndLower)]
-)
-def test_exactly_the_chosen_leave(groups, leaving, kind):
-    groups.set_desired("workers", 60)
-    members = _ids(groups)
-    victims = members[leaving]
-    how = removal(members, victims)
-    assert isinstance(how, kind)
-    groups.protect("workers", getattr(how, "survivors", ()))
-    groups.remove("workers", how, pytest.fail)
-    state = groups.describe()["workers"]
-    assert set(state.active_ids) == set(members) - set(victims)
-    assert state.desired == len(members) - len(victims)
-    assert not any(m.protected for m in state.members)
-
-
-class ChoosesLate:
-    """An AWS that takes a smaller number at once, and ends whom nobody protects two looks later."""
-
-    def __init__(self):
-        self.members, self.protected, self.desired, self.limiter = (
-            ["i-1", "i-2", "i-3", "i-4", "i-5"],
-            set(),
-            5,
-            0,
-        )
-
-    def client(self, name):
-        return self
-
-    def set_instance_protection(self, InstanceIds, ProtectedFromScaleIn, **_):  # noqa: N803 (AWS's words)
-        (self.protected.update if ProtectedFromScaleIn else self.protected.difference_update)(
-            InstanceIds
-        )
-
-    def set_desired_capacity(self, DesiredCapacity, **_):  # noqa: N803 (AWS's words)
-        self.desired = DesiredCapacity
-
-    def describe_auto_scaling_groups(self, **_):
-        self.limiter += 1
-        if self.limiter == 4:
-            chosen = [one for one in self.members if one not in self.protected][
-                : len(self.members) - self.desired
-            ]
-            self.members = [one for one in self.members if one not in chosen]
-        told = {"LifecycleState": "InService"}
-        members = [
-            {**told, "InstanceId": one, "ProtectedFromScaleIn": one in self.protected}
-            for one in self.members
-        ]
-        group = {
-            "AutoScalingGroupName": "terradask-default-etl-workers",
-            "Tags": TAGS,
-            "DesiredCapacity": self.desired,
-            "MaxSize": 9,
-            "Instances": members,
-        }
-        return {"AutoScalingGroups": [group]}
-
-
-def test_survivors_are_protected_until_aws_has_chosen():
-    aws, pauses = ChoosesLate(), []
-    how = ProtectAndLower(survivors=("i-1", "i-2"), desired=2)
-    groups = Groups(aws, ("workers",), **ETL)
-    groups.protect("workers", how.survivors)
-    groups.remove("workers", how, lambda: pauses.append(aws.protected.copy()))
-    assert (aws.members, aws.protected) == (["i-1", "i-2"], set())
-    assert pauses == [{"i-1", "i-2"}] * 2
-
-
-def test_zero_works_although_a_removal_was_cut_off_after_protecting(groups):
+def test_zero_works_although_others_have_protected_hosts(groups):
     groups.set_desired("scheduler", 1)
     groups.set_desired("workers", 4)
     boto3.client("autoscaling", region_name="us-east-1").set_instance_protection(

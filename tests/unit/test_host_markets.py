@@ -25,7 +25,7 @@ from .scaler_stand import START, Groups, stands
 
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity.")
 NO_QUOTA = LaunchProblem("VcpuLimitExceeded", "more vCPU capacity than your current limit of 4")
-AGAIN_AT_ONCE = Timing(spot_again_seconds=0.0, client_number_seconds=0.0)
+AGAIN_AT_ONCE = Timing(spot_again_seconds=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -323,7 +323,7 @@ def test_reading_calls_are_as_many_at_any_size():
 stand = pytest.fixture(stands)
 
 EAGER = ScalingPolicy(0, 9, target_duration_seconds=1.0, wait_count=1)
-QUICK = Timing(launch_look_seconds=0.02, market_look_seconds=0.02, client_number_seconds=1000.0)
+QUICK = Timing(launch_look_seconds=0.02, market_look_seconds=0.02)
 
 
 def test_what_spot_lacks_moves_without_any_load_and_with_many(stand):
@@ -350,18 +350,15 @@ def test_work_is_heeded_however_slow_aws_answers_about_markets(stand):
     eventually(lambda: sum(groups.desired.values()) > 2, seconds=10)
 
 
-def test_before_a_clients_number_nothing_moves_and_after_it_it_does(stand):
-    groups = at(6, 0)
-    here = stand({}, groups, timing=QUICK)
-    here.adapt({"workers": None})
-    groups.members["workers-spot"], groups.has["workers-spot"] = ["i-s0"], 1
-    # Another client's word, which is not of this group.
-    here.sent.clear()
-    here.adapt({"gpu": None})
-    assert groups.desired["workers"] == 0
-    # The client's number.
-    groups.set_desired("workers-spot", 7)
-    eventually(lambda: groups.desired == {"workers-spot": 1, "workers": 6, "gpu": 0})
+def test_a_clients_number_asks_spot_first_and_what_that_lacks_moves(stand):
+    here = stand({}, at(1, 0, has=1), timing=QUICK)
+    here.scale({"workers": 4})
+    assert here.groups.changes[0] == ("workers-spot", 4)
+    eventually(lambda: here.groups.desired == {"workers-spot": 1, "workers": 3, "gpu": 0})
+    # Also where it has failed a moment ago.
+    before = len(here.groups.changes)
+    here.scale({"workers": 5})
+    assert here.groups.changes[before] == ("workers-spot", 2)
 
 
 def test_growing_asks_a_market_that_has_failed_last(stand):
@@ -383,13 +380,14 @@ def test_an_exchange_is_no_reason_to_shrink_and_work_that_comes_takes_it(stand):
     assert here.groups.changes == [("workers-spot", 4)]
 
 
-def test_a_number_counts_hosts_that_are_being_drained(stand):
-    groups = at(3, 2)
-    here = stand({}, groups, exchanges={"workers": Exchange(planned=4, count=1)})
+def test_a_number_ends_an_exchange_and_counts_no_host_that_is_being_drained(stand):
+    here = stand({}, at(3, 2), exchanges={"workers": Exchange(planned=4, count=1)})
     here.hosts.look(1.0)
     here.hosts.retire(["i-d0"], drain=True)
-    here.adapt({"workers": None})
+    here.scale({"workers": 4})
     assert here.exchanges == [{}]
+    assert here.groups.changes == []
+    here.scale({"workers": 5})
+    assert here.groups.desired == {"workers-spot": 4, "workers": 2, "gpu": 0}
     here.scaler.take({"hosts": ["i-d0"], "kept": []})
-    eventually(lambda: ("end", "i-d0", True) in groups.changes)
-    assert sum(groups.desired.values()) == 5
+    eventually(lambda: sum(here.groups.desired.values()) == 5)

@@ -13,12 +13,13 @@ from distributed import Client, Scheduler, Worker, rpc
 from terradask_host.preload import worker_admission
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.leave import Questions
+from terradask_host.preload.scaling import ScalingWatch
 from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
 from terradask_host.rules.instance_proof import PROOF_KEY
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 from terradask_host.structure import WorkerEntry
 
-from ..waiting import HANG_SECONDS
+from ..waiting import HANG_SECONDS, eventually_async
 
 RULES = Rules(workers_per_host=3, extra_worker="scheduler-i-0", patience_seconds=60)
 OURS = Membership().updated(["i-1"], 0, RULES)
@@ -289,6 +290,20 @@ async def test_a_worker_that_is_retired_before_it_joins_waits_whether_its_host_e
             assert not ended.done()
             ended.cancel()
         assert refused == []
+
+
+async def test_no_worker_of_a_host_that_is_retired_before_it_joins_may_join():
+    async with scheduler_with(Rules(workers_per_host=2), lambda: ["i-3"]) as (scheduler, *_):
+        said = []
+        watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
+        watch.retire({"hosts": ["i-3"], "drain": False, "forced": True})
+        await eventually_async(lambda: said)
+        assert said == [("retired", {"hosts": ["i-3"], "kept": []})]
+        joining = asyncio.ensure_future(worker(scheduler, "i-3-1").start())
+        await asyncio.sleep(0.5)
+        assert not scheduler.workers
+        assert not joining.done()
+        joining.cancel()
 
 
 async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():

@@ -7,8 +7,9 @@ import threading
 import time
 
 import pytest
+from botocore.exceptions import ClientError
 
-from terradask_host.agent import worker_hosts
+from terradask_host.agent import scaling, worker_hosts
 from terradask_host.scaling_policy import ScalingPolicy
 
 from ..waiting import eventually
@@ -21,6 +22,11 @@ def _no_pauses(monkeypatch):
 
 
 stand = pytest.fixture(stands)
+
+
+def refusal(code):
+    return ClientError({"Error": {"Code": code, "Message": "no"}}, "Describe")
+
 
 EAGER = ScalingPolicy(0, 6, target_duration_seconds=1.0, wait_count=1)
 
@@ -61,7 +67,7 @@ def test_while_nothing_changes_aws_is_not_asked(stand):
 def test_idle_hosts_are_retired_and_then_ended(stand):
     here = stand({"workers": EAGER})
     here.load("i-1", idle=1)
-    assert here.sent == [{"do": "retire", "hosts": ["i-1"], "drain": False}]
+    assert here.sent == [{"do": "retire", "hosts": ["i-1"], "drain": False, "forced": False}]
     # While its data is moved, nothing is done to it.
     here.load("i-1", idle=1)
     assert here.groups.changes == []
@@ -102,7 +108,12 @@ def test_launches_that_have_not_come_are_given_up_and_booting_hosts_ended(stand)
     here.groups.holds = True
     here.groups.desired["workers-spot"], here.groups.members["workers-spot"] = 4, ["i-1", "i-2"]
     here.load("i-1")
-    assert here.groups.changes == [("workers-spot", 2), ("end", "i-2", False)]
+    assert here.groups.changes == [("workers-spot", 2)]
+    # It may join meanwhile.
+    assert here.sent == [{"do": "retire", "hosts": ["i-2"], "drain": False, "forced": True}]
+    here.scaler.take({"hosts": ["i-2"], "kept": []})
+    here.settle()
+    assert here.groups.changes[1:] == [("end", "i-2", False)]
     assert here.groups.desired["workers-spot"] == 1
 
 
@@ -151,18 +162,6 @@ def test_a_word_that_can_not_be_kept_changes_nothing(stand):
     assert answer["policies"] == {"workers": EAGER.to_document()}
 
 
-def test_a_word_waits_for_workers_that_are_being_retired(stand):
-    here = stand({"workers": EAGER})
-    here.load("i-1", idle=1)
-    here.scaler.adapt(1, {"workers": None})
-    time.sleep(0.2)
-    assert not [one for one in here.sent if one.get("number") == 1]
-    here.scaler.take({"hosts": ["i-1"], "kept": []})
-    eventually(lambda: [one for one in here.sent if one.get("number") == 1])
-    # The client finds the number without it.
-    assert here.groups.desired["workers-spot"] == 0
-
-
 def test_a_group_that_is_given_up_is_left_alone_until_a_client_says_otherwise(stand):
     here = stand({"workers": EAGER})
     here.scaler.give_up("workers-spot")
@@ -172,6 +171,170 @@ def test_a_group_that_is_given_up_is_left_alone_until_a_client_says_otherwise(st
     here.adapt({"workers": EAGER.to_document()})
     here.load("i-1", waiting=3)
     assert here.groups.changes == [("workers-spot", 4)]
+
+
+# ---- a client's numbers --------------------------------------------------------------------------
+
+
+def test_a_clients_number_is_one_look_and_one_call_and_ends_adapting(stand):
+    here = stand({"workers": EAGER, "gpu": EAGER})
+    answer = here.scale({"workers": 4}, loaded=["i-1"])
+    assert here.groups.calls == ["look", ("workers-spot", 4)]
+    assert (answer["why"], answer["leaving"]) == (None, [])
+    assert answer["ended"] == {"workers": EAGER.to_document()}
+    assert answer["policies"] == {"gpu": EAGER.to_document()}
+    assert here.kept == [{"gpu": EAGER}]
+    assert here.told == [
+        "workers: adapts no more: its number was set",
+        "workers: from 1 to 4 hosts, as a client set",
+    ]
+
+
+def test_hosts_leave_once_retired_and_the_client_is_answered_then(stand):
+    here = stand({})
+    here.groups.desired["workers-spot"], here.groups.members["workers-spot"] = (
+        3,
+        ["i-1", "i-2", "i-3"],
+    )
+    # One has not joined; of the others, one is idle.
+    assert here.scale({"workers": 1}, loaded=["i-2", "i-1"], idle=1) is None
+    retired = [each["hosts"] for each in here.sent if each["do"] == "retire"]
+    assert retired == [["i-3"], ["i-2"]]
+    assert all(each["forced"] for each in here.sent if each["do"] == "retire")
+    number = here.scaler._answers[0].number
+    here.scaler.take({"hosts": ["i-3"], "kept": []})
+    here.settle()
+    assert here.answer(number) is None
+    here.scaler.take({"hosts": ["i-2"], "kept": []})
+    here.settle()
+    assert here.answer(number)["leaving"] == ["i-2", "i-3"]
+    assert here.groups.changes == [("end", "i-3", False), ("end", "i-2", False)]
+    assert here.groups.members["workers-spot"] == ["i-1"]
+
+
+def test_hosts_of_a_group_that_goes_to_zero_are_ended_by_one_call(stand):
+    here = stand({})
+    here.groups.desired["workers-spot"], here.groups.members["workers-spot"] = (
+        3,
+        ["i-1", "i-2", "i-3"],
+    )
+    here.scale({"workers": 0}, loaded=["i-1", "i-2", "i-3"])
+    here.scaler.take({"hosts": ["i-1", "i-2", "i-3"], "kept": []})
+    here.settle()
+    assert here.groups.changes == [("workers-spot", 0)]
+
+
+def test_a_larger_number_while_hosts_leave_gets_others_in_their_place(stand):
+    here = stand({})
+    here.groups.have("i-1", "i-2")
+    here.scale({"workers": 1}, loaded=["i-1", "i-2"])
+    here.scale({"workers": 2}, loaded=["i-1", "i-2"])
+    # The one that leaves lowers the number when it goes.
+    assert here.groups.changes == [("workers-spot", 3)]
+
+
+def test_launches_are_cancelled_once_aws_shows_what_it_has_launched(stand, monkeypatch):
+    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    here = stand({})
+    here.groups.have("i-1", "i-2", desired=2)
+    here.scale({"workers": 4}, loaded=["i-1", "i-2"])
+    here.scale({"workers": 1}, loaded=["i-1", "i-2"])
+    here.observed("i-1", "i-2")
+    here.settle()
+
+    def numbers():
+        return [each for each in here.groups.changes if each[0] != "why"]
+
+    assert numbers() == [("workers-spot", 4)]
+    monkeypatch.setattr(scaling, "SHOWN_SECONDS", 0.0)
+    eventually(lambda: here.observed("i-1", "i-2") or numbers()[1:] == [("workers-spot", 2)])
+
+    def retired():
+        return [each["hosts"] for each in here.sent if each["do"] == "retire"]
+
+    eventually(lambda: here.observed("i-1", "i-2") or retired() == [["i-1"]])
+
+
+def test_certain_hosts_leave_and_no_others_and_adapting_goes_on(stand):
+    here = stand({"workers": EAGER})
+    here.groups.have("i-1", "i-2")
+    here.scale({}, ["i-2", "i-9", "scheduler-i-3"], ["i-1", "i-2"])
+    assert [each["hosts"] for each in here.sent if each["do"] == "retire"] == [["i-2"]]
+    assert here.scaler.policies == {"workers": EAGER}
+
+
+def test_who_would_leave_is_said_and_nothing_is_done(stand):
+    here = stand({"workers": EAGER})
+    here.groups.holds = True
+    here.groups.desired["workers-spot"], here.groups.members["workers-spot"] = (
+        4,
+        ["i-1", "i-2", "i-3"],
+    )
+    answer = here.scale({"workers": 1}, loaded=["i-2", "i-1"], act=False)
+    assert answer["leaving"] == ["i-3", "i-2"]
+    assert (here.groups.changes, here.kept) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"),
+    [
+        ({"tpu": 1}, "there is no group of workers tpu"),
+        ({"workers": -1}, "not numbers of hosts"),
+        ({"workers": True}, "not numbers of hosts"),
+    ],
+)
+def test_a_number_that_can_not_be_is_refused(stand, numbers, says):
+    here = stand({"workers": EAGER})
+    assert says in here.scale(numbers)["why"]
+    assert (here.groups.changes, here.kept) == ([], [])
+
+
+def test_a_number_of_a_cluster_that_is_over_is_refused(stand):
+    here = stand({})
+    here.groups.worker_chains = dict
+    assert "over" in here.scale({"workers": 3})["why"]
+
+
+def test_what_aws_refuses_for_good_is_the_answer(stand):
+    here = stand({})
+    here.groups.fails = ClientError(
+        {"Error": {"Code": "AccessDenied", "Message": "no"}}, "Describe"
+    )
+    assert "AccessDenied" in here.scale({"workers": 3})["why"]
+
+
+def test_a_number_that_aws_throttles_is_tried_again_and_answered_then(stand, monkeypatch):
+    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    here = stand({})
+    here.groups.fails = refusal("Throttling")
+    assert here.scale({"workers": 3}) is None
+    here.groups.fails = None
+    eventually(lambda: here.groups.desired["workers-spot"] == 3)
+    eventually(lambda: [one for one in here.sent if one.get("ended") == {}])
+
+
+def test_a_number_beyond_a_lowered_maximum_is_reached_when_it_is_back(stand, monkeypatch):
+    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    here = stand({})
+    here.groups.max_size = 2
+    assert here.scale({"gpu": 3})["why"] is None
+    assert here.groups.changes == [("gpu", 2)]
+    here.groups.max_size = 9
+    eventually(lambda: any(each["do"] == "observe" for each in here.sent))
+    eventually(lambda: here.observed() or here.groups.desired["gpu"] == 3)
+
+
+def test_a_number_that_another_sets_meanwhile_holds(stand, monkeypatch):
+    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    here = stand({})
+    here.groups.max_size = 2
+    here.scale({"gpu": 3})
+    here.groups.set_desired("gpu", 1)
+    here.groups.max_size = 9
+    eventually(lambda: any(each["do"] == "observe" for each in here.sent))
+    # It is asked at each try.
+    eventually(lambda: here.observed() or not here.scaler._goals)
+    assert here.groups.desired["gpu"] == 1
 
 
 def test_what_aws_refuses_is_said_once_and_tried_again(stand):

@@ -228,15 +228,19 @@ def test_retired_workers_keep_their_results():
             watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
             futures = client.map(lambda n: n + 1, range(30))
             await client.gather(futures)
-            watch.retire({"hosts": ["i-0b", "i-0gone"], "drain": False})
+            watch.retire({"hosts": ["i-0b", "i-0gone"], "drain": False, "forced": False})
             await eventually_async(lambda: said)
             assert said == [("retired", {"hosts": ["i-0b", "i-0gone"], "kept": []})]
             assert [worker.name for worker in scheduler.workers.values()] == ["i-0a"]
             assert await client.gather(futures) == list(range(1, 31))
             # Its results have no room elsewhere.
-            watch.retire({"hosts": ["i-0a"], "drain": False})
+            watch.retire({"hosts": ["i-0a"], "drain": False, "forced": False})
             await eventually_async(lambda: len(said) == 2)
             assert said[1] == ("retired", {"hosts": [], "kept": ["i-0a"]})
+            # A client's number holds all the same.
+            watch.retire({"hosts": ["i-0a"], "drain": False, "forced": True})
+            await eventually_async(lambda: len(said) == 3)
+            assert said[2] == ("retired", {"hosts": ["i-0a"], "kept": []})
 
     asyncio.run(main())
 
@@ -252,7 +256,7 @@ def test_drained_workers_finish_their_tasks_and_none_waits_for_anothers():
                 for name, seconds in (("i-0a", 3.0), ("i-0b", 0.0))
             ]
             await eventually_async(lambda: len(RUNS) == 2)
-            watch.retire({"hosts": ["i-0a", "i-0b"], "drain": True})
+            watch.retire({"hosts": ["i-0a", "i-0b"], "drain": True, "forced": False})
             await eventually_async(lambda: said)
             assert said == [("retired", {"hosts": ["i-0b"], "kept": []})]
             assert not futures[0].done()

@@ -1,6 +1,4 @@
-"""Workers spread over a spot and an on-demand group: numbers, what is owed, and what a client does
-and tells.
-"""
+"""Workers spread over a spot and an on-demand group: numbers, what is owed, what a client tells."""
 
 import asyncio
 import datetime
@@ -12,7 +10,6 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._aws.groups import ProtectAndLower
 from terradask._aws.rate_limit import RateLimiter
 from terradask._dask.workers import Workers
 from terradask._deployments import pending_launches as delivery_module
@@ -179,50 +176,9 @@ class FakeGroups:
         self.desired[name] = n
         self.deliver()
 
-    def protect(self, name: str, instance_ids) -> None:
-        pass
-
-    def remove(self, name: str, how, pause) -> bool:
-        gone = (
-            set(self.there[name]) - set(how.survivors)
-            if isinstance(how, ProtectAndLower)
-            else set(how.instance_ids)
-        )
-        self.calls["remove"] += 1
-        self.there[name] = [i for i in self.there[name] if i not in gone]
-        self.desired[name] = (
-            how.desired if isinstance(how, ProtectAndLower) else self.desired[name] - len(gone)
-        )
-        return True
-
     def failures(self, name: str):
         self.calls["failures"] += 1
         return [(self.at, NO_SPOT)] if len(self.there[name]) < self.desired[name] else []
-
-
-class FakeScheduler:
-    """Knows workers of which some hold data, and remembers whom it retired."""
-
-    def __init__(self, names: list[str], holding: set[str]) -> None:
-        self.names, self.holding, self.retired = names, holding, []
-
-    async def workers_to_close(self, n=None, **_):
-        return sorted(self.names, key=lambda name: name in self.holding)[:n]
-
-    async def identity(self, n_workers):
-        assert n_workers == -1
-        described = {
-            f"tls://{n}": {
-                "name": n,
-                "metrics": {"managed_bytes": 8 * (n in self.holding), "task_counts": {}},
-            }
-            for n in self.names
-        }
-        return {"workers": described}
-
-    async def retire_workers(self, names, **_):
-        self.retired += names
-        return {name: {"name": name} for name in names}
 
 
 class Clock:
@@ -270,23 +226,6 @@ async def watch(workers: Workers) -> None:
         await workers.watch()
 
 
-def test_a_client_moves_nothing_between_markets(clock):
-    groups = FakeGroups(spot=6)
-    workers = workers_on(groups)
-
-    async def main():
-        await workers.resize({"workers": 10}, None)
-        clock.now = 100.0
-        await watch(workers)
-        assert groups.desired == {"workers-spot": 10, "workers": 0}
-        assert groups.calls["set"] == 1
-        # Spot is asked first, also where it has failed: the scheduler's host knows better.
-        await workers.resize({"workers": 12}, None)
-        assert groups.desired == {"workers-spot": 12, "workers": 0}
-
-    asyncio.run(main())
-
-
 def test_who_may_not_read_activities_is_served_without_reasons(clock):
     groups = FakeGroups(spot=3)
     asked = []
@@ -301,7 +240,7 @@ def test_who_may_not_read_activities_is_served_without_reasons(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 5}, None)
+        groups.set_desired("workers-spot", 5)
         for now in (1.0, 62.0, 63.0):
             clock.now = now
             await watch(workers)
@@ -316,7 +255,7 @@ def test_what_nobody_has_is_told_once_no_more_comes(clock):
     workers = workers_on(groups)
 
     async def main():
-        await workers.resize({"workers": 5}, None)
+        groups.set_desired("workers-spot", 5)
         clock.now = 1.0
         await watch(workers)
         # As the scheduler's host moves them.
@@ -345,37 +284,11 @@ def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwis
         await workers.watch()
         assert groups.calls == {"describe": 1}
         assert not workers.pending_launches.must_read_failures
-        await workers.resize({"workers": 5}, None)
+        groups.set_desired("workers-spot", 5)
         await workers.watch()
         assert workers.pending_launches.must_read_failures
         assert not groups.calls["failures"]
         await workers.pending_launches.read_failures()
         assert groups.calls["failures"] == 1
-
-    asyncio.run(main())
-
-
-def test_growing_takes_three_calls_at_any_size(clock):
-    groups = FakeGroups(spot=1000)
-    workers = workers_on(groups)
-    asyncio.run(workers.resize({"workers": 90}, None))
-    assert groups.calls == {"describe": 2, "set": 1}
-
-
-def test_who_is_on_demand_and_idle_leaves_first_and_nobody_else(clock):
-    groups = FakeGroups(spot=3)
-    workers = workers_on(groups)
-
-    async def main():
-        groups.set_desired("workers-spot", 3)
-        groups.set_desired("workers", 3)
-        clock.now = 1.0
-        await watch(workers)
-        spot, on_demand = list(groups.there["workers-spot"]), list(groups.there["workers"])
-        scheduler = FakeScheduler([*spot, *on_demand], holding={on_demand[0]})
-        await workers.resize({"workers": 3}, scheduler)
-        assert set(scheduler.retired) == {on_demand[1], on_demand[2], spot[0]}
-        assert groups.there == {"workers-spot": spot[1:], "workers": on_demand[:1]}
-        assert groups.desired == {"workers-spot": 2, "workers": 1}
 
     asyncio.run(main())

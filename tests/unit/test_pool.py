@@ -21,7 +21,7 @@ from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Threads
-from terradask._dask.workers import Workers
+from terradask._dask.workers import Workers, WorkerSet
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 from terradask_host.rules.autoscaling_groups import Group
@@ -59,23 +59,25 @@ def test_what_passes(error: Exception, expected: bool) -> None:
     assert is_transient(error) is expected
 
 
-class RefusingWorkers:
-    """Workers at an AWS that refuses what it is sent, or what it is asked, as often as there are
-    errors; then takes it.
+class SeenWorkers:
+    """Workers that are as they are, at an AWS that refuses what it is asked, as often as there are
+    errors.
     """
 
-    def __init__(self, *refusals: Exception, polls: tuple[Exception | None, ...] = ()) -> None:
+    def __init__(self, *polls: Exception | None) -> None:
         self.pending_launches = SimpleNamespace(
             pending=False, shortfall=None, must_read_failures=False
         )
-        self.plan: set[str] = set()
         self.described: dict[str, Any] = {}
-        self.sets: dict[str, Any] = {}
-        self.on_markets: frozenset[str] = frozenset()
+        self.sets = {
+            "workers": WorkerSet("workers", (Group("workers", 1, 9),)),
+            "gpu": WorkerSet("gpu", (Group("gpu", 1, 9),)),
+        }
         self.run_is_over = False
-        self.sent: list[Any] = []
         self.watched = 0
-        self._refusals = list(refusals)
+        self.allowed: list[str] = []
+        self.wanted_meanwhile: list[int] = []
+        self.pool: WorkerPool | None = None
         self._polls = list(polls)
 
     async def watch(self) -> None:
@@ -84,15 +86,12 @@ class RefusingWorkers:
         if error is not None:
             raise error
 
-    async def finish(self, scheduler: Any) -> None:
-        pass
+    async def mirror(self) -> None:
+        if self.pool is not None:
+            self.wanted_meanwhile.append(self.pool.wanted)
 
-    async def resize(self, wanted: Any, scheduler: Any) -> None:
-        if self._refusals:
-            raise self._refusals.pop(0)
-        self.sent.append(wanted)
-
-    remove = resize
+    async def allow_fewer(self, groups: list[str]) -> None:
+        self.allowed += groups
 
 
 class CountedInterval:
@@ -113,7 +112,9 @@ class CountedInterval:
         pass
 
 
-def pool_of(workers: Any, *, polls: int = 0) -> tuple[WorkerPool, Health]:
+def pool_of(
+    workers: Any, host: Unadapting | None = None, *, polls: int = 0
+) -> tuple[WorkerPool, Health]:
     descriptor = SimpleNamespace(cluster="etl", groups={})
     deployment: Any = SimpleNamespace(limiter=RateLimiter(0), name="etl", descriptor=descriptor)
     health = Health("etl")
@@ -123,8 +124,7 @@ def pool_of(workers: Any, *, polls: int = 0) -> tuple[WorkerPool, Health]:
     return WorkerPool(
         deployment,
         workers,
-        None,
-        Unadapting(),
+        host or Unadapting(),  # type: ignore[arg-type]
         joined=JoinedWorkers(),
         health=health,
         run=run,
@@ -133,7 +133,7 @@ def pool_of(workers: Any, *, polls: int = 0) -> tuple[WorkerPool, Health]:
 
 
 async def applied(pool: WorkerPool) -> bool:
-    """Return whether AWS could be sent what is wanted."""
+    """Return whether the host could be sent what is wanted."""
     try:
         async with pool.lock:
             await pool.apply()
@@ -152,69 +152,61 @@ async def refreshed(pool: WorkerPool) -> bool:
 
 def test_what_could_not_be_sent_is_sent_after_the_next_poll_that_can() -> None:
     async def main() -> None:
-        workers = RefusingWorkers(refusal("Throttling"), refusal("Throttling"))
-        pool, _ = pool_of(workers)
+        host = Unadapting(CommClosedError("cut"), CommClosedError("cut"))
+        pool, _ = pool_of(SeenWorkers(), host)
         pool.requests.target({"workers": 5, "gpu": 1})
         assert not await applied(pool)
         assert not await refreshed(pool)
         assert await refreshed(pool)
-        assert workers.sent == [{"workers": 5, "gpu": 1}]
+        assert host.sent == [{"workers": 5, "gpu": 1}]
         assert await refreshed(pool)
-        assert workers.sent == [{"workers": 5, "gpu": 1}]
+        assert host.sent == [{"workers": 5, "gpu": 1}]
 
     asyncio.run(main())
 
 
-def test_a_number_ends_adapting_before_it_is_sent() -> None:
+def test_a_number_and_hosts_to_end_are_one_command() -> None:
     async def main() -> None:
-        workers = RefusingWorkers()
-        pool, _ = pool_of(workers)
-        seen: list[Any] = []
-
-        async def end(groups: Any, on_markets: Any) -> None:
-            seen.append((list(groups), list(workers.sent)))
-
-        pool.policies.end = end  # type: ignore[method-assign]
-        pool.requests.target({"workers": 3})
-        assert await applied(pool)
-        assert seen == [(["workers"], [])]
-        assert workers.sent == [{"workers": 3}]
-        # Ending hosts is no number.
-        pool.requests.remove(["i-1"])
-        assert await applied(pool)
-        assert len(seen) == 1
-
-    asyncio.run(main())
-
-
-def test_a_later_number_counts() -> None:
-    async def main() -> None:
-        workers = RefusingWorkers(CommClosedError("cut"))
-        pool, _ = pool_of(workers)
-        pool.requests.remove({"i-1"})
+        host = Unadapting(CommClosedError("cut"))
+        pool, _ = pool_of(SeenWorkers(), host)
+        pool.scale_down(["i-1", "i-2-3"])
         assert not await applied(pool)
         pool.requests.target({"workers": 2})
         assert await applied(pool)
-        assert workers.sent == [{"i-1"}, {"workers": 2}]
+        assert host.sent == [{"workers": 2}, {"i-1", "i-2"}]
 
     asyncio.run(main())
 
 
 def test_what_is_refused_for_good_is_not_sent_again() -> None:
     async def main() -> None:
-        workers = RefusingWorkers(refusal("AccessDenied", 403))
-        pool, _ = pool_of(workers)
+        host = Unadapting(ClusterError("there is no group of workers tpu"))
+        pool, _ = pool_of(SeenWorkers(), host)
         pool.requests.target({"workers": 5})
         assert not await applied(pool)
         assert await refreshed(pool)
-        assert workers.sent == []
+        assert host.sent == []
+
+    asyncio.run(main())
+
+
+def test_a_raised_minimum_is_taken_back_where_hosts_are_to_leave() -> None:
+    async def main() -> None:
+        workers = SeenWorkers()
+        pool, _ = pool_of(workers)
+        pool.requests.target({"workers": 0, "gpu": 2})
+        assert await applied(pool)
+        assert workers.allowed == ["workers"]
+        pool.scale_down(["i-1"])
+        assert await applied(pool)
+        assert workers.allowed == ["workers", "workers", "gpu"]
 
     asyncio.run(main())
 
 
 def test_polling_leaves_the_groups_to_scaling() -> None:
     async def main() -> None:
-        workers = RefusingWorkers()
+        workers = SeenWorkers()
         pool, _ = pool_of(workers)
         async with pool.lock:
             await asyncio.wait_for(pool.refresh(), HANG_SECONDS)
@@ -225,26 +217,31 @@ def test_polling_leaves_the_groups_to_scaling() -> None:
     asyncio.run(main())
 
 
-def test_what_aws_is_being_sent_is_wanted() -> None:
+def test_what_the_host_is_being_sent_is_wanted_until_it_is_mirrored() -> None:
     async def main() -> None:
-        workers = RefusingWorkers(refusal("Throttling"))
-        workers.sets = {
-            "workers": SimpleNamespace(roster=["i-1"]),
-            "gpu": SimpleNamespace(roster=["i-2"]),
-        }
-        pool, _ = pool_of(workers)
+        workers = SeenWorkers()
+        pool, _ = pool_of(workers, Unadapting(CommClosedError("cut")))
+        workers.pool = pool
         assert pool.wanted == 2
         pool.requests.target({"workers": 3})
         assert not await applied(pool)
         pool.requests.target({"gpu": 2})
         assert pool.wanted == 5
+        # What is to come is planned; what is to go stays until it is gone.
+        pool.requests.target({"gpu": 0})
+        assert {name: len(one.plan) for name, one in pool.groups.items()} == {
+            "workers": 3,
+            "gpu": 1,
+        }
+        assert await applied(pool)
+        assert workers.wanted_meanwhile == [3]
 
     asyncio.run(main())
 
 
 def poll(*outcomes: Exception | None) -> None:
     async def main() -> None:
-        pool, _ = pool_of(RefusingWorkers(polls=outcomes), polls=len(outcomes))
+        pool, _ = pool_of(SeenWorkers(*outcomes), polls=len(outcomes))
         await pool.poll()
 
     asyncio.run(main())
@@ -268,7 +265,7 @@ def test_what_goes_wrong_at_every_poll_is_logged_once_and_again_after_a_good_one
 
 def test_an_aws_that_refuses_is_asked_at_growing_intervals_also_while_hosts_are_awaited() -> None:
     async def main() -> None:
-        workers = RefusingWorkers(polls=(None, refusal("Throttling"), refusal("Throttling"), None))
+        workers = SeenWorkers(None, refusal("Throttling"), refusal("Throttling"), None)
         workers.pending_launches.pending = True
         pool, _ = pool_of(workers, polls=4)
         await pool.poll()
@@ -282,7 +279,7 @@ def test_without_threads_the_groups_are_polled_no_more(caplog: pytest.LogCapture
     async def main() -> None:
         threads = Threads()
         threads.shutdown()
-        workers = RefusingWorkers()
+        workers = SeenWorkers()
 
         async def watch() -> None:
             await threads.call(print)

@@ -1,63 +1,69 @@
-"""A thousand random scale-downs: who is removed was retired first, and the number is reached,
+"""Hundreds of random scale-downs: who is removed was retired first, and the number is reached,
 whatever AWS hides.
 """
 
 from __future__ import annotations
 
-import asyncio
 import random
-import time
-from collections.abc import Iterable
-from types import SimpleNamespace
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pytest
-from distributed.core import Status
+from botocore.exceptions import ClientError
 
-from terradask._aws.groups import ProtectAndLower, TerminateEach
-from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.health import Health
-from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.pool import WorkerPool
-from terradask._dask.workers import Workers
+from terradask_host.agent import scaling, worker_hosts
+from terradask_host.agent.kept_exchanges import KeptExchanges
+from terradask_host.agent.markets import Markets
+from terradask_host.agent.scaling import Scaler
+from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.structure import GroupEntry, Structure
 
 from ..seeds import drawn
-from .unadapting import Unadapting
+from ..waiting import HANG_SECONDS, eventually
+from .scaler_stand import QUIET, START
 
-ROUNDS = 1000
-EXTRA = "scheduler-i-9"
+ROUNDS = 300
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(scaling, "SHOWN_SECONDS", 0.0)
+    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_LOOKS", 0.0)
 
 
 class World:
-    """A group of workers at an AWS that shows new instances late, and at a scheduler that most of
+    """A group of workers at an AWS that shows new instances late, and a scheduler that most of
     them have joined.
     """
 
-    def __init__(self, draws: random.Random) -> None:
+    def __init__(self, draws: random.Random, desired: int | None = None) -> None:
         self.draws = draws
-        self.desired = draws.randint(1, 70)
+        self.desired = desired or draws.randint(1, 70)
         self.alive = [f"i-{number:03}" for number in range(self.desired)]
-        # The newest are hidden.
-        self.hidden = set(
-            self.alive[self.desired - draws.choice([0, 0, draws.randint(0, self.desired)]) :]
-        )
-        self.joined = {one for one in self.alive if draws.random() < 0.9}
-        #: Who is ``Pending``: AWS neither protects them nor ends them by their ids.
+        # The newest are hidden; the scheduler lets none join that AWS doesn't show.
+        hidden = draws.choice([0, 0, draws.randint(0, self.desired)]) if desired is None else 0
+        self.hidden = set(self.alive[self.desired - hidden :])
+        self.joined = {one for one in self.alive if draws.random() < 0.9} - self.hidden
+        #: Who is ``Pending``: AWS doesn't end them by their ids.
         self.launching = {
             one for one in self.alive if one not in self.joined and draws.random() < 0.3
         }
         self.retired: set[str] = set()
         self.ended: set[str] = set()
-        self.protected: set[str] = set()
         #: The share of those that boot which join while AWS answers.
-        self.wake = draws.choice([0.0, 0.0, 0.5])
+        self.wake = draws.choice([0.0, 0.0, 0.5]) if desired is None else 0.0
         #: Who had joined, and was ended before it was retired.
         self.betrayed: set[str] = set()
+        self.answers: list[Any] = []
+        self.answered = threading.Event()
+        self.scaler = scaler_of(self)
 
     # ---- AWS -------------------------------------------------------------------------------------
 
-    def describe(self) -> dict[str, Group]:
+    def worker_chains(self) -> dict[str, tuple[Group, ...]]:
         self._let_join()
         shown = tuple(
             Member(one, "Pending" if one in self.launching else "InService")
@@ -65,45 +71,30 @@ class World:
             if one not in self.hidden
         )
         ending = tuple(Member(one, "Terminating") for one in sorted(self.ended))
-        return {"workers": Group("workers", self.desired, 100, ending + shown)}
+        return {"workers": (Group("workers", self.desired, 100, ending + shown),)}
 
     def _let_join(self) -> None:
         # AWS takes its time to answer, and hosts that boot join meanwhile.
         self.joined |= {
             one
             for one in self.alive
-            if one not in self.retired | self.launching and self.draws.random() < self.wake
+            if one not in self.retired | self.launching | self.hidden
+            and self.draws.random() < self.wake
         }
 
-    def protect(self, name: str, instance_ids: Iterable[str]) -> None:
-        self.protected = {*instance_ids}
-        assert not self.protected & (self.launching | self.ended)
-        # No survivors, no call.
-        if self.protected:
-            self._let_join()
-
-    def unprotect(self, name: str, instance_ids: Iterable[str]) -> None:
-        self.protected -= {*instance_ids}
-
-    def set_desired(self, name: str, n: int) -> None:
+    def set_desired(self, group: str, n: int) -> None:
         self.desired = n
-        # Whom AWS ends, when nobody is protected, nobody can know: here those that work.
-        self._end(self.alive[: max(len(self.alive) - n, 0)])
+        # As the groups' termination policy has it: the newest.
+        self._end(self.alive[n:])
 
-    def remove(self, name: str, how: Any, pause: Any) -> bool:
-        if isinstance(how, ProtectAndLower):
-            assert self.protected == {*how.survivors}
-            self.protected = set()
-            self.desired = how.desired
-            newest_first = [one for one in reversed(self.alive) if one not in how.survivors]
-            self._end(newest_first[: len(self.alive) - how.desired])
-        else:
-            ended = [one for one in how.instance_ids if one not in self.launching]
-            # Of one that is on its way out, too.
-            self.desired -= len(ended)
-            self._end(ended)
-            return len(ended) == len(how.instance_ids)
-        return True
+    def end(self, instance_id: str, *, replaced: bool) -> None:
+        assert not replaced
+        if instance_id in self.launching:
+            code = "ScalingActivityInProgress"
+            raise ClientError({"Error": {"Code": code, "Message": code}}, "Terminate")
+        # Of one that is on its way out, too.
+        self.desired -= 1
+        self._end([instance_id])
 
     def _end(self, instance_ids: Iterable[str]) -> None:
         gone = set(instance_ids)
@@ -111,45 +102,72 @@ class World:
         self.betrayed |= gone & self.joined
         self.alive = [one for one in self.alive if one not in gone]
 
-    # ---- the scheduler ---------------------------------------------------------------------------
+    # ---- the scheduler's process -----------------------------------------------------------------
 
-    async def retire_workers(self, names: list[str], **_: Any) -> dict[str, Any]:
-        # Names of none that has joined are passed over.
-        found = self.joined & set(names)
-        self.retired |= found
-        self.joined -= found
-        return {name: {"name": name} for name in found}
+    def send(self, word: dict[str, Any]) -> None:
+        if word["do"] == "retire":
+            # None of these hosts joins any more.
+            self.retired |= set(word["hosts"])
+            self.joined -= self.retired
+            self.scaler.take({"hosts": word["hosts"], "kept": []})
+        elif word["do"] == "observe":
+            self.scaler.take({"observed": self.load()})
+        elif word["number"]:
+            self.answers.append(word)
+            self.answered.set()
 
-    async def workers_to_close(self, n: int | None = None, **_: Any) -> list[str]:
-        names = sorted(self.joined - {EXTRA})
-        return self.draws.sample(names, min(len(names), n or 0))
+    def load(self) -> dict[str, Any]:
+        hosts = self.draws.sample(sorted(self.joined), len(self.joined))
+        rows = [[host, 1, 0.0, 0, 0, 2**30] for host in hosts]
+        return {"hosts": rows, "idle_count": 0, "kept_count": 0, "waiting": []}
 
-    async def identity(self, n_workers: int) -> dict[str, Any]:
-        return {"workers": {name: {"name": name, "metrics": {}} for name in self.joined}}
+    def scale(self, numbers: dict[str, int], hosts: Iterable[str] = ()) -> None:
+        self.scaler.scale(1, numbers, list(hosts), act=True, load=self.load())
+        assert self.answered.wait(HANG_SECONDS)
+        assert self.answers[-1]["why"] is None
+
+    def is_settled(self) -> bool:
+        return not (self.scaler._goals or self.scaler._hosts.unended)
 
 
-async def call(function: Any, *args: Any) -> Any:
-    return function(*args)
-
-
-def workers_of(world: World, call: Any = call) -> Workers:
-    pending_launches: Any = SimpleNamespace()
-    groups: Any = world
-    return Workers(
-        groups, {"workers": ("workers",)}, pending_launches, call, limiter=RateLimiter(0)
+def scaler_of(world: World) -> Scaler:
+    hosts = WorkerHosts(world, send=lambda word: world.send(dict(word)), log=print)
+    markets = Markets(
+        hosts,
+        lambda group: [],
+        QUIET,
+        fallback_seconds=1000,
+        since=START,
+        exchanges=KeptExchanges({}, lambda _: None, print),
+        send=print,
+        tell=print,
+        log=print,
+    )
+    entry = GroupEntry(autoscaling_group="etl-workers", role="worker", max_size=100)
+    return Scaler(
+        hosts,
+        Structure(groups={"workers": entry}),
+        {},
+        markets,
+        keep=print,
+        send=lambda word: world.send(dict(word)),
+        log=print,
+        tell=print,
     )
 
 
-async def scale_down(world: World) -> int:
-    workers = workers_of(world)
-    target = world.draws.randint(0, world.desired)
-    await workers.resize({"workers": target}, world)
-    world.hidden.clear()
-    world.launching.clear()
-    await workers.finish(world)
-    await workers.mirror()
-    assert workers.plan == workers.members == set(world.alive)
-    return target
+@pytest.fixture
+def worlds() -> Iterator[Callable[..., World]]:
+    """Yield what makes worlds, and close them."""
+    made: list[World] = []
+
+    def make(draws: random.Random, desired: int | None = None, kind: type[World] = World) -> World:
+        made.append(kind(draws, desired))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.scaler.close(5)
 
 
 def test_who_is_removed_was_retired_and_as_many_stay_as_were_wanted() -> None:
@@ -160,7 +178,14 @@ def test_who_is_removed_was_retired_and_as_many_stay_as_were_wanted() -> None:
         hidden += bool(world.hidden)
         hurried += bool(world.wake)
         launching += bool(world.launching)
-        target = asyncio.run(scale_down(world))
+        target = world.draws.randint(0, world.desired)
+        try:
+            world.scale({"workers": target})
+            world.hidden.clear()
+            world.launching.clear()
+            eventually(world.is_settled)
+        finally:
+            world.scaler.close(5)
         assert len(world.alive) == world.desired == target, number
         assert world.betrayed == set(), number
         removed += len(world.ended)
@@ -168,182 +193,80 @@ def test_who_is_removed_was_retired_and_as_many_stay_as_were_wanted() -> None:
     assert min(hidden, hurried, launching) > ROUNDS / 5
 
 
-def test_a_number_that_somebody_else_has_set_meanwhile_stays() -> None:
-    async def main() -> World:
-        world = World(random.Random(1))
-        world.desired, world.alive = 6, [f"i-{number}" for number in range(6)]
-        world.joined, world.hidden = set(world.alive), {"i-3", "i-4", "i-5"}
-        world.launching = set()
-        workers = workers_of(world)
-        await workers.resize({"workers": 1}, world)
-        assert len(world.alive) > 1
-        world.hidden.clear()
-        world.set_desired("workers", world.desired + 1)
-        await workers.finish(world)
-        return world
-
-    assert len(asyncio.run(main()).alive) > 1
+def test_a_number_that_somebody_else_has_set_meanwhile_stays(worlds: Any) -> None:
+    world = worlds(random.Random(1), 6)
+    world.joined, world.hidden = set(world.alive[:3]), set(world.alive[3:])
+    world.launching = set()
+    # One of those that AWS doesn't show is at the scheduler all the same.
+    world.joined.add(world.alive[3])
+    world.scale({"workers": 1})
+    assert len(world.alive) > 1
+    world.set_desired("workers", world.desired - 1)
+    world.hidden.clear()
+    eventually(world.is_settled)
+    assert len(world.alive) > 1
 
 
-def test_a_host_whose_launch_goes_on_is_ended_when_it_is_over() -> None:
-    async def main() -> World:
-        world = World(random.Random(1))
-        world.desired, world.alive = 3, ["i-1", "i-2", "i-3"]
-        world.joined, world.hidden, world.launching = {"i-1", "i-2"}, set(), {"i-3"}
-        world.wake = 0.0
-        workers = workers_of(world)
-        await workers.remove(["i-3"], world)
-        await workers.remove(["i-2"], world)
-        assert (world.alive, workers.plan) == (["i-1", "i-3"], {"i-1", "i-3"})
-        world.launching.clear()
-        await workers.finish(world)
-        await workers.finish(world)
-        return world
-
-    world = asyncio.run(main())
-    assert (world.alive, world.desired) == (["i-1"], 1)
-
-
-def test_a_number_that_is_asked_for_later_keeps_a_host_whose_launch_goes_on() -> None:
-    async def main() -> World:
-        world = World(random.Random(1))
-        world.desired, world.alive = 2, ["i-1", "i-2"]
-        world.joined, world.hidden, world.launching = {"i-1"}, set(), {"i-2"}
-        workers = workers_of(world)
-        await workers.remove(["i-2"], world)
-        await workers.resize({"workers": 2}, world)
-        world.launching.clear()
-        await workers.finish(world)
-        return world
-
-    assert asyncio.run(main()).alive == ["i-1", "i-2"]
-
-
-def test_a_host_that_leaves_while_others_are_removed_is_not_ended_again(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("terradask._dask.workers._FRESH_SECONDS", 0.0)
-
-    class Leaves(World):
-        """A group that a retired host leaves by itself, while another is being ended."""
-
-        def remove(self, name: str, how: Any, pause: Any) -> bool:
-            done = super().remove(name, how, pause)
-            if "i-2" in self.alive:
-                super().remove(name, TerminateEach(("i-2",)), pause)
-            return done
-
-    async def main() -> World:
-        world = Leaves(random.Random(1))
-        world.desired, world.alive = 4, ["i-1", "i-2", "i-3", "i-4"]
-        world.joined, world.hidden, world.launching = set(world.alive), set(), set()
-        await workers_of(world).remove(["i-1", "i-2"], world)
-        return world
-
-    assert asyncio.run(main()).desired == 2
-
-
-def behind_a_cut(world: World) -> WorkerPool:
-    """Return the pool of a client that the scheduler has not reported any worker to yet."""
-    nothing: Any = None
-    health = Health("etl")
-    health.status = Status.running
-    return WorkerPool(
-        nothing,
-        workers_of(world),
-        world,  # type: ignore[arg-type]
-        Unadapting(),  # type: ignore[arg-type]
-        joined=JoinedWorkers(),
-        health=health,
-        run=nothing,
-    )
+def test_a_host_whose_launch_goes_on_is_ended_when_it_is_over(worlds: Any) -> None:
+    world = worlds(random.Random(1), 3)
+    world.joined, world.launching = {"i-000", "i-001"}, {"i-002"}
+    world.scale({}, ["i-002"])
+    world.answered.clear()
+    world.scale({}, ["i-001"])
+    assert world.alive == ["i-000", "i-002"]
+    world.launching.clear()
+    eventually(lambda: world.alive == ["i-000"])
+    assert world.desired == 1
 
 
 @pytest.mark.parametrize("by_name", [False, True])
-def test_workers_that_joined_behind_a_cut_are_retired_too(by_name: bool) -> None:
-    world = World(random.Random(1))
-    world.desired, world.alive = 6, [f"i-{number}" for number in range(6)]
-    world.joined, world.hidden, world.wake = {*world.alive, EXTRA} - {"i-2"}, set(), 0.0
-
-    async def main() -> None:
-        pool = behind_a_cut(world)
-        if by_name:
-            # The worker beside the scheduler stays: its host lives as long as the cluster.
-            pool.scale_down(["i-2", "i-4", "i-5", EXTRA])
-        else:
-            pool.requests.target({"workers": 3})
-        await pool.apply()
-
-    asyncio.run(main())
+def test_hosts_that_join_during_a_slow_call_are_retired_too(worlds: Any, by_name: bool) -> None:
+    world = worlds(random.Random(1), 6)
+    world.joined, world.launching, world.wake = {"i-000", "i-001"}, set(), 1.0
+    if by_name:
+        # Of the worker beside the scheduler, the host lives as long as the cluster.
+        world.scale({}, [*world.alive[1:], "scheduler-i-009"])
+    else:
+        world.scale({"workers": 1})
+    eventually(world.is_settled)
     assert world.betrayed == set()
-    # The host without a worker went first, and no worker more than needed was retired.
-    assert "i-2" in world.ended
-    assert len(world.ended) == 3
-    assert world.retired == world.ended - {"i-2"}
+    assert len(world.alive) == world.desired == 1
 
 
-class JoinsWhileProtecting(World):
-    """Hosts that boot join during the call that protects the others, which AWS throttles."""
+class LeavesMeanwhile(World):
+    """A group that a retired host leaves by itself, while another is being ended."""
 
-    def protect(self, name: str, instance_ids: Iterable[str]) -> None:
-        super().protect(name, instance_ids)
-        self.joined |= {*self.alive} - self.retired
-
-
-@pytest.mark.parametrize(
-    ("hidden", "target"),
-    [
-        pytest.param(0, 1, id="hosts that were chosen"),
-        pytest.param(1, 5, id="a launch to be cancelled"),
-    ],
-)
-def test_hosts_that_join_during_a_throttled_call_are_retired_too(hidden: int, target: int) -> None:
-    world = JoinsWhileProtecting(random.Random(1))
-    world.desired, world.alive, world.wake = 6, [f"i-{number}" for number in range(6)], 0.0
-    world.hidden, world.joined = {*world.alive[6 - hidden :]}, {"i-0", "i-1"}
-
-    async def main() -> None:
-        workers = workers_of(world)
-        await workers.resize({"workers": target}, world)
-        world.hidden.clear()
-        await workers.finish(world)
-
-    asyncio.run(main())
-    assert world.betrayed == world.protected == set()
-    assert len(world.alive) == world.desired == target
+    def end(self, instance_id: str, *, replaced: bool) -> None:
+        super().end(instance_id, replaced=replaced)
+        if "i-001" in self.alive:
+            super().end("i-001", replaced=False)
 
 
-class JoinsWhileEnding(World):
-    """Hosts that boot join during the call that ends them, which AWS throttles, once the scheduler
-    lets them.
-    """
-
-    bar_seconds = 0.05
-
-    def __init__(self, draws: random.Random) -> None:
-        super().__init__(draws)
-        self.barred_until = 0.0
-
-    async def retire_workers(self, names: list[str], **options: Any) -> dict[str, Any]:
-        self.barred_until = time.monotonic() + self.bar_seconds
-        return await super().retire_workers(names, **options)
-
-    async def call(self, function: Any, *args: Any) -> Any:
-        if function == self.remove:
-            await asyncio.sleep(4 * self.bar_seconds)
-            if time.monotonic() > self.barred_until:
-                self.joined |= {*self.alive} - self.retired
-        return function(*args)
-
-
-@pytest.mark.parametrize(("again_seconds", "betrayed"), [(0.02, set()), (60.0, {"i-2"})])
-def test_hosts_that_a_throttled_call_ends_may_not_join_meanwhile(
-    again_seconds: float, betrayed: set[str]
+def test_a_host_that_leaves_while_others_are_removed_is_not_ended_again(
+    worlds: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = JoinsWhileEnding(random.Random(1))
-    world.desired, world.alive, world.wake = 3, ["i-0", "i-1", "i-2"], 0.0
-    world.hidden, world.launching, world.joined = set(), set(), {"i-0", "i-1"}
-    workers = workers_of(world, world.call)
-    workers.retire_again_seconds = again_seconds
-    asyncio.run(workers.remove(["i-2"], world))
-    assert (world.ended, world.betrayed) == ({"i-2"}, betrayed)
+    monkeypatch.setattr(worker_hosts, "FRESH_SECONDS", 0.0)
+    world = worlds(random.Random(1), 4, LeavesMeanwhile)
+    world.joined, world.launching = set(world.alive), set()
+    world.scale({}, ["i-000", "i-001"])
+    assert (world.desired, world.alive) == (2, ["i-002", "i-003"])
+
+
+class FailsOnce(World):
+    """An AWS that ends a host, and whose answer is lost."""
+
+    lost = False
+
+    def end(self, instance_id: str, *, replaced: bool) -> None:
+        super().end(instance_id, replaced=replaced)
+        if not self.lost:
+            self.lost = True
+            raise ConnectionError("lost")
+
+
+def test_an_end_whose_answer_was_lost_is_looked_up(worlds: Any) -> None:
+    world = worlds(random.Random(1), 4, FailsOnce)
+    world.joined, world.launching = set(world.alive), set()
+    world.scale({"workers": 2})
+    eventually(world.is_settled)
+    assert world.desired == len(world.alive) == 2

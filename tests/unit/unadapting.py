@@ -1,21 +1,25 @@
-"""The policies of a cluster none of whose groups adapts, for parts that need some."""
+"""A scheduler's host none of whose groups adapts, for parts that command it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 
 class Unadapting:
-    """No group adapts; notes which ones were to end it."""
+    """Takes numbers and hosts to end, once it has refused as often as there are errors."""
 
     known: Mapping[str, object] = {}
 
-    def __init__(self) -> None:
-        self.ended: list[str] = []
+    def __init__(self, *refusals: Exception) -> None:
+        self.sent: list[Any] = []
+        self._refusals = list(refusals)
 
     async def refresh(self) -> None:
         """Stay as it is."""
 
-    async def end(self, groups: Iterable[str], on_markets: Collection[str] = ()) -> None:
-        """Note the groups."""
-        self.ended += groups
+    async def scale(self, numbers: Mapping[str, int], hosts: Collection[str] = ()) -> None:
+        """Note what was commanded."""
+        if self._refusals:
+            raise self._refusals.pop(0)
+        self.sent += [dict(numbers)] * bool(numbers) + [set(hosts)] * bool(hosts)

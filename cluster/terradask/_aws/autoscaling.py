@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +21,14 @@ from terradask._aws.group_facts import (
 )
 from terradask._aws.group_limits import (
     WATCHDOG_MINUTES,
-    despite_minimum,
     scheduled_actions,
     set_desired,
     unschedule,
     watchdog_action,
 )
-from terradask._aws.groups import PROTECTION_BATCH, ProtectAndLower, Removal
 from terradask._aws.tags import tags_of
-from terradask._aws.translation import is_transient
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
-from terradask_host.end_once import end_while_there
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
 from terradask_modules.names import (
@@ -56,11 +51,9 @@ _OF_EVERY_CLUSTER = dict.fromkeys(
     (SCHEDULER_GROUP, WORKER_GROUP, market_group(WORKER_GROUP, "spot"))
 )
 
-#: How long AWS may take to come after a smaller number before its survivors are left to its choice.
-LOWERED_SECONDS = 60.0
-
-#: How long it is given where it may end instances that it doesn't show.
-UNSEEN_SECONDS = 3.0
+#: Most instance ids that one SetInstanceProtection call takes.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
+_PROTECTION_BATCH = 50
 
 #: Groups at a time: Auto Scaling limits the calls of all callers of an account together.
 _PARALLEL_GROUPS = 4
@@ -79,8 +72,8 @@ class Groups:
     Numbers that are sent are absolute, so that repeating a call changes nothing.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``,
-    ``SetInstanceProtection``, ``TerminateInstanceInAutoScalingGroup``, ``CreateOrUpdateTags``,
-    ``PutScheduledUpdateGroupAction``, ``DescribeScheduledActions``, ``BatchDeleteScheduledAction``;
+    ``SetInstanceProtection``, ``CreateOrUpdateTags``, ``PutScheduledUpdateGroupAction``,
+    ``DescribeScheduledActions``, ``BatchDeleteScheduledAction``;
     ``DescribeScalingActivities`` while instances are missing, ``UpdateAutoScalingGroup`` where the
     minimum was raised.
     """
@@ -199,44 +192,10 @@ class Groups:
                 raise tags_missing(self._cluster, name, self._tags) from error
             raise
 
-    def protect(self, group: str, instance_ids: Iterable[str]) -> None:
-        """Have AWS spare these instances when it ends some for a smaller number."""
-        self._protect(group, instance_ids, protected=True)
-
-    def unprotect(self, group: str, instance_ids: Iterable[str]) -> None:
-        """Take `protect` back."""
-        self._protect(group, instance_ids, protected=False)
-
-    def remove(self, group: str, how: Removal, pause: Callable[[], None]) -> bool:
-        """Remove exactly those instances that `how` names; survivors are protected before.
-
-        Return whether that is done: AWS ends no instance while its launch goes on.
-        """
-        if isinstance(how, ProtectAndLower):
-            try:
-                self.set_desired(group, how.desired)
-                self._await_lowered(group, how, pause)
-            finally:
-                self.unprotect(group, how.survivors)
-            return True
-        launching = [one for one in how.instance_ids if not self._terminate(group, one)]
-        return not launching
-
-    def _await_lowered(self, group: str, how: ProtectAndLower, pause: Callable[[], None]) -> None:
-        """Return when AWS has chosen what it ends, or another client has set the number, or after a
-        minute.
-
-        AWS takes a smaller number at once and chooses the instances later, by their protection at
-        that moment alone.
-        """
-        started = time.monotonic()
-        while (waited := time.monotonic() - started) < LOWERED_SECONDS:
-            now = self.describe().get(group)
-            if now is None or now.desired != how.desired:
-                return
-            if len(now.active_ids) <= how.desired and (waited >= UNSEEN_SECONDS or not how.unseen):
-                return
-            pause()
+    def clear_minimum(self, group: str) -> None:
+        """Take a group's minimum back, which was raised beside terradask."""
+        (name,) = self.check_own(group)
+        self._client.update_auto_scaling_group(AutoScalingGroupName=name, MinSize=0)
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
         """Ask for no instance in any group, also below a minimum. Raises `ForeignResources`."""
@@ -246,8 +205,10 @@ class Groups:
         self._refuse_foreign(self._names)
 
     def _zero(self, name: str, group: Group) -> None:
-        held = [m.instance_id for m in group.members if m.protected and m.in_service]
-        self._protect(name, held, protected=False)
+        # AWS ends none that is protected, which nothing of terradask's is.
+        self._unprotect(
+            name, [m.instance_id for m in group.members if m.protected and m.in_service]
+        )
         if group.desired or group.active_ids:
             self.set_desired(name, 0)
 
@@ -314,70 +275,28 @@ class Groups:
         role = SCHEDULER_GROUP if group == SCHEDULER_GROUP else "worker"
         return {**self._tags, TAG_ROLE: role, TAG_GROUP: group}
 
-    def _protect(self, group: str, instance_ids: Iterable[str], *, protected: bool) -> None:
-        ids = list(instance_ids)
-        if ids:
+    def _unprotect(self, group: str, instance_ids: Sequence[str]) -> None:
+        if instance_ids:
             self.check_own(group)
-        for start in range(0, len(ids), PROTECTION_BATCH):
-            batch = ids[start : start + PROTECTION_BATCH]
+        for start in range(0, len(instance_ids), _PROTECTION_BATCH):
+            batch = instance_ids[start : start + _PROTECTION_BATCH]
             # One that has left the group meanwhile makes AWS refuse its whole batch.
-            if not self._protected(group, batch, protected=protected) and len(batch) > 1:
+            if not self._unprotected(group, batch) and len(batch) > 1:
                 for instance_id in batch:
-                    self._protected(group, [instance_id], protected=protected)
+                    self._unprotected(group, [instance_id])
 
-    def _protected(self, group: str, instance_ids: list[str], *, protected: bool) -> bool:
-        """Set protection, and return whether all of them are in the group."""
+    def _unprotected(self, group: str, instance_ids: Sequence[str]) -> bool:
+        """Take protection away, and return whether all of them are in the group."""
         from botocore.exceptions import ClientError
 
         try:
             self._client.set_instance_protection(
                 AutoScalingGroupName=self._names[group],
-                InstanceIds=instance_ids,
-                ProtectedFromScaleIn=protected,
+                InstanceIds=list(instance_ids),
+                ProtectedFromScaleIn=False,
             )
         except ClientError as error:
             if has_left(error):
                 return False
             raise
         return True
-
-    def _terminate(self, group: str, instance_id: str) -> bool:
-        """End an instance, and return whether its launch didn't prevent that."""
-
-        def is_there() -> bool:
-            now = self.describe().get(group)
-            return now is not None and instance_id in now.active_ids
-
-        ended = end_while_there(
-            partial(self._terminate_once, group, instance_id), is_there, is_transient
-        )
-        return ended is not False
-
-    def _terminate_once(self, group: str, instance_id: str) -> bool:
-        from botocore.exceptions import ClientError
-
-        end = partial(
-            self._client.terminate_instance_in_auto_scaling_group,
-            InstanceId=instance_id,
-            ShouldDecrementDesiredCapacity=True,
-        )
-        try:
-            despite_minimum(self._client, self._names[group], end)
-        except ClientError as error:
-            if error.response["Error"].get("Code") == "ScalingActivityInProgress":
-                return False
-            # A host that was retired may have left by itself in the meantime, with decrement.
-            if not has_left(error):
-                raise
-        except AccessDenied:
-            # Of an instance in no group, AWS may also refuse for want of a right on the group.
-            if not self._is_in_no_group(instance_id):
-                raise
-        return True
-
-    def _is_in_no_group(self, instance_id: str) -> bool:
-        return all(
-            instance_id != member.instance_id
-            for group in self.describe().values()
-            for member in group.members
-        )

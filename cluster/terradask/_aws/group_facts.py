@@ -80,6 +80,7 @@ def as_group(name: str, found: Mapping[str, Any], *, untagged: bool = False) -> 
         found["MaxSize"],
         members,
         suspended=suspended,
+        min_size=found.get("MinSize", 0),
         untagged=untagged,
     )
 

@@ -9,7 +9,7 @@ again.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.listing import listed
@@ -57,22 +57,6 @@ def set_desired(client: Any, autoscaling_group: str, n: int) -> None:
             ) from error
         else:
             raise
-
-
-def despite_minimum(client: Any, autoscaling_group: str, lower: Callable[[], object]) -> None:
-    """Do what lowers a group by one, also at a minimum, which becomes 0 again.
-
-    Permission needed where the minimum was raised: ``autoscaling:UpdateAutoScalingGroup``.
-    """
-    from botocore.exceptions import ClientError
-
-    try:
-        lower()
-    except ClientError as error:
-        if not _says(error, "min size constraint"):
-            raise
-        client.update_auto_scaling_group(AutoScalingGroupName=autoscaling_group, MinSize=0)
-        lower()
 
 
 def scheduled_actions(client: Any, autoscaling_group: str) -> dict[str, datetime.datetime | None]:

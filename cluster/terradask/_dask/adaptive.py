@@ -1,10 +1,9 @@
-"""Adaptive scaling: the cluster's scheduler host does it; clients set between which numbers."""
+"""Scaling, adaptive or to a number: the cluster's scheduler host does it, as clients command."""
 
 from __future__ import annotations
 
-import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,8 +12,8 @@ from terradask._dask.host_size import HostSize
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.lifetime import parse_duration
 from terradask._deployments.worker_counts import DEFAULT_MAXIMUM
-from terradask.errors import ClusterError, InvalidInput, VersionMismatch
-from terradask_host.commands import Adapt, ReadPolicies
+from terradask.errors import InvalidInput, VersionMismatch
+from terradask_host.commands import Adapt, ChooseHosts, ReadPolicies, Scale
 from terradask_host.scaling_policy import (
     ScalingPolicy,
     read_policies,
@@ -25,7 +24,7 @@ logger = logging.getLogger("terradask")
 
 @dataclass(eq=False)
 class ScalingPolicies:
-    """The policies of a running cluster's groups, as its scheduler's host has them."""
+    """How a running cluster's groups scale: what its scheduler's host has, and commands to it."""
 
     connection: SchedulerConnection
     #: By group; None: the hosts are of an older terradask, which scales nothing.
@@ -52,6 +51,31 @@ class ScalingPolicies:
         }
         self.known = read_policies(await self.connection.send(Adapt(documents)))
 
+    async def scale(self, numbers: Mapping[str, int], hosts: Collection[str] = ()) -> None:
+        """Set the numbers of groups, which ends their adapting, and end these hosts. Returns when
+        AWS has been asked for the numbers, and the hosts that leave have been ended.
+
+        Raises `ClusterError`, `VersionMismatch`.
+        """
+        answer = await self.connection.send(Scale(dict(numbers), sorted(hosts)))
+        self.known = read_policies(answer["policies"])
+        for group, policy in read_policies(answer["ended"]).items():
+            logger.warning(
+                "cluster %s: the number of its group %s is set, which ends its adapting between "
+                "%d and %d hosts; cluster.adapt() begins it again",
+                self.connection.health.name,
+                group,
+                policy.minimum,
+                policy.maximum,
+            )
+
+    async def would_leave(self, numbers: Mapping[str, int]) -> list[str]:
+        """Return the hosts that these numbers would end, the cheapest to lose first.
+
+        Raises `ClusterError`, `VersionMismatch`.
+        """
+        return list(await self.connection.send(ChooseHosts(dict(numbers))))
+
     async def stop(self, group: str) -> None:
         """End adapting of a group of workers, whichever client has set it; its number stays as it
         is.
@@ -71,33 +95,6 @@ class ScalingPolicies:
             When this object has left the cluster, or the cluster doesn't run any more.
         """
         await self.set({group: None})
-
-    async def end(self, groups: Iterable[str], on_markets: Collection[str] = ()) -> None:
-        """End adapting of groups that are given a number: the number holds.
-
-        The host also learns of it for groups on several markets, and leaves these alone until the
-        number is there.
-        """
-        await self.refresh()
-        if (known := self.known) is None:
-            return
-        ended = [group for group in groups if group in known]
-        awaited = [group for group in groups if group in on_markets]
-        if ended:
-            await self.set(dict.fromkeys([*ended, *awaited]))
-        elif awaited:
-            # The number comes all the same.
-            with contextlib.suppress(ClusterError):
-                await self.set(dict.fromkeys(awaited))
-        for group in ended:
-            logger.warning(
-                "cluster %s: the number of its group %s is set, which ends its adapting between "
-                "%d and %d hosts; cluster.adapt() begins it again",
-                self.connection.health.name,
-                group,
-                known[group].minimum,
-                known[group].maximum,
-            )
 
 
 class AdaptiveScaling:

@@ -90,9 +90,7 @@ class Attached:
             )
             workers = workers_of(deployment, attachment, call)
             policies = ScalingPolicies(connection)
-            pool = WorkerPool(
-                deployment, workers, scheduler, policies, joined=joined, health=health, run=run
-            )
+            pool = WorkerPool(deployment, workers, policies, joined=joined, health=health, run=run)
             cleanup.pop_all()
         return cls(
             provisioned,
@@ -224,5 +222,4 @@ def workers_of(deployment: Deployment, attachment: Attachment, call: Call) -> Wo
         pending_launches,
         call,
         limiter=deployment.limiter,
-        workers_per_host=descriptor.workers_per_host,
     )

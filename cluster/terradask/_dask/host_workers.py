@@ -6,22 +6,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from operator import attrgetter
 from typing import Any
 
 from distributed.objects import SchedulerInfo
-from distributed.protocol.pickle import dumps
 
 #: Prefix of the worker on the scheduler's host, which isn't a host of the plan.
 EXTRA_WORKER_PREFIX = "scheduler-"
-
-#: Key by which the scheduler groups workers: those with the same host address are closed together.
-#: Made of the standard library only, since the scheduler's host has no terradask to unpickle it
-#: with.
-_BY_HOST = dumps(attrgetter("host"))
-
-#: More than any cluster has.
-_ALL_WORKERS = 10_000_000
 
 
 def host_of(worker_name: Any) -> str:
@@ -43,27 +33,6 @@ def whole_hosts(worker_names: Iterable[Any], workers_per_host: int) -> set[str]:
 def is_extra(worker_name: Any) -> bool:
     """Return whether this is the worker beside the scheduler, which no scaling counts or closes."""
     return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
-
-
-async def hosts_to_close(scheduler: Any, n: int) -> list[str]:
-    """Return the ids of the hosts that are the cheapest to close, as the scheduler says."""
-    # It counts workers, of which hosts may have different numbers: all hosts come, in order.
-    names = await scheduler.workers_to_close(n=_ALL_WORKERS, key=_BY_HOST, attribute="name")
-    return list(dict.fromkeys(host_of(name) for name in names))[:n]
-
-
-async def hosts_at(scheduler: Any) -> dict[str, bool]:
-    """Return the instance ids of the hosts that have joined the scheduler by now, and whether their
-    workers last reported neither data nor tasks.
-    """
-    workers = (await scheduler.identity(n_workers=-1))["workers"].values()
-    idle: dict[str, bool] = {}
-    for worker in workers:
-        name, metrics = worker["name"], worker["metrics"]
-        if not is_extra(name):
-            busy = metrics.get("managed_bytes") or any((metrics.get("task_counts") or {}).values())
-            idle[host_of(name)] = idle.get(host_of(name), True) and not busy
-    return idle
 
 
 class JoinedWorkers:

@@ -1,4 +1,5 @@
-"""The workers of an attached cluster: mirrored from the Auto Scaling groups, and scaled.
+"""The workers of an attached cluster: mirrored from the Auto Scaling groups, and scaled by commands
+to the scheduler's host.
 
 The groups are authoritative: they replace hosts that die, and a client mirrors them. All numbers
 and names are those of hosts: several Dask workers on a host start and end together.
@@ -14,16 +15,14 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from distributed.core import rpc
-
 from terradask._aws.translation import is_transient
 from terradask._common.once import OncePerCause
 from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize
-from terradask._dask.host_workers import JoinedWorkers, host_of, hosts_to_close
+from terradask._dask.host_workers import JoinedWorkers, host_of
 from terradask._dask.scaling import ScaleRequests, read_numbers
-from terradask._dask.workers import Described, Workers
+from terradask._dask.workers import Described, Workers, WorkerSet
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.problems import group_problems
@@ -122,7 +121,6 @@ class WorkerPool:
 
     deployment: Deployment
     workers: Workers
-    scheduler: rpc
     policies: ScalingPolicies
     _: KW_ONLY
     joined: JoinedWorkers
@@ -130,7 +128,7 @@ class WorkerPool:
     run: RunCheck
     interval: PollInterval = field(default_factory=PollInterval)
     requests: ScaleRequests = field(default_factory=ScaleRequests, init=False)
-    #: Held during the calls to AWS, not until instances have booted.
+    #: Held until hosts that leave have been ended, not until instances have booted.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
     _polling: asyncio.Task[None] | None = field(default=None, init=False)
     _failures: OncePerCause = field(default_factory=OncePerCause, init=False)
@@ -140,18 +138,23 @@ class WorkerPool:
     @property
     def plan(self) -> set[str]:
         """Names of the workers that should exist."""
-        return self.workers.plan
+        return {name for each in self.workers.sets.values() for name in self._plan(each)}
+
+    def _plan(self, each: WorkerSet) -> frozenset[str]:
+        # What was asked for is in it at once; what is to go stays until it is gone.
+        return each.plan(self.requests.targets.get(each.name, 0))
 
     @property
     def groups(self) -> dict[str, WorkerGroupState]:
         """State of each group of workers."""
         observed = self.joined.hosts
+        plans = {name: self._plan(each) for name, each in self.workers.sets.items()}
         return {
             name: WorkerGroupState(
-                plan=frozenset(each.roster.names),
+                plan=plans[name],
                 requested=frozenset(each.members),
                 # A host that has joined but that AWS doesn't list belongs to no group.
-                observed=frozenset(observed.intersection((*each.roster.names, *each.members))),
+                observed=frozenset(observed.intersection(each.members)),
             )
             for name, each in self.workers.sets.items()
         }
@@ -159,9 +162,9 @@ class WorkerPool:
     @property
     def wanted(self) -> int:
         """How many workers all groups together are to have."""
-        # What AWS is being sent just now is in no plan yet.
+        # What the scheduler's host is being sent just now is in no plan yet.
         targets = self.requests.targets
-        return sum(targets.get(name, len(each.roster)) for name, each in self.workers.sets.items())
+        return sum(targets.get(name, len(each.plan())) for name, each in self.workers.sets.items())
 
     @property
     def shortfall(self) -> Shortfall | None:
@@ -187,9 +190,10 @@ class WorkerPool:
     ) -> None:
         """Scale the cluster to `n` workers, or each group to its number.
 
-        Growing sends the numbers to AWS and doesn't wait for the workers; see `wait_for_workers`.
-        If AWS's vCPU quotas don't suffice, a warning is logged, and AWS launches as many as they
-        allow. Shrinking first moves the data of the leaving workers to the others.
+        The cluster's own host does it, and goes on if this client ends. Growing asks AWS for the
+        numbers and doesn't wait for the workers; see `wait_for_workers`. If AWS's vCPU quotas don't
+        suffice, a warning is logged, and AWS launches as many as they allow. Shrinking first moves
+        the data of the leaving workers to the others.
 
         A group that adapts doesn't any more: the number holds. A line in the log and the events say
         so; `adapt` begins it again.
@@ -224,10 +228,9 @@ class WorkerPool:
             }
         for name, number in numbers.items():
             self.deployment.check_workers(number, name)
-        self.requests.target(numbers)
+        # Before they are in the plan, from which it starts.
         self._quotas.consider(numbers)
-        for name, number in numbers.items():
-            self.workers.sets[name].roster.grow_to(number)
+        self.requests.target(numbers)
 
     def scale_up(self, n: int, reason: str | None = None) -> bool:
         """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes
@@ -292,12 +295,12 @@ class WorkerPool:
         if target > len(group.plan):
             return {"status": "up", "n": target}
         excess = len(group.plan) - target
-        absent = sorted(group.plan - group.observed, reverse=True)[:excess]
-        close = await self.workers_to_close(target) if len(absent) < excess else []
-        return {"status": "down", "workers": (absent + close)[:excess]}
+        close = await self.policies.would_leave({WORKER_GROUP: target})
+        pending = sorted(group.plan - group.requested, reverse=True)[: excess - len(close)]
+        return {"status": "down", "workers": [*pending, *close]}
 
     async def workers_to_close(self, target: int) -> list[str]:
-        """Ask the scheduler which workers to close so that `target` remain in the group
+        """Ask the cluster which workers to close so that `target` remain in the group
         ``workers``, the cheapest to move first.
 
         With several workers on a host the names are those of hosts, as in `plan`.
@@ -312,13 +315,10 @@ class WorkerPool:
         list of str
             Names, as in `plan`.
         """
-        own, joined = self.groups[WORKER_GROUP].observed, self.joined.hosts
-        excess = max(len(own) - target, 0)
-        # The scheduler has no groups: if there are several, ask for all hosts.
-        if own != joined:
-            hosts = await hosts_to_close(self.scheduler, len(joined))
-            return [host for host in hosts if host in own][:excess]
-        return await hosts_to_close(self.scheduler, excess)
+        own = self.groups[WORKER_GROUP].observed
+        return [
+            host for host in await self.policies.would_leave({WORKER_GROUP: target}) if host in own
+        ]
 
     @cached_property
     def _warnings(self) -> PoolWarnings:
@@ -340,7 +340,7 @@ class WorkerPool:
     # ---- sending ---------------------------------------------------------------------------------
 
     async def apply(self) -> None:
-        """Send the requested numbers and removals to AWS; the caller holds `lock`."""
+        """Have the scheduler's host carry out what was requested; the caller holds `lock`."""
         if not self.health.is_running:
             return
         self.requests.take()
@@ -350,21 +350,25 @@ class WorkerPool:
             self.interval.wake()
 
     async def _send(self) -> None:
-        """Send AWS what is pending. After a transient failure it is sent again after
-        the next poll.
-        """
+        """Send what is pending. After a transient failure it is sent again after the next poll."""
+        numbers, removals = self.requests.pending_targets, self.requests.pending_removals
+        if not (numbers or removals):
+            return
+        sets = self.workers.sets
         try:
-            if self.requests.pending_removals:
-                await self.workers.remove(self.requests.pending_removals, self.scheduler)
-                self.requests.note_sent_removals()
-            if self.requests.pending_targets:
-                await self.policies.end(self.requests.pending_targets, self.workers.on_markets)
-                await self.workers.resize(self.requests.pending_targets, self.scheduler)
-                self.requests.note_sent_targets()
+            await self.workers.allow_fewer(
+                [*sets] if removals else [n for n in numbers if numbers[n] < sets[n].desired]
+            )
+            await self.policies.scale(numbers, removals)
         except Exception as error:
             if not is_transient(error):
-                self.requests.drop()
+                self.requests.drop_pending()
             raise
+        try:
+            await self.workers.mirror()
+        finally:
+            # Until here, waiting for workers counts these.
+            self.requests.drop_pending()
 
     # ---- polling ---------------------------------------------------------------------------------
 
@@ -431,7 +435,7 @@ class WorkerPool:
                     await self.policies.refresh()
 
     async def refresh(self) -> None:
-        """Read the groups, and send AWS what is still pending."""
+        """Read the groups, and send what is still pending."""
         # Scaling holds the lock and reads the groups itself.
         if self.lock.locked():
             return
@@ -442,7 +446,6 @@ class WorkerPool:
                 # If the scheduler's group is at zero, retire no worker and launch nothing.
                 if not self.workers.run_is_over:
                     await self._send()
-                    await self.workers.finish(self.scheduler)
 
     def _warn(self) -> None:
         """Log what keeps the groups from their numbers, once for each cause."""

@@ -1,4 +1,4 @@
-"""Requests to scale worker groups, and the decisions, without calls to AWS or Dask.
+"""Requests to scale worker groups, and their plan, without calls to AWS or Dask.
 
 Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 
@@ -20,91 +20,13 @@ from terradask_modules.names import WORKER_GROUP
 PENDING_PREFIX = "pending-"
 
 
-class Roster:
-    """The plan: the names of the workers that should exist.
-
-    A worker is ``pending-N`` until the group shows its instance; from then on its name is the
-    instance id.
+def planned_names(group: str, members: Sequence[str], n: int) -> tuple[str, ...]:
+    """Return the plan of a group: its instances, and a name ``pending-N`` for each host that AWS
+    hasn't shown yet.
     """
-
-    def __init__(
-        self, members: Iterable[str] = (), desired: int | None = None, *, label: str = ""
-    ) -> None:
-        self._prefix = f"{PENDING_PREFIX}{label}-" if label else PENDING_PREFIX
-        self._names: dict[str, None] = dict.fromkeys(members)
-        self._serial = 0
-        if desired is not None:
-            self.grow_to(desired)
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._names
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """All names, oldest first."""
-        return tuple(self._names)
-
-    @property
-    def pending(self) -> tuple[str, ...]:
-        """Names of workers that the group has not shown yet."""
-        return tuple(n for n in self.names if n.startswith(PENDING_PREFIX))
-
-    @property
-    def instance_ids(self) -> tuple[str, ...]:
-        """Names of workers that are instances."""
-        return tuple(n for n in self.names if not n.startswith(PENDING_PREFIX))
-
-    def grow_to(self, n: int) -> None:
-        """Add pending workers until there are `n`."""
-        while len(self._names) < n:
-            self._serial += 1
-            self._names[f"{self._prefix}{self._serial}"] = None
-
-    def cancel_pending(self, n: int) -> int:
-        """Drop at most `n` pending workers, the newest first, and return how many were dropped."""
-        dropped = list(self.pending)[::-1][:n]
-        self.drop(dropped)
-        return len(dropped)
-
-    def drop(self, names: Iterable[str]) -> None:
-        """Remove `names` from the plan."""
-        for name in names:
-            self._names.pop(name, None)
-
-    def mirror(self, members: Iterable[str], desired: int) -> None:
-        """Set the plan to the group's members, and pending ones up to `desired`."""
-        current = dict.fromkeys(members)
-        pending = list(self.pending)
-        for name in self.instance_ids:
-            if name not in current:
-                del self._names[name]
-        for name in current:
-            if name not in self._names:
-                if pending:
-                    del self._names[pending.pop(0)]
-                self._names[name] = None
-        excess = len(self._names) - max(desired, len(current))
-        if excess > 0:
-            self.cancel_pending(excess)
-        self.grow_to(desired)
-
-
-def cheapest_victims(
-    candidates: Sequence[str],
-    n: int,
-    *,
-    joined: Iterable[str],
-    by_cost: Sequence[str] = (),
-) -> tuple[str, ...]:
-    """Return the `n` workers to remove, those that have not joined first."""
-    known = set(joined)
-    absent = [c for c in reversed(candidates) if c not in known]
-    cheap = [c for c in by_cost if c in known and c in candidates]
-    rest = [c for c in reversed(candidates) if c in known and c not in cheap]
-    return tuple((absent + cheap + rest)[:n])
+    label = "" if group == WORKER_GROUP else f"{group}-"
+    missing = range(1, n - len(members) + 1)
+    return (*members, *(f"{PENDING_PREFIX}{label}{number}" for number in missing))
 
 
 def workers_to_wait_for(wanted: int, wait_for: bool | int | float) -> int:
@@ -124,7 +46,7 @@ class ScaleRequests:
     def __init__(self) -> None:
         self._targets: dict[str, int] = {}
         self._removals: frozenset[str] = frozenset()
-        #: Taken, but not sent to AWS yet.
+        #: Taken, but not sent to the scheduler's host yet.
         self.pending_targets: dict[str, int] = {}
         self.pending_removals: frozenset[str] = frozenset()
 
@@ -135,7 +57,7 @@ class ScaleRequests:
 
     @property
     def targets(self) -> dict[str, int]:
-        """The numbers that are not sent to AWS yet, by group of workers."""
+        """The numbers that the scheduler's host doesn't have yet, by group of workers."""
         return self.pending_targets | self._targets
 
     def target(self, numbers: Mapping[str, int]) -> None:
@@ -155,18 +77,9 @@ class ScaleRequests:
         self.pending_targets = targets
         self.pending_removals, self._removals = self.pending_removals | self._removals, frozenset()
 
-    def note_sent_targets(self) -> None:
-        """Note that the pending numbers were sent to AWS."""
-        self.pending_targets = {}
-
-    def note_sent_removals(self) -> None:
-        """Note that the pending removals were carried out."""
-        self.pending_removals = frozenset()
-
-    def drop(self) -> None:
-        """Drop all pending requests, after a permanent refusal."""
-        self.note_sent_targets()
-        self.note_sent_removals()
+    def drop_pending(self) -> None:
+        """Drop what is pending: it was carried out, or refused for good."""
+        self.pending_targets, self.pending_removals = {}, frozenset()
 
 
 def read_numbers(n: int | Mapping[str, int], group: str | None, **amounts: Any) -> dict[str, int]:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.group_limits import scheduled_actions
-from terradask._aws.groups import ProtectAndLower
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._common.polling import wait_until
 from terradask._common.progress import Progress
@@ -64,7 +63,7 @@ class ClusterLife:
             Step("session", "Session Manager leads to the scheduler", acting(self._session)),
             Step("grow", "a third worker joins", acting(self._grow)),
             Step("failure", "a host whose Dask dies says so", acting(self._failure)),
-            Step("shrink", "both ways of removing hosts", acting(self._shrink)),
+            Step("shrink", "hosts leave, by number and by name", acting(self._shrink)),
             Step("stop", "the cluster stops", acting(self._stop)),
             Step("start", "it starts again at once, and computes", acting(self._start_again)),
             Step("close", "closing it leaves no instance wanted", acting(self._close)),
@@ -219,11 +218,9 @@ class ClusterLife:
     def _shrink(self, result: StepResult) -> None:
         deployment = self._deployment
         groups = deployment.groups
-        self._open_cluster.scale({SPOT_GROUP: 0})
         survivor, leaving = groups.describe()[WORKER_GROUP].active_ids[:2]
-        groups.protect(WORKER_GROUP, [survivor])
-        how = ProtectAndLower((survivor,), 1)
-        groups.remove(WORKER_GROUP, how, lambda: time.sleep(_PAUSE_SECONDS))
+        self._open_cluster.scale({SPOT_GROUP: 0})
+        self._open_cluster.scale_down([leaving])
         # What AWS says of a member on its way out, for the embedded AWS to say the same.
         for text in _refusals(deployment.aws, deployment, leaving):
             result.text(text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from terradask_host import __version__
 from terradask_host.bucket_encryption import name_encryption, of_run
 from terradask_host.bucket_owner import expect_owner
-from terradask_host.end_once import end_once
+from terradask_host.end_once import THROTTLED, end_once
 from terradask_host.errors import MetadataUnavailable
 
 if TYPE_CHECKING:
@@ -83,6 +83,16 @@ def is_aws_error(error: Exception) -> bool:
     from botocore.exceptions import BotoCoreError, ClientError
 
     return isinstance(error, BotoCoreError | ClientError)
+
+
+def passes(error: Exception) -> bool:
+    """Return whether a call may succeed later: AWS throttled it, failed, or was not reached."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= 500 or error_code(error) in THROTTLED
+    return isinstance(error, BotoCoreError | OSError)
 
 
 def error_code(error: Exception) -> str:

@@ -93,8 +93,6 @@ class Markets:
         self._first_again = now + timing.spot_again_seconds
         #: Group of workers -> when hosts on demand are retired again.
         self._retire_again: dict[str, float] = {}
-        #: Group of workers -> until when a client's number is awaited, and the number before.
-        self._awaited: dict[str, tuple[float, int]] = {}
         self._told_short: dict[str, str] = {}
         self._turned_at = self._busy_since = now
 
@@ -118,15 +116,6 @@ class Markets:
         self._put_off(group)
         self._exchanges.end(group)
         return True
-
-    def await_number(self, groups: Iterable[str]) -> None:
-        """Change no market of groups for a moment: a client is about to set their numbers."""
-        chosen = [group for group in groups if len(self._hosts.seen.get(group, ())) > 1]
-        until = time.monotonic() + self._timing.client_number_seconds
-        self._hosts.count_draining(chosen)
-        for group in chosen:
-            self._awaited[group] = (until, _asked(self._hosts.seen[group]))
-            self.absorb(group)
 
     def forget_retirements(self) -> None:
         """Note that the scheduler's process retires none any more: the next is asked at once."""
@@ -159,8 +148,7 @@ class Markets:
         self._read_failures(now)
         self._exchanges.store()
         for name, chain in chains.items():
-            if not self._is_awaited(name, chain, now):
-                self._step(name, chain, load, now)
+            self._step(name, chain, load, now)
         if load is None and any(self._wants_load(name, now) for name in chains):
             self._send({"do": "observe"})
 
@@ -308,18 +296,9 @@ class Markets:
 
     def _wants_load(self, name: str, now: float) -> bool:
         seen = self._hosts.workers(name)
-        if self._is_awaited(name, seen.chain, now):
-            return False
         if self._exchanges.get(name) is not None:
             return self.surplus(name) > 0 and not lacking(seen.chain[0])
         return now >= self._again(name) and may_begin(seen, self._closed(now))
-
-    def _is_awaited(self, name: str, chain: tuple[Group, ...], now: float) -> bool:
-        until, before = self._awaited.get(name, (now, 0))
-        if now < until and _asked(chain) == before:
-            return True
-        self._awaited.pop(name, None)
-        return False
 
     def _again(self, name: str) -> float:
         return self._spot_again.get(name, self._first_again)

@@ -1,5 +1,5 @@
-"""Scaling a cluster's groups of workers by their load, from the scheduler's host: no client has to
-be there for it.
+"""Scaling a cluster's groups of workers, from the scheduler's host: by their load, which no client
+has to be there for, and to the numbers that clients set.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ import datetime
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from terradask_host.agent.announcement import Announcement
-from terradask_host.agent.aws import error_code
+from terradask_host.agent.aws import error_code, passes
 from terradask_host.agent.host import Host
 from terradask_host.agent.kept_exchanges import KeptExchanges
 from terradask_host.agent.markets import Markets
@@ -21,29 +21,70 @@ from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.documents import UNREADABLE
 from terradask_host.rules.load import Load
 from terradask_host.rules.markets import grown, without_missing
-from terradask_host.rules.scaling import Grow, Memory, Shrink, WorkersSeen, decide
+from terradask_host.rules.scaling import Grow, Memory, Shrink, WorkersSeen, decide, reach
 from terradask_host.scaling_policy import ScalingPolicy, policies_document
 from terradask_host.structure import Structure
 
 #: What was read counts for so long where nothing is under way: others may have scaled.
 SETTLED_SECONDS = 60.0
 
-#: How long a client that ends a policy waits for retirements that go on.
-RETIREMENTS_SECONDS = 10.0
+#: How long AWS may take to show what it has launched.
+SHOWN_SECONDS = 5.0
 
+#: Pause before what AWS didn't do at once is tried again, and after the first minute.
+_AGAIN_SECONDS, _LATE_AGAIN_SECONDS = 2.0, 10.0
+_YOUNG_SECONDS = 60.0
 
 #: That there is a load.
 _LOAD: Mapping[str, Any] = {}
 #: That it is time to look at the markets.
 _TURN: Mapping[str, Any] = {}
+#: That it is time to go on with what AWS didn't do at once.
+_AGAIN: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """A client's word: policies of groups; None ends a group's."""
+class _Adapt:
+    """A client's command: policies of groups; None ends a group's."""
 
     number: int
     policies: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """A client's command: numbers of hosts of groups, and hosts to end; unless it is to `act`, the
+    client only asks which hosts would leave.
+    """
+
+    number: int
+    numbers: Mapping[str, Any]
+    hosts: Collection[str]
+    act: bool
+    load: Load
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """A number that a client has set, and the one that its group was brought to; another one than
+    that is another's, and holds.
+    """
+
+    n: int
+    planned: int
+    since: float
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a client is told once the hosts that leave have been ended."""
+
+    number: int
+    ended: Mapping[str, Any]
+    leaving: frozenset[str]
+
+
+_Item = _Adapt | _Scale | Mapping[str, Any] | None
 
 
 class Scaler:
@@ -89,7 +130,13 @@ class Scaler:
         self._memory: Mapping[str, Memory] = {}
         self._trouble: str | None = None
         self._load: Mapping[str, Any] | None = None
-        self._items: queue.SimpleQueue[_Asked | Mapping[str, Any] | None] = queue.SimpleQueue()
+        #: Group -> the number that it doesn't have yet.
+        self._goals: dict[str, _Goal] = {}
+        #: Commands during which AWS didn't answer.
+        self._unanswered: list[_Scale] = []
+        self._answers: list[_Answer] = []
+        self._tried_at = 0.0
+        self._items: queue.SimpleQueue[_Item] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="scaling", daemon=True)
         self._thread.start()
 
@@ -106,7 +153,21 @@ class Scaler:
 
     def adapt(self, number: int, policies: Mapping[str, Any]) -> None:
         """Set policies; the scheduler's process is sent the answer."""
-        self._items.put(_Asked(number, policies))
+        self._items.put(_Adapt(number, policies))
+
+    def scale(
+        self,
+        number: int,
+        numbers: Mapping[str, Any],
+        hosts: Collection[str],
+        *,
+        act: bool,
+        load: Mapping[str, Any],
+    ) -> None:
+        """Set numbers of hosts and end hosts; the scheduler's process is sent the answer when the
+        hosts that leave have been ended.
+        """
+        self._items.put(_Scale(number, numbers, hosts, act, Load.read(load)))
 
     def give_up(self, group: str) -> None:
         """Ask for no more in an Auto Scaling group until a client sets a policy or a number."""
@@ -133,49 +194,191 @@ class Scaler:
                 self._handle(item)
                 self._trouble = None
             except Exception as error:  # noqa: BLE001 - the next load is another try
-                self._log_once(f"can't scale: {error_code(error)}: {error}")
+                self._log_once(f"can't scale: {_told(error)}")
 
-    def _next_item(self) -> _Asked | Mapping[str, Any] | None:
-        if not self._has_markets:
+    def _next_item(self) -> _Item:
+        pauses = {}
+        if self._has_markets:
+            pauses["markets"] = self._markets.pause_seconds()
+        if self._goals or self._unanswered or self._hosts.unended:
+            now = time.monotonic()
+            since = max((each.since for each in self._goals.values()), default=now)
+            young = now - since < _YOUNG_SECONDS
+            again = _AGAIN_SECONDS if young else _LATE_AGAIN_SECONDS
+            pauses["again"] = max(self._tried_at + again - now, 0.0)
+        if not pauses:
             return self._items.get()
-        # However many loads come, the markets have their turn.
-        if (pause := self._markets.pause_seconds()) <= 0:
-            return _TURN
+        due = min(pauses, key=lambda name: pauses[name])
         try:
-            return self._items.get(timeout=pause)
+            # However many loads come, the markets have their turn.
+            if pauses[due] > 0:
+                return self._items.get(timeout=pauses[due])
         except queue.Empty:
-            return _TURN
+            pass
+        return _TURN if due == "markets" else _AGAIN
 
-    def _handle(self, item: _Asked | Mapping[str, Any]) -> None:
-        if isinstance(item, _Asked):
+    def _handle(self, item: _Adapt | _Scale | Mapping[str, Any]) -> None:
+        if isinstance(item, _Adapt):
             self._set(item)
+        elif isinstance(item, _Scale):
+            # After those that came before.
+            self._unanswered.append(item)
+            self._command_all()
         elif item is _TURN:
             self._markets.turn()
+        elif item is _AGAIN:
+            self._go_on()
         elif "forget" in item:
             self._hosts.forget_retirements()
             self._markets.forget_retirements()
+            self._unanswered.clear()
+            self._answers.clear()
         elif "kept" in item:
             self._hosts.take_retired(item)
         elif "observed" in item:
-            self._markets.turn(Load.read(item["observed"]))
-        elif (load := self._load) is not None:
+            load = Load.read(item["observed"])
+            if self._goals and self._hosts.stale:
+                self._hosts.look_at_once(time.monotonic())
+            self._reach_goals(load)
+            if self._has_markets:
+                self._markets.turn(load)
+        elif (facts := self._load) is not None:
             self._load = None
-            self._scale(Load.read(load))
+            self._scale(Load.read(facts))
+        self._answer()
 
-    def _set(self, asked: _Asked) -> None:
+    # ---- a client's numbers ----------------------------------------------------------------------
+
+    def _command_all(self) -> None:
+        """Do what clients command; while AWS doesn't answer, it stays to be done."""
+        self._tried_at = time.monotonic()
+        while self._unanswered:
+            asked = self._unanswered[0]
+            try:
+                self._command(asked)
+            except Exception as error:
+                if passes(error):
+                    raise
+                self._goals = self._without(asked.numbers)
+                why = str(error) if isinstance(error, ValueError) else _told(error)
+                self._send_policies(asked.number, why)
+            self._unanswered.pop(0)
+
+    def _command(self, asked: _Scale) -> None:
+        self._hosts.look_at_once(time.monotonic())
+        self._check(asked.numbers)
+        if not asked.act:
+            self._send_policies(asked.number, None, leaving=self._would_leave(asked))
+            return
+        before, self._goals = set(self._hosts.leaving), self._without(asked.numbers)
+        ended = self._end_policies(asked.numbers)
+        for group, n in asked.numbers.items():
+            self._markets.absorb(group)
+            self._goals[group] = _Goal(n, self._workers(group).planned, time.monotonic())
+        self._reach_goals(asked.load)
+        chosen = self._hosts.active_ids.intersection(asked.hosts) - self._hosts.leaving.keys()
+        self._hosts.retire(sorted(chosen), forced=True)
+        leaving = frozenset(self._hosts.leaving.keys() - before)
+        self._answers.append(_Answer(asked.number, policies_document(ended), leaving))
+
+    def _check(self, numbers: Mapping[str, Any]) -> None:
+        if not self._hosts.seen:
+            raise ValueError("the cluster is over")
+        self._check_groups(numbers)
+        if not all(type(n) is int and n >= 0 for n in numbers.values()):
+            raise ValueError(f"not numbers of hosts: {numbers}")
+
+    def _check_groups(self, groups: Mapping[str, Any]) -> None:
+        unknown = sorted(groups.keys() - self._declared.keys())
+        if unknown:
+            raise ValueError(f"there is no group of workers {', '.join(unknown)}")
+
+    def _without(self, groups: Collection[str]) -> dict[str, _Goal]:
+        return {name: goal for name, goal in self._goals.items() if name not in groups}
+
+    def _end_policies(self, groups: Collection[str]) -> dict[str, ScalingPolicy]:
+        """End adapting of groups, and return the policies that they had."""
+        ended = {name: each for name, each in self.policies.items() if name in groups}
+        if ended:
+            left = {name: each for name, each in self.policies.items() if name not in ended}
+            self._keep(left)
+            self._take(left, ended)
+            self._send_policies(0, None)
+        self._hosts.given_up.difference_update(
+            group.name for name in groups for group in self._hosts.seen.get(name, ())
+        )
+        return ended
+
+    def _would_leave(self, asked: _Scale) -> list[str]:
+        found = [
+            reach(group, n, self._workers(group), asked.load) for group, n in asked.numbers.items()
+        ]
+        return [
+            one for each in found if isinstance(each, Shrink) for one in each.booting + each.retired
+        ]
+
+    def _reach_goals(self, load: Load) -> None:
+        """Bring groups to the numbers that clients have set, as far as AWS shows its instances and
+        the limits of groups allow.
+        """
+        for group, goal in list(self._goals.items()):
+            seen = self._hosts.seen and self._workers(group)
+            if not seen or seen.planned != goal.planned:
+                del self._goals[group]
+                continue
+            decision, planned = reach(group, goal.n, seen, load), goal.planned
+            if isinstance(decision, Shrink) and decision.launches:
+                if not self._are_shown(load):
+                    continue
+                # AWS may end another one instead: look again before others are chosen.
+                decision = replace(decision, booting=(), retired=())
+            if decision is not None:
+                self._act(decision, of_client=True)
+                self._log(f"{group}: from {decision.before} to {decision.n} hosts, as a client set")
+                planned = decision.n
+            if planned == goal.n:
+                del self._goals[group]
+            else:
+                self._goals[group] = replace(goal, planned=planned)
+
+    def _are_shown(self, load: Load) -> bool:
+        """Return whether what AWS doesn't show is not launched yet: a smaller number would end any
+        of the newest.
+        """
+        shown_since = time.monotonic() - self._hosts.raised_at
+        return shown_since >= SHOWN_SECONDS and load.joined <= self._hosts.active_ids
+
+    def _go_on(self) -> None:
+        """Go on with what AWS didn't do at once."""
+        self._command_all()
+        if self._goals or self._hosts.unended:
+            self._hosts.look_at_once(time.monotonic())
+        if self._goals:
+            self._send({"do": "observe"})
+        self._hosts.end_again()
+
+    def _answer(self) -> None:
+        retiring = self._hosts.retiring
+        for each in [one for one in self._answers if retiring.isdisjoint(one.leaving)]:
+            self._answers.remove(each)
+            self._send_policies(each.number, None, ended=each.ended, leaving=sorted(each.leaving))
+
+    # ---- policies --------------------------------------------------------------------------------
+
+    def _set(self, asked: _Adapt) -> None:
         why = None
         try:
             policies = self._with(asked.policies)
-            if asked.policies:
-                self._await_retirements()
-                if policies != self.policies:
-                    self._keep(policies)
+            if policies != self.policies:
+                self._keep(policies)
         except UNREADABLE as error:
             why = f"not a policy that can be: {error}"
         except Exception as error:  # noqa: BLE001 - the client is told
-            why = f"it can't be kept: {error_code(error)}: {error}"
+            why = f"it can't be kept: {_told(error)}"
         else:
             if asked.policies:
+                self._goals = self._without(asked.policies)
+                self._hosts.given_up.clear()
                 self._take(policies, asked.policies)
         self._send_policies(asked.number, why)
 
@@ -184,20 +387,11 @@ class Scaler:
             if group in policies or group in self.policies:
                 self._tell(group, _described(policies.get(group)))
         self.policies = policies
-        self._hosts.given_up.clear()
         self._memory = {name: each for name, each in self._memory.items() if name in policies}
-        try:
-            self._hosts.look(time.monotonic())
-        except Exception as error:  # noqa: BLE001 - what was read before must do: the client waits
-            self._log_once(f"can't read the groups: {error_code(error)}: {error}")
-        # A client may be about to change numbers.
-        self._markets.await_number(asked)
         self._hosts.stale = True
 
     def _with(self, policies: Mapping[str, Any]) -> dict[str, ScalingPolicy]:
-        unknown = sorted(policies.keys() - self._declared.keys())
-        if unknown:
-            raise ValueError(f"there is no group of workers {', '.join(unknown)}")
+        self._check_groups(policies)
         found = dict(self.policies)
         for group, document in policies.items():
             if document is None:
@@ -206,28 +400,11 @@ class Scaler:
                 found[group] = ScalingPolicy.read(document)
         return found
 
-    def _send_policies(self, number: int, why: str | None) -> None:
+    def _send_policies(self, number: int, why: str | None, **facts: Any) -> None:
         policies = policies_document(self.policies)
-        self._send({"do": "policies", "number": number, "policies": policies, "why": why})
+        self._send({"do": "policies", "number": number, "policies": policies, "why": why, **facts})
 
-    def _await_retirements(self) -> None:
-        """Wait for workers that are being retired: a number that a client sets now is one without
-        them.
-        """
-        until, aside = time.monotonic() + RETIREMENTS_SECONDS, list[Any]()
-        while self._hosts.retiring and (left := until - time.monotonic()) > 0:
-            try:
-                item = self._items.get(timeout=left)
-            except queue.Empty:
-                break
-            if isinstance(item, Mapping) and "kept" in item:
-                self._hosts.take_retired(item)
-            elif item is None or isinstance(item, _Asked):
-                aside.append(item)
-            if item is None:
-                break
-        for item in aside:
-            self._items.put(item)
+    # ---- by the load -----------------------------------------------------------------------------
 
     def _scale(self, load: Load) -> None:
         if not self.policies:
@@ -247,11 +424,12 @@ class Scaler:
             memory, decisions = self._decide(load)
         self._memory = memory
         for decision in decisions:
-            if isinstance(decision, Grow):
-                self._grow(decision)
-            else:
-                self._shrink(decision)
-            self._hosts.stale = True
+            if self._act(decision):
+                why = decision.why if isinstance(decision, Grow) else None
+                text = f"from {decision.before} to {decision.n} hosts"
+                self._tell(
+                    decision.group, f"{text}, which are enough" if why is None else f"{text}: {why}"
+                )
 
     def _decide(self, load: Load) -> tuple[Mapping[str, Memory], list[Grow | Shrink]]:
         seen = {name: self._workers(name) for name in self._hosts.seen}
@@ -270,29 +448,30 @@ class Scaler:
             or now - self._hosts.looked_at >= SETTLED_SECONDS
         )
 
-    def _grow(self, decision: Grow) -> None:
-        seen = self._workers(decision.group)
-        chain = [group for group in seen.chain if group.name not in self._hosts.given_up]
-        others = sum(group.desired for group in seen.chain) - sum(g.desired for g in chain)
-        numbers = grown(
-            chain, decision.n + seen.leaving_count - others, avoided=self._markets.exhausted
-        )
-        self._hosts.set_desired(numbers)
-        if numbers:
-            self._tell(
-                decision.group, f"from {decision.before} to {decision.n} hosts: {decision.why}"
-            )
+    def _act(self, decision: Grow | Shrink, *, of_client: bool = False) -> bool:
+        """Do what was decided, and return whether anything was to do.
 
-    def _shrink(self, decision: Shrink) -> None:
+        A number of a client's asks the first market, and holds where data has room nowhere else.
+        """
         seen = self._workers(decision.group)
+        self._hosts.stale = True
+        if isinstance(decision, Grow):
+            chain = [group for group in seen.chain if group.name not in self._hosts.given_up]
+            others = sum(group.desired for group in seen.chain) - sum(g.desired for g in chain)
+            numbers = grown(
+                chain,
+                decision.n + seen.leaving_count - others,
+                avoided=() if of_client else self._markets.exhausted,
+            )
+            self._hosts.set_desired(numbers)
+            return bool(numbers)
         if decision.launches:
             total = sum(group.desired for group in seen.chain) - decision.launches
             self._hosts.set_desired(without_missing(seen.chain, total))
-        self._hosts.end_booting(decision.booting)
-        self._hosts.retire(decision.retired)
-        self._tell(
-            decision.group, f"from {decision.before} to {decision.n} hosts, which are enough"
-        )
+        # They wait for none of the others' data.
+        self._hosts.retire(decision.booting, forced=True)
+        self._hosts.retire(decision.retired, forced=of_client)
+        return True
 
     def _workers(self, group: str) -> WorkersSeen:
         return self._hosts.workers(group, self._markets.surplus(group))
@@ -301,6 +480,10 @@ class Scaler:
         if trouble != self._trouble:
             self._log(trouble)
         self._trouble = trouble
+
+
+def _told(error: Exception) -> str:
+    return f"{error_code(error)}: {error}"
 
 
 def _has_markets(structure: Structure) -> bool:

@@ -202,6 +202,8 @@ class SchedulerHost:
             self._scaler.take(said.facts)
         elif said.event == "adapt" and self._scaler is not None:
             self._scaler.adapt(**said.facts)
+        elif said.event == "scale" and self._scaler is not None:
+            self._scaler.scale(**said.facts)
         elif said.event == "over":
             raise _Over(said.facts["reason"])
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from terradask_host.agent.aws import error_code
+from terradask_host.agent.aws import error_code, passes
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.scaling import WorkersSeen
 
@@ -17,6 +17,10 @@ LEAST_SECONDS_BETWEEN_LOOKS = 0.5
 
 #: A retired host that is still there after this is ended from here.
 RETIRED_SECONDS = 300.0
+
+#: How old a look may be by which an instance is ended: a retired host leaves by itself later, and
+#: AWS lowers the number again if it is told to end one that is on its way out.
+FRESH_SECONDS = 3.0
 
 
 class WorkerGroups(Protocol):
@@ -49,6 +53,8 @@ class WorkerHosts:
         #: Group of workers -> its Auto Scaling groups, in the order in which they are tried.
         self.seen: dict[str, tuple[Group, ...]] = {}
         self.looked_at = float("-inf")
+        #: When a group was last asked for more.
+        self.raised_at = float("-inf")
         #: Whether something was changed since.
         self.stale = True
         #: Instances whose workers are being retired, or were -> since when; infinity while their
@@ -58,8 +64,8 @@ class WorkerHosts:
         self.given_up: set[str] = set()
         #: Of those that leave, those whose workers are gone.
         self._retired: set[str] = set()
-        #: And those that a number counts that was set since.
-        self._counted: set[str] = set()
+        #: And of these, those that AWS didn't end: their launch goes on, or it didn't answer.
+        self.unended: set[str] = set()
         self._trouble: str | None = None
         self.closing = threading.Event()
 
@@ -76,7 +82,7 @@ class WorkerHosts:
         there = self.active_ids
         self.leaving = {one: at for one, at in self.leaving.items() if one in there}
         self._retired &= self.leaving.keys()
-        self._counted &= self.leaving.keys()
+        self.unended &= self.leaving.keys()
         for instance_id, since in self.leaving.items():
             if now - since >= RETIRED_SECONDS:
                 self.leaving[instance_id] = now
@@ -93,62 +99,74 @@ class WorkerHosts:
 
     def set_desired(self, numbers: Mapping[str, int]) -> None:
         """Send numbers, unless this is closed."""
+        shown = {group.name: group.desired for chain in self.seen.values() for group in chain}
         for name, n in numbers.items():
             if not self.closing.is_set():
                 self.stale = True
+                if n > shown.get(name, 0):
+                    self.raised_at = time.monotonic()
                 self._groups.set_desired(name, n)
 
-    def end_booting(self, instance_ids: Iterable[str]) -> None:
-        """End instances that have not joined."""
-        for instance_id in instance_ids:
-            self.leaving[instance_id] = time.monotonic()
-            self._retired.add(instance_id)
-            self._end(instance_id)
-
-    def retire(self, instance_ids: Iterable[str], *, drain: bool = False) -> None:
+    def retire(
+        self, instance_ids: Iterable[str], *, drain: bool = False, forced: bool = False
+    ) -> None:
         """Have the workers of hosts retired; the hosts are ended when that is reported.
 
-        `drain`: only when the tasks are done that run there.
+        `drain`: only when the tasks are done that run there. `forced`: also if their data has room
+        nowhere else.
         """
         chosen = list(instance_ids)
         if chosen:
             self.stale = True
             self.leaving.update(dict.fromkeys(chosen, math.inf if drain else time.monotonic()))
-            self._send({"do": "retire", "hosts": chosen, "drain": drain})
+            self._send({"do": "retire", "hosts": chosen, "drain": drain, "forced": forced})
 
     def take_retired(self, facts: Mapping[str, Any]) -> None:
         """End the hosts whose workers are gone; they would leave by themselves later."""
         for instance_id in facts["kept"]:
             self.leaving.pop(instance_id, None)
-        for instance_id in facts["hosts"]:
-            self.leaving[instance_id] = time.monotonic()
-            self._retired.add(instance_id)
+        gone = list(facts["hosts"])
+        self.leaving |= dict.fromkeys(gone, time.monotonic())
+        self._retired.update(gone)
+        if len(gone) > 1:
+            self.look_at_once(time.monotonic())
+            for group in (one for chain in self.seen.values() for one in chain):
+                # One call, where none stays and none is launched.
+                whole = set(group.active_ids) <= self._retired
+                if whole and group.desired == len(group.active_ids) > 1:
+                    self.set_desired({group.name: 0})
+                    gone = [one for one in gone if one not in group.active_ids]
+        for instance_id in gone:
             self._end(instance_id)
         self.stale = True
 
-    def count_draining(self, groups: Iterable[str]) -> None:
-        """Note that a number was set which counts the hosts that are being drained: another host
-        takes the place of each.
-        """
-        members = {one for name in groups for g in self.seen.get(name, ()) for one in g.active_ids}
-        self._counted |= {one for one in members if self.leaving.get(one) == math.inf}
+    def end_again(self) -> None:
+        """End those that AWS didn't end, as far as they are there."""
+        for instance_id in sorted(self.unended):
+            self._end(instance_id)
 
     def forget_retirements(self) -> None:
         """Note that the scheduler's process retires none any more: it has ended."""
         self.leaving = {one: at for one, at in self.leaving.items() if one in self._retired}
 
     @property
-    def retiring(self) -> bool:
-        """Whether workers are being retired whose tasks are not waited for."""
-        return any(at != math.inf for one, at in self.leaving.items() if one not in self._retired)
+    def retiring(self) -> set[str]:
+        """Hosts whose workers are being retired."""
+        return self.leaving.keys() - self._retired
 
     def _end(self, instance_id: str) -> None:
-        if self.closing.is_set():
+        if time.monotonic() - self.looked_at > FRESH_SECONDS:
+            self.look_at_once(time.monotonic())
+        if self.closing.is_set() or instance_id not in self.active_ids:
             return
+        self.unended.discard(instance_id)
         try:
-            self._groups.end(instance_id, replaced=instance_id in self._counted)
+            self._groups.end(instance_id, replaced=False)
         except Exception as error:  # noqa: BLE001 - it may be on its way out; else it is ended later
-            trouble = f"{instance_id} can't be ended: {error_code(error)}: {error}"
+            code = error_code(error)
+            if code == "ScalingActivityInProgress" or passes(error):
+                self.unended.add(instance_id)
+            trouble = f"{instance_id} can't be ended: {code}: {error}"
             if trouble != self._trouble:
                 self._log(trouble)
             self._trouble = trouble

@@ -1,5 +1,5 @@
-"""Observe a scheduler's work for the host program, which scales the groups by it; set the policies
-for clients; retire workers for the host program.
+"""Observe a scheduler's work for the host program, which scales the groups by it; take policies and
+numbers from clients; retire workers for the host program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -45,7 +45,7 @@ class ScalingWatch:
         self._policies = dict(policies)
         self._report = report
         self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[str | None]] = {}
+        self._asked: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
         self._retiring: set[asyncio.Task[None]] = set()
         self._trouble: str | None = None
         self._changed = asyncio.Event()
@@ -64,36 +64,60 @@ class ScalingWatch:
         """Set the policies of groups; None ends a group's. Return those of all groups once the host
         program has taken them. Raises `CommandRefused`.
         """
-        number = next(self._numbers)
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        self._report("adapt", number=number, policies=policies)
-        try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                why = await self._asked[number]
-        except TimeoutError:
-            why = f"the scheduler's host didn't answer for {ANSWER_SECONDS:.0f} s"
-        finally:
-            del self._asked[number]
-        if why is not None:
-            raise CommandRefused(why)
+        await self._ask("adapt", ANSWER_SECONDS, policies=policies)
         return self._policies
 
+    async def scale(self, numbers: Mapping[str, int], hosts: Sequence[str]) -> dict[str, Any]:
+        """Set the numbers of hosts of groups, which ends their adapting, and end certain hosts.
+        Return the policies of all groups and those that were ended, when the hosts that leave have
+        been ended: as long as workers move their data. Raises `CommandRefused`.
+        """
+        load = observe(self._scheduler)
+        word = await self._ask("scale", None, numbers=numbers, hosts=hosts, act=True, load=load)
+        return {"policies": self._policies, "ended": word["ended"]}
+
+    async def would_leave(self, numbers: Mapping[str, int]) -> list[str]:
+        """Return the hosts that such numbers would end. Raises `CommandRefused`."""
+        load = observe(self._scheduler)
+        word = await self._ask(
+            "scale", ANSWER_SECONDS, numbers=numbers, hosts=[], act=False, load=load
+        )
+        return list(word["leaving"])
+
+    async def _ask(self, event: str, seconds: float | None, **facts: Any) -> Mapping[str, Any]:
+        """Return what the host program answers, within a limit."""
+        number = next(self._numbers)
+        self._asked[number] = asyncio.get_running_loop().create_future()
+        self._report(event, number=number, **facts)
+        try:
+            async with asyncio.timeout(seconds):
+                word = await self._asked[number]
+        except TimeoutError:
+            raise CommandRefused(
+                f"the scheduler's host didn't answer for {seconds:.0f} s"
+            ) from None
+        finally:
+            del self._asked[number]
+        if word["why"] is not None:
+            raise CommandRefused(word["why"])
+        return word
+
     def take_policies(self, word: Mapping[str, Any]) -> None:
-        """Take what the host program says of policies."""
+        """Take what the host program says of policies, which may be its answer to a client."""
         self._policies = dict(word["policies"])
         self._changed.set()
         waits = self._asked.get(word["number"])
         if waits is not None and not waits.done():
-            waits.set_result(word["why"])
+            waits.set_result(word)
 
     def retire(self, word: Mapping[str, Any]) -> None:
         """Retire the workers of hosts, and report when their data has moved; those to be drained
-        finish their tasks first.
+        finish their tasks first, and those that are `forced` leave also if their data has no room.
         """
         hosts, drain = word["hosts"], word["drain"]
         # None waits for another's tasks.
         for batch in [{host} for host in hosts] if drain else [set(hosts)]:
-            task = asyncio.ensure_future(self._retire(batch, drain))
+            task = asyncio.ensure_future(self._retire(batch, drain, forced=word["forced"]))
             self._retiring.add(task)
             task.add_done_callback(self._retiring.discard)
 
@@ -101,7 +125,7 @@ class ScalingWatch:
         """Report the load at once."""
         self._report("observed", observed=observe(self._scheduler))
 
-    async def _retire(self, hosts: set[str], drain: bool) -> None:
+    async def _retire(self, hosts: set[str], drain: bool, *, forced: bool) -> None:
         names = [
             worker.name
             for worker in self._scheduler.workers.values()
@@ -109,15 +133,19 @@ class ScalingWatch:
         ]
         left: set[str] = set()
         try:
-            if names and (not drain or await empty(self._scheduler, names)):
-                await self._scheduler.retire_workers(names=names, close_workers=True, remove=True)
+            if not drain or await empty(self._scheduler, names):
+                # Also hosts of which none has joined: none is to join any more.
+                await self._scheduler.handlers["retire_workers"](
+                    names=sorted({*names, *hosts}), close_workers=True, remove=True
+                )
             left = {
                 instance_of(str(worker.name)) for worker in self._scheduler.workers.values()
             } & hosts
         except Exception:  # noqa: BLE001 - the host program waits for the report
             left = set(hosts)
             print(f"can't retire workers: {traceback.format_exc()}", file=sys.stderr)
-        self._report("retired", hosts=sorted(hosts - left), kept=sorted(left))
+        kept = set() if forced else left
+        self._report("retired", hosts=sorted(hosts - kept), kept=sorted(kept))
 
     async def run(self) -> None:
         """Report the load at the shortest of the policies' intervals; and once within an interval

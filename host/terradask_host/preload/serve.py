@@ -185,6 +185,8 @@ async def serve_scheduler(
         handlers: Handlers = {
             commands.Adapt: scaling.adapt,
             commands.ReadPolicies: scaling.read_policies,
+            commands.Scale: scaling.scale,
+            commands.ChooseHosts: scaling.would_leave,
             commands.SetKeepalive: life.set_keepalive,
             commands.ShowTaskOutput: partial(show_task_output, scheduler),
             commands.SendSecrets: secrets.take,

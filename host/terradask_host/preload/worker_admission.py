@@ -28,9 +28,9 @@ NAMES_OPERATION = "terradask_names"
 
 _NAME_CHARACTERS = 64
 
-#: A worker that was retired before it joined waits for so long: AWS may take seconds to end its
-#: host.
-_LEAVING_SECONDS = 10.0
+#: A worker that was retired before it joined waits for so long: AWS, where it throttles, may take
+#: that to end its host.
+_LEAVING_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 _NOT_OURS = "it is no instance of this cluster, which accepts workers only on its own instances"
@@ -85,11 +85,11 @@ class WorkerAdmission:
         await comm.write({"status": "error", "message": message, "time": time.time()})
 
     async def retire(self, *, names: Iterable[Any] | None = None, **options: Any) -> Any:
-        """Retire workers, and let none of these names join for some seconds; replaces Dask's own
-        handler, which passes over names that have not joined.
+        """Retire workers, and let none of these names, or of these hosts, join for some time;
+        replaces Dask's own handler, which passes over names that have not joined.
 
-        A client retires the workers of a host right before it ends that: what joined in between
-        would end with tasks.
+        Workers of a host are retired right before that is ended: what joined in between would end
+        with tasks.
         """
         if names is not None:
             now = time.monotonic()
@@ -104,9 +104,7 @@ class WorkerAdmission:
         return self._rules.names_of(names, joined)
 
     def _is_leaving(self, name: str) -> bool:
-        names = [name]
-        if self._rules.numbered_by_class:
-            names.append(self._rules.instance_of(name) or name)
+        names = (name, self._rules.instance_of(name) or name)
         return any(self._leaving.get(each, 0.0) > time.monotonic() for each in names)
 
     def update(self, instance_ids: Iterable[str] | None) -> None:

@@ -35,6 +35,8 @@ class Group:
     members: tuple[Member, ...] = ()
     #: Processes of Auto Scaling that are suspended here, such as ``Launch`` -> AWS's reason.
     suspended: Mapping[str, str] = field(default_factory=dict)
+    #: AWS ends no instance below it; terradask's is 0.
+    min_size: int = 0
     #: Whether it lacks the tags that name its cluster: they were taken off.
     untagged: bool = False
 

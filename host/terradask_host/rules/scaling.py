@@ -1,4 +1,5 @@
-"""How many hosts each group of workers that adapts is to have. Pure: no AWS, no Dask, no clock.
+"""How many hosts each group of workers that adapts is to have, and how a group comes to a number
+that a client sets. Pure: no AWS, no Dask, no clock.
 
 As Dask's `Adaptive` decides, with hosts in place of workers: a group grows at once, and shrinks
 when a host has been superfluous for several decisions in a row.
@@ -6,7 +7,7 @@ when a host has been superfluous for several decisions in a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from terradask_host.rules.autoscaling_groups import Group
@@ -46,8 +47,15 @@ class WorkersSeen:
 
     @property
     def leaving_count(self) -> int:
-        """How many instances still count that leave."""
-        return sum(one in self.leaving for group in self.chain for one in group.active_ids)
+        """How many instances still count that leave; not those that a smaller number ends."""
+        return sum(
+            max(
+                sum(one in self.leaving for one in group.active_ids)
+                - max(len(group.active_ids) - group.desired, 0),
+                0,
+            )
+            for group in self.chain
+        )
 
     @property
     def planned(self) -> int:
@@ -139,6 +147,26 @@ def decide(
     return learned, decisions
 
 
+def reach(group: str, n: int, seen: WorkersSeen, load: Load) -> Decision | None:
+    """Return how a group comes to a number that a client has set; None if it is there, as far as
+    its limits allow.
+    """
+    n, planned, active = min(n, seen.most), seen.planned, seen.active
+    if n > planned:
+        return Grow(group, planned, n, "a client has set the number")
+    launches = max(planned - len(active), 0)
+    excess = min(planned, len(active) + launches) - n
+    if excess <= 0:
+        return None
+    idle = {each.host for each in load.hosts if not (each.processing or each.memory_bytes)}
+    held = load.joined - {*load.closable}
+    leaving = [
+        *_cheapest_first(seen, load, launches, idle),
+        *(one for one in reversed(active) if one in held),
+    ]
+    return _shrink(group, planned, leaving[:excess], load)
+
+
 def _learn(before: Memory, seen: WorkersSeen, load: Load) -> Memory:
     active = set(seen.active)
     own = [each for each in load.hosts if each.host in active]
@@ -183,29 +211,37 @@ def _decide_group(
     if not firmly:
         return _counted(memory, counts), []
     left = {name: count for name, count in counts.items() if name not in firmly}
-    joined = load.joined
-    instances = [name for name in firmly if not name.startswith(_LAUNCH)]
-    return _counted(memory, left), [
-        Shrink(
-            group,
-            planned,
-            len(firmly) - len(instances),
-            tuple(name for name in instances if name not in joined),
-            tuple(name for name in instances if name in joined),
-        )
-    ]
+    return _counted(memory, left), [_shrink(group, planned, firmly, load)]
+
+
+def _shrink(group: str, planned: int, leaving: Sequence[str], load: Load) -> Shrink:
+    instances = [name for name in leaving if not name.startswith(_LAUNCH)]
+    return Shrink(
+        group,
+        planned,
+        len(leaving) - len(instances),
+        tuple(name for name in instances if name not in load.joined),
+        tuple(name for name in instances if name in load.joined),
+    )
 
 
 def _superfluous(seen: WorkersSeen, load: Load, excess: int) -> Sequence[str]:
-    """Return the launches and hosts to give up: those that have not come first."""
+    """Return the launches and hosts to give up."""
+    launches = max(seen.planned - len(seen.active), 0)
+    return _cheapest_first(seen, load, launches, set(load.idle))[: max(excess, 0)]
+
+
+def _cheapest_first(
+    seen: WorkersSeen, load: Load, launches: int, idle: Collection[str]
+) -> list[str]:
+    """Return the launches and hosts that may be given up: those that have not come first."""
     joined, active = load.joined, seen.active
-    launches = [f"{_LAUNCH}{n}" for n in range(max(seen.planned - len(active), 0))]
     booting = [name for name in reversed(active) if name not in joined]
     members = set(active)
     closable = [name for name in load.closable if name in members]
     mixed = sum(bool(group.active_ids) for group in seen.chain) > 1
-    cheapest = dearest_first(closable, set(load.idle), seen.chain) if mixed else closable
-    return [*launches, *booting, *cheapest][: max(excess, 0)]
+    cheapest = dearest_first(closable, idle, seen.chain) if mixed else closable
+    return [*(f"{_LAUNCH}{n}" for n in range(launches)), *booting, *cheapest]
 
 
 def _counted(memory: Memory, counts: Mapping[str, int]) -> Memory:
