@@ -74,3 +74,9 @@ def test_a_folder_for_each_workspace(
     assert Path.cwd() == tmp_path
     assert run(["-C", "nowhere", "init"]) == 2
     assert "nowhere" in capsys.readouterr().err
+
+
+def test_no_workspace_has_the_bucket_of_states_for_its_own(tmp_path: Path):
+    (tmp_path / "terradask.toml").write_text('[workspace]\nname = "state"\n')
+    with pytest.raises(SettingsError, match="no workspace can be named state"):
+        load_settings(tmp_path, environ={})

@@ -177,11 +177,6 @@ class ObjectStore:
         # Without the object, S3 answers 404 to a demand for one of its versions.
         return self._put_if(key, content, _LOST_RACE | {"NoSuchKey"}, IfMatch=etag)
 
-    def copy(self, key: str, to: str) -> None:
-        """Copy an object to another key."""
-        source = self._named(key)
-        self._client.copy_object(**self._named(to), CopySource=source, **self._options)
-
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object, or only this version of it; one that doesn't exist is no error.
 

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from terradask_modules.errors import InvalidInput
 from terradask_stacks.settings.base import Section, Tags
 from terradask_stacks.validators.names import validate_workspace_name
 from terradask_stacks.validators.refusal import refuse
@@ -18,13 +19,9 @@ from terradask_stacks.validators.resources import check_region
 def _workspace_name(name: str) -> str:
     try:
         return validate_workspace_name(name)
-    except ValueError as error:
+    except InvalidInput as error:
         raise refuse(
-            "the name can't be used",
-            allowed=(
-                "a lower-case letter, then up to 19 lower-case letters, digits and hyphens: "
-                "it becomes part of an S3 bucket's name"
-            ),
+            error.problem, allowed=error.allowed or "another name", advice=error.advice
         ) from error
 
 
