@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from terradask._instance_types.listing import PricedInstanceType
     from terradask._instance_types.model import Gpus, InstanceType
     from terradask._jobs.output import JobOutput
-    from terradask._jobs.record import JobRecord, JobTask
     from terradask._plans.saved import Plan
     from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
     from terradask._workspace.instance_types import list_instance_types
@@ -64,8 +63,8 @@ _HOMES = {
     "InstanceType": "terradask._instance_types.model",
     "Job": "terradask._dask.job",
     "JobOutput": "terradask._jobs.output",
-    "JobRecord": "terradask._jobs.record",
-    "JobTask": "terradask._jobs.record",
+    "JobRecord": "terradask_host.jobs",
+    "JobTask": "terradask_host.rules.job_tasks",
     "LiveView": "terradask._deployments.live_view",
     "Plan": "terradask._plans.saved",
     "PricedInstanceType": "terradask._instance_types.listing",

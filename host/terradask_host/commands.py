@@ -116,9 +116,13 @@ class UpdatePackages(Command):
 
 @dataclass(frozen=True)
 class SubmitJob(Command):
-    """Run a job, as `JobSpec` has it, with its files packed."""
+    """Run a job of which nothing has begun, as `JobRecord` writes it, with the values of its
+    environment variables, Dask's resources that a task needs, and its files packed.
+    """
 
     document: Mapping[str, Any] = field(repr=False)
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+    resources: Mapping[str, float] = field(default_factory=dict)
     files: bytes | None = field(default=None, repr=False)
 
 

@@ -1,13 +1,22 @@
-"""Jobs as clients submit them, and as their records are kept: what both ends read."""
+"""Jobs: their records, which clients submit and the scheduler's process goes on with.
+
+A record that a client reads comes from a host that runs tasks' code: it is read strictly, and its
+texts are shown without control characters.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from terradask_host.document_fields import typed
+from terradask_host.documents import plain_lines
+from terradask_host.rules.job_tasks import NAMES_OF_STATES, NO_EXIT_CODE, JobTask, worst
+from terradask_host.structure import known_fields
 
 FORMAT = 1
 
@@ -28,111 +37,167 @@ MOST_INPUTS_BYTES = 4 * 2**20
 MOST_FILES_BYTES = 16 * 2**20
 MOST_RETRIES = 100
 
-#: Of a task's output that is kept, the newest: with many tasks less of each.
-MOST_OUTPUT_BYTES = 4 * 2**20
-LEAST_OUTPUT_BYTES = 64 * 2**10
-_ALL_OUTPUT_BYTES = 64 * 2**20
-
 #: Largest object that is kept of a job, packed, and what its content may have.
 MOST_KEPT_BYTES = 8 * 2**20
 MOST_KEPT_BYTES_UNPACKED = 64 * 2**20
-
-#: States of a task; the last three are final.
-NAMES_OF_STATES = ("pending", "running", "succeeded", "failed", "cancelled")
 
 #: What stands for a task's input in its command.
 PLACEHOLDER = "{}"
 
 
 @dataclass(frozen=True)
-class JobSpec:
-    """What is to run.
+class JobRecord:
+    """What is recorded of a job, also when its cluster is stopped or gone.
 
     Parameters
     ----------
+    cluster
+        The cluster's name.
     id
-        Such as ``20261124T153000Z-1f3a9c4``.
+        The job's id.
     run_id, boot
-        The run, and the scheduler's process of it, that the job is submitted to.
+        The run, and the scheduler's process of it, that have the job.
     command
-        Program and arguments. No shell reads them.
-    inputs
-        One for each task; None: one task without an input.
+        Program and arguments.
     environ
-        Environment variables of each task; the record has their names alone.
+        Names of the environment variables that it was given.
     retries
-        How often a task is tried again that ended with an exit code other than 0.
+        How often a task is tried again that fails.
     timeout_seconds
-        How long a try may take; None: for ever.
-    grace_seconds
-        How long a command may take to end after SIGTERM.
-    resources
-        Dask's resources that a task needs.
-    submitted_at
-        Time in UTC.
+        How long a try may take.
+    submitted_at, ended_at
+        Times in UTC.
+    is_lost
+        Whether it never ended, and the scheduler's process that had it is gone.
+    tasks
+        The tasks.
     """
 
+    cluster: str
     id: str
     run_id: str
     boot: int
     command: tuple[str, ...]
+    environ: tuple[str, ...]
+    retries: int
+    timeout_seconds: float | None
     submitted_at: str
-    inputs: tuple[str, ...] | None = None
-    environ: Mapping[str, str] = field(default_factory=dict)
-    retries: int = 0
-    timeout_seconds: float | None = None
-    grace_seconds: float = 10.0
-    resources: Mapping[str, float] = field(default_factory=dict)
+    ended_at: str | None
+    is_lost: bool = False
+    tasks: tuple[JobTask, ...] = field(default=(), repr=False)
 
     @property
-    def number_of_tasks(self) -> int:
-        """How many tasks it has."""
-        return 1 if self.inputs is None else len(self.inputs)
+    def name(self) -> str:
+        """The name by which the command line knows it: ``CLUSTER/ID``."""
+        return f"{self.cluster}/{self.id}"
 
     @property
-    def output_bytes(self) -> int:
-        """How much of each task's output is kept."""
-        each = _ALL_OUTPUT_BYTES // self.number_of_tasks
-        return max(LEAST_OUTPUT_BYTES, min(MOST_OUTPUT_BYTES, each))
+    def counts(self) -> dict[str, int]:
+        """How many tasks are in each state."""
+        counted = Counter(task.state for task in self.tasks)
+        return {state: counted[state] for state in NAMES_OF_STATES}
 
-    def input(self, index: int) -> str | None:
-        """Return the input of a task."""
-        return None if self.inputs is None else self.inputs[index]
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it runs any more, nor will."""
+        return self.is_lost or all(task.is_final for task in self.tasks)
 
-    def command_of(self, index: int) -> list[str]:
-        """Return a task's command: `PLACEHOLDER` in any argument stands for its input."""
-        given = self.input(index)
-        if given is None:
-            return list(self.command)
-        return [part.replace(PLACEHOLDER, given) for part in self.command]
+    @property
+    def state(self) -> str:
+        """``pending``, ``running``, ``succeeded``, ``failed``, ``cancelled`` or ``lost``."""
+        return "lost" if self.is_lost else state_of(self.counts)
 
-    def environ_of(self, index: int, number: int) -> dict[str, str]:
-        """Return the environment variables of a task's try."""
-        given = self.input(index)
-        return {
-            **self.environ,
-            "TERRADASK_JOB": self.id,
-            "TERRADASK_TASK_INDEX": str(index),
-            "TERRADASK_TASK_TRY": str(number),
-            **({} if given is None else {"TERRADASK_TASK_INPUT": given}),
-        }
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the worst task: 0 if all succeeded, 125 for one without an exit code.
+        None while one may still run.
+        """
+        if not self.is_over:
+            return None
+        code = worst(self.tasks)
+        return max(code, NO_EXIT_CODE) if self.is_lost else code
+
+    @property
+    def command_line(self) -> str:
+        """The command as a shell would take it."""
+        return str(plain_lines(shlex.join(self.command)))
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as it is submitted."""
-        return asdict(self)
+        """Return it as it is submitted and kept."""
+        inputs = [task.input for task in self.tasks]
+        return {
+            "format": FORMAT,
+            "job": self.id,
+            "run_id": self.run_id,
+            "boot": self.boot,
+            "command": list(self.command),
+            "environ": list(self.environ),
+            "retries": self.retries,
+            "timeout_seconds": self.timeout_seconds,
+            "submitted_at": self.submitted_at,
+            "ended_at": self.ended_at,
+            "inputs": None if inputs == [None] else inputs,
+            "columns": _COLUMNS,
+            "tasks": [[getattr(task, name) for name in _COLUMNS] for task in self.tasks],
+        }
 
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Return a document's job. Raises one of `UNREADABLE`."""
-        values = {one.name: document[one.name] for one in fields(cls) if one.name in document}
-        for name in ("command", "inputs"):
-            if isinstance(values.get(name), Sequence) and not isinstance(values[name], str):
-                values[name] = tuple(values[name])
-        spec = cls(**typed(cls, values))
-        problem = problem_of(spec)
-        if problem is not None:
-            raise ValueError(problem)
-        return spec
+    @staticmethod
+    def read(document: Mapping[str, Any], cluster: str) -> JobRecord:
+        """Return a document's record, to be shown: without control characters. Raises one of
+        `UNREADABLE`.
+        """
+        return job_of(plain_lines(document), cluster)
+
+
+def job_of(document: Mapping[str, Any], cluster: str) -> JobRecord:
+    """Return a document's record as it is, to be run. Raises one of `UNREADABLE`."""
+    if document["format"] != FORMAT:
+        raise ValueError("another format")
+    columns, rows, inputs = document["columns"], document["tasks"], document["inputs"]
+    inputs = [None] if inputs is None else _tuple(inputs)
+    if not len(inputs) == len(rows) <= MOST_TASKS:
+        raise ValueError("another number of tasks")
+    values = {
+        **known_fields(JobRecord, document),
+        "cluster": cluster,
+        "id": document["job"],
+        "is_lost": False,
+        "command": _tuple(document["command"]),
+        "environ": _tuple(document["environ"]),
+        "tasks": tuple(
+            _task({"index": index, "input": given}, zip(columns, row, strict=True))
+            for index, (given, row) in enumerate(zip(inputs, rows, strict=True))
+        ),
+    }
+    return JobRecord(**typed(JobRecord, values))
+
+
+def state_of(counts: Mapping[str, int]) -> str:
+    """Return the state of a job by how many of its tasks are in each."""
+    if counts["running"]:
+        return "running"
+    if counts["pending"]:
+        done = counts["succeeded"] + counts["failed"] + counts["cancelled"]
+        return "running" if done else "pending"
+    return next((state for state in ("failed", "cancelled") if counts[state]), "succeeded")
+
+
+#: Of the table of a record's tasks.
+_COLUMNS = [one.name for one in fields(JobTask) if one.name not in ("index", "input")]
+
+
+def _task(given: dict[str, Any], row: Iterable[tuple[str, Any]]) -> JobTask:
+    # A newer host may say more.
+    task = JobTask(**typed(JobTask, known_fields(JobTask, {**dict(row), **given})))
+    if task.state not in NAMES_OF_STATES:
+        raise ValueError("an unknown state")
+    return task
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str):
+        raise TypeError("a text, and no list of texts")
+    return tuple(value)
 
 
 def record_name(job: str) -> str:
@@ -157,34 +222,30 @@ def is_kept_name(name: str) -> bool:
 _UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 
 
-def problem_of(spec: JobSpec) -> str | None:
-    """Return why a job can't run as it is; None if it can."""
-    inputs = spec.inputs
-    command = [*spec.command, *spec.environ, *spec.environ.values()]
+def problem_of(job: JobRecord, environ: Mapping[str, str]) -> str | None:
+    """Return why a job can't run as it is, with its environment variables; None if it can."""
+    inputs = [task.input for task in job.tasks if task.input is not None]
+    command = [*job.command, *environ, *environ.values()]
     checks = (
-        (not JOB_ID.fullmatch(spec.id), "its id isn't one"),
-        (not spec.command or not spec.command[0], "it has no command"),
+        (not JOB_ID.fullmatch(job.id), "its id isn't one"),
+        (not job.command or not job.command[0], "it has no command"),
         (_bytes(command) > MOST_COMMAND_BYTES, f"its command has over {MOST_COMMAND_BYTES} bytes"),
-        (inputs is not None and not inputs, "it has no inputs"),
-        (spec.number_of_tasks > MOST_TASKS, f"it has over {MOST_TASKS} tasks"),
+        (not job.tasks, "it has no inputs"),
+        (len(job.tasks) > MOST_TASKS, f"it has over {MOST_TASKS} tasks"),
         (
-            any(_bytes([one]) > MOST_INPUT_BYTES for one in inputs or ()),
+            any(_bytes([one]) > MOST_INPUT_BYTES for one in inputs),
             f"an input has over {MOST_INPUT_BYTES} bytes",
         ),
+        (_bytes(inputs) > MOST_INPUTS_BYTES, f"its inputs have over {MOST_INPUTS_BYTES} bytes"),
         (
-            _bytes(inputs or ()) > MOST_INPUTS_BYTES,
-            f"its inputs have over {MOST_INPUTS_BYTES} bytes",
-        ),
-        (
-            any(map(_UNSENDABLE.search, (*command, *(inputs or ())))),
+            any(map(_UNSENDABLE.search, (*command, *inputs))),
             "a NUL, or a byte that isn't UTF-8, is in its command, inputs or environment variables",
         ),
-        (not 0 <= spec.retries <= MOST_RETRIES, f"its retries aren't 0 to {MOST_RETRIES}"),
+        (not 0 <= job.retries <= MOST_RETRIES, f"its retries aren't 0 to {MOST_RETRIES}"),
         (
-            spec.timeout_seconds is not None and not spec.timeout_seconds > 0,
+            job.timeout_seconds is not None and not job.timeout_seconds > 0,
             "its timeout isn't above zero",
         ),
-        (not spec.grace_seconds >= 0, "its grace is below zero"),
     )
     return next((problem for is_wrong, problem in checks if is_wrong), None)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from terradask import Workspace
-from terradask._jobs.record import JobRecord, JobTask
 from terradask.errors import JobNotFound
+from terradask_host.jobs import JobRecord
+from terradask_host.rules.job_tasks import JobTask
 
 #: Tasks of each job. Every tenth fails at its first try.
 JOB_TASKS = 30

@@ -30,7 +30,6 @@ from terradask._deployments.store import parse_object
 from terradask._instance_types.catalog import read_catalog
 from terradask._instance_types.model import read_types
 from terradask._jobs.output import JobOutput
-from terradask._jobs.record import JobRecord
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
 from terradask._plans.history import HistoryEntry
@@ -50,9 +49,9 @@ from terradask_host.agent.keys import write_keys
 from terradask_host.config import load_config, parse_document
 from terradask_host.documents import UNREADABLE
 from terradask_host.errors import HostError
-from terradask_host.jobs import JobSpec
+from terradask_host.jobs import JobRecord, job_of, problem_of
 from terradask_host.metadata import InstanceMetadata
-from terradask_host.rules.job_table import JobTable
+from terradask_host.rules.job_tasks import JobTask
 from terradask_host.rules.launch_problem import read_problem
 from terradask_host.timing import Timing
 from terradask_modules.caller_policies import parse_trust
@@ -141,6 +140,11 @@ def job_record(document: Any) -> None:
     json.dumps([found.state, found.exit_code, found.counts, [vars(task) for task in found.tasks]])
 
 
+def submitted_job(document: Any) -> None:
+    """Read a submitted job, and ask whether it can run."""
+    problem_of(job_of(document, "etl"), {})
+
+
 def keys_of(secret: Any) -> None:
     from tempfile import TemporaryDirectory
 
@@ -201,11 +205,10 @@ TAGS = st.sampled_from(
     ]
 )
 #: Of a job, as submitted.
-JOB = JobSpec(
-    *("20261124T153000Z-1f3a9c4", "20261124T150000Z-aaaaaa", 1, ("echo", "{}")),
-    submitted_at=AT,
-    inputs=("a", "b"),
-    environ={"WORD": "given"},
+JOB = JobRecord(
+    *("etl", "20261124T153000Z-1f3a9c4", "20261124T150000Z-aaaaaa", 1, ("echo", "{}")),
+    *(("WORD",), 0, None, AT, None),
+    tasks=(JobTask(0, "a"), JobTask(1, "b")),
 )
 _TYPES = PriceKey("instance", "us-east-1")
 _SPOT = PriceKey("instance", "us-east-1", market="spot")
@@ -268,9 +271,9 @@ INPUTS: dict[str, Input] = {
     "a host's object": Input(
         texts_of(REPORT), lambda text: parse_object(text, "hosts/i-1.json"), ()
     ),
-    "a job's record": Input(mapping_of(JobTable(JOB).record()), job_record, UNREADABLE),
+    "a job's record": Input(mapping_of(JOB.to_document()), job_record, UNREADABLE),
     "a task's output": Input(mapping_of(_OUTPUT), JobOutput.read, UNREADABLE),
-    "a submitted job": Input(mapping_of(JOB.to_document()), JobSpec.read, UNREADABLE),
+    "a submitted job": Input(mapping_of(JOB.to_document()), submitted_job, UNREADABLE),
     "a descriptor": Input(mapping_of(CLUSTER), descriptor),
     "a run": Input(mapping_of(RUN), read_run),
     "an address": Input(mapping_of(SCHEDULER), read_address),

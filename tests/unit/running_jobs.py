@@ -6,7 +6,7 @@ import asyncio
 import base64
 import gzip
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +15,10 @@ import psutil
 from distributed import Scheduler
 from distributed.worker import Worker
 
-from terradask_host.jobs import JobSpec
+from terradask_host.jobs import JobRecord
 from terradask_host.preload.job_records import JobRecords
 from terradask_host.preload.jobs import Jobs
+from terradask_host.rules.job_tasks import JobTask
 
 from ..waiting import eventually_async
 
@@ -58,18 +59,22 @@ class Running:
         command: Sequence[str],
         inputs: Sequence[str] | None = None,
         *,
+        environ: Mapping[str, str] | None = None,
+        resources: Mapping[str, float] | None = None,
         packed: bytes | None = None,
-        **more: Any,
+        retries: int = 0,
+        timeout_seconds: float | None = None,
     ) -> str:
         """Submit a job."""
-        spec = JobSpec(
+        job = JobRecord(
+            "etl",
             f"20261124T153000Z-{len(self.jobs._jobs):07x}",
-            *("20261124T150000Z-aaaaaa", 1, tuple(command), "2026-11-24T15:30:00Z"),
-            inputs=None if inputs is None else tuple(inputs),
-            **more,
+            *("20261124T150000Z-aaaaaa", 1, tuple(command), tuple(environ or ())),
+            *(retries, timeout_seconds, "2026-11-24T15:30:00Z", None),
+            tasks=tuple(JobTask(index, each) for index, each in enumerate(inputs or [None])),
         )
-        await self.jobs.submit(spec.to_document(), packed)
-        return spec.id
+        await self.jobs.submit(job.to_document(), environ, resources, packed)
+        return job.id
 
     async def record(self, job: str) -> dict[str, Any]:
         """Return a job's record."""

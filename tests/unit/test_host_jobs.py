@@ -16,10 +16,12 @@ import pytest
 from terradask._jobs.files import find_files, pack
 from terradask_host.errors import CommandRefused
 from terradask_host.jobs import BEGIN_OPERATION, TELL_OPERATION, output_name, record_name
+from terradask_host.preload import jobs
 from terradask_host.preload.lifetime_watch import Observer
 
 from ..waiting import eventually_async
 from .running_jobs import Running, running
+from .test_job_tasks import some_job
 
 
 @pytest.fixture
@@ -51,6 +53,7 @@ async def test_a_command_runs_with_its_files_variables_and_exit_code(
     record, output = one.kept[record_name(job)], one.kept[output_name(job, 0)]
     assert record == await one.record(job)
     assert record["environ"] == ["WORD"]
+    assert "given" not in str(record)
     assert sum(len(piece) for _, piece in output["pieces"])
     # Its folder is gone with it.
     (worker,) = one.workers
@@ -87,13 +90,12 @@ async def test_what_cant_run_or_is_killed_has_a_shells_exit_code(
 
 
 async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
-    one: Running, tmp_path: Path
+    one: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(jobs, "_GRACE_SECONDS", 0.3)
     pids = tmp_path / "pids"
     job = await one.submit(
-        shell(f"sleep 100 & echo $! > {pids}; trap '' TERM; sleep 100"),
-        timeout_seconds=0.5,
-        grace_seconds=0.3,
+        shell(f"sleep 100 & echo $! > {pids}; trap '' TERM; sleep 100"), timeout_seconds=0.5
     )
     assert await one.over(job) == 124
     (task,) = await one.tasks(job)
@@ -300,14 +302,13 @@ async def test_a_job_goes_on_when_the_clients_of_a_cluster_restart_its_workers(
 
 
 async def test_a_job_that_isnt_one_is_refused_with_the_reason(one: Running) -> None:
-    empty = {
-        "id": "20261124T153000Z-0000000",
-        "run_id": "r",
-        "boot": 1,
-        "command": [],
-        "submitted_at": "x",
-    }
-    for wrong, why in ((empty, "it has no command"), ({}, "id"), ({**empty, "boot": "1"}, "boot")):
+    empty = {**some_job().to_document(), "command": []}
+    one_less = {name: value for name, value in empty.items() if name != "job"}
+    for wrong, why in (
+        (empty, "it has no command"),
+        (one_less, "job"),
+        ({**empty, "boot": "1"}, "boot"),
+    ):
         with pytest.raises(CommandRefused, match=why):
             await one.jobs.submit(wrong)
     assert await one.jobs.look("20261124T153000Z-0000000") is None

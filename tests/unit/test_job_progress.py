@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from terradask._jobs.record import JobRecord, JobTask
 from terradask.cli import _job_output
 from terradask.cli._job_output import Progress, progress_line
+from terradask_host.jobs import JobRecord
+from terradask_host.rules.job_tasks import JobTask
 
 TASKS = tuple(
-    JobTask(index, str(index), state, 1, 0, 0, None, None, None, None, None)
+    JobTask(index, str(index), state, tries=1)
     for index, state in enumerate(["succeeded", "running", "pending"])
 )
 RECORD = JobRecord("etl", "j", "r", 1, ("true",), (), 0, None, "2026", None, False, TASKS)

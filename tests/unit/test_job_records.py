@@ -15,7 +15,7 @@ from terradask_host.rules.job_table import JobTable
 
 from ..waiting import eventually_async
 from .running_jobs import running
-from .test_job_tasks import AT, spec
+from .test_job_tasks import AT, some_job
 
 
 async def test_a_job_that_is_cancelled_is_recorded_a_few_times_however_many_tasks_it_has() -> None:
@@ -47,25 +47,25 @@ async def test_small_jobs_dont_have_the_record_of_a_large_one_kept_more_often(
         reported[facts["name"]] += 1
 
     records = JobRecords(report)
-    large = JobTable(spec(("x",) * 10_000))
+    large = JobTable(some_job(("x",) * 10_000))
     large.begin(0, host="i-1", at=AT)
     records.note(large)
     for _ in range(5):
-        small = JobTable(spec(None))
-        object.__setattr__(small.spec, "id", "20261124T153000Z-0000000")
+        small = JobTable(some_job(None))
+        object.__setattr__(small.job, "id", "20261124T153000Z-0000000")
         number = small.begin(0, host="i-1", at=AT)
         assert number is not None
         records.note(small)
         await asyncio.sleep(0.03)
         small.end(0, number, 0, at=AT)
         records.note(small)
-    assert reported[record_name(large.spec.id)] == 0
-    assert reported[record_name(small.spec.id)] == 10
+    assert reported[record_name(large.job.id)] == 0
+    assert reported[record_name(small.job.id)] == 10
     # At the end all that has changed is kept.
     records.flush()
-    assert reported[record_name(large.spec.id)] == 1
+    assert reported[record_name(large.job.id)] == 1
     records.flush()
-    assert reported[record_name(large.spec.id)] == 1
+    assert reported[record_name(large.job.id)] == 1
 
 
 async def test_what_still_runs_when_the_scheduler_closes_leaves_what_it_has_written() -> None:

@@ -16,11 +16,10 @@ from terradask._dask import job_requests
 from terradask._dask.commands import send
 from terradask._dask.job_requests import JobRequests
 from terradask._jobs.output import JobOutput
-from terradask._jobs.record import JobRecord
 from terradask._jobs.request import job_request
 from terradask.errors import ClusterError, EndpointUnreachable
 from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
-from terradask_host.jobs import MOST_FILES_BYTES, output_name, record_name
+from terradask_host.jobs import MOST_FILES_BYTES, JobRecord, output_name, record_name
 from terradask_host.preload.commands import Commands
 
 from ..waiting import eventually_async
@@ -150,8 +149,8 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
     requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
     submit, taken = found.jobs.submit, asyncio.Event()
 
-    async def take_long(document: Any, files: Any = None) -> None:
-        await submit(document, files)
+    async def take_long(document: Any, **more: Any) -> None:
+        await submit(document, **more)
         taken.set()
         await asyncio.sleep(60)
 
@@ -167,7 +166,7 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
 
 async def test_what_the_scheduler_refuses_is_an_error(found: Running, line: Line) -> None:
     requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
-    large = replace(job_request(["true"]), packed=bytes(MOST_FILES_BYTES + 1))
+    large = replace(job_request(["true"]), files=bytes(MOST_FILES_BYTES + 1))
     with pytest.raises(ClusterError, match=r"refuses to submit job(?s:.)*its files have over"):
         await requests.submit(large)
     assert not found.jobs._jobs

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,11 +17,10 @@ from terradask._deployments.readable_jobs import ReadableJobs
 from terradask._jobs.store import JobStore
 from terradask.errors import DocumentFormat, JobNotFound
 from terradask_host.jobs import output_name, record_name
-from terradask_host.rules.job_table import JobTable
 
 from ..command import in_this_process
 from ..moto_account import moto_account
-from .test_job_tasks import spec
+from .test_job_tasks import some_job
 
 BUCKET = "workspace"
 FIRST, SECOND = "20261124T153000Z-1f3a9c4", "20261125T010000Z-0000000"
@@ -41,7 +41,7 @@ def put(s3: Any, name: str, document: Any) -> None:
 
 def test_jobs_are_listed_in_one_call_however_many_tasks_they_have(s3: Any) -> None:
     for job in (FIRST, SECOND):
-        put(s3, record_name(job), JobTable(spec()).record())
+        put(s3, record_name(job), some_job().to_document())
     for index in range(1_100):
         put(s3, output_name(FIRST, index), {})
     put(s3, "not-a-job/job.json.gz", {})
@@ -56,7 +56,7 @@ def test_jobs_are_listed_in_one_call_however_many_tasks_they_have(s3: Any) -> No
 
 def test_a_record_is_read_and_what_is_none_is_refused(s3: Any) -> None:
     store = JobStore(Aws("us-east-1"), BUCKET, "etl")
-    put(s3, record_name(FIRST), JobTable(spec()).record())
+    put(s3, record_name(FIRST), some_job().to_document())
     assert store.record(FIRST).cluster == "etl"
     put(s3, record_name(FIRST), {"format": 99})
     with pytest.raises(DocumentFormat, match="can't be read"):
@@ -87,7 +87,7 @@ def command(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_a_record_that_cant_be_read_hides_no_other_and_a_long_one_takes_no_page(
     s3: Any, command: Callable[..., Any]
 ) -> None:
-    long = {**JobTable(spec(("i" * 4_000, "b"))).record(), "command": ["sh", "-c", "x" * 9_000]}
+    long = replace(some_job(("i" * 4_000, "b")), command=("sh", "-c", "x" * 9_000)).to_document()
     put(s3, record_name(FIRST), long)
     put(s3, record_name(SECOND), {"format": 99})
     done = command("job", "list", "etl")
@@ -103,7 +103,7 @@ def test_a_record_that_cant_be_read_hides_no_other_and_a_long_one_takes_no_page(
 
 
 def test_what_isnt_kept_of_an_output_is_said(s3: Any, command: Callable[..., Any]) -> None:
-    put(s3, record_name(FIRST), JobTable(spec()).record())
+    put(s3, record_name(FIRST), some_job().to_document())
     put(s3, output_name(FIRST, 1), {"format": 1, "missed": 7, "pieces": [[1, "b3V0Cg=="]]})
     done = command("job", "logs", f"etl/{FIRST}", "--task", "1")
     assert (done.returncode, done.stdout) == (0, "out\n")

@@ -16,14 +16,13 @@ import pytest
 from terradask._dask.cluster_jobs import prepare_job
 from terradask._jobs.files import find_files, pack
 from terradask._jobs.output import JobOutput, readable
-from terradask._jobs.record import JobRecord, state_of
-from terradask._jobs.request import array, job_request
+from terradask._jobs.request import array, job_request, submitted
 from terradask.errors import InvalidInput
 from terradask_host.documents import UNREADABLE
-from terradask_host.jobs import is_kept_name, output_name, record_name
+from terradask_host.jobs import JobRecord, is_kept_name, output_name, record_name, state_of
 from terradask_host.rules.job_table import JobTable
 
-from .test_job_tasks import AT, spec
+from .test_job_tasks import AT, some_job
 
 
 def names(packed: bytes | None) -> list[str]:
@@ -126,7 +125,7 @@ def test_files_that_a_command_names_are_taken_along(
     folder: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], sent: list[str]
 ) -> None:
     monkeypatch.chdir(folder)
-    packed = prepare_job(command).packed
+    packed = prepare_job(command).files
     assert (names(packed) if packed else []) == sent
 
 
@@ -135,7 +134,7 @@ def test_those_of_the_folder_that_is_taken_along_come_from_there(
 ) -> None:
     monkeypatch.chdir(folder)
     (folder / "data/a.py").write_text("of the folder")
-    packed = prepare_job(["python", "a.py", "out.log"], directory="data", exclude=["big"]).packed
+    packed = prepare_job(["python", "a.py", "out.log"], directory="data", exclude=["big"]).files
     assert names(packed) == ["a.py", "b.csv", "out.log"]
     assert packed is not None
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
@@ -202,21 +201,22 @@ def test_a_request_says_what_is_wrong_with_it() -> None:
     with pytest.raises(InvalidInput, match="retries"):
         job_request(["true"], retries=1_000)
     request = job_request(["echo", "{}"], [1, 2.5])
-    first, second = request.spec("r", 1), request.spec("r", 1)
-    assert first.inputs == ("1", "2.5")
-    assert first.id != second.id
-    assert sorted([second.id[:-4], first.id[:-4]])[0] == first.id[:-4]
+    first, second = (submitted(request, "r", 1).document for _ in range(2))
+    assert first["inputs"] == ["1", "2.5"]
+    assert (first["run_id"], first["boot"]) == ("r", 1)
+    assert first["job"] != second["job"]
+    assert sorted([second["job"][:-4], first["job"][:-4]])[0] == first["job"][:-4]
 
 
 # ---- records ------------------------------------------------------------------------------------
 
 
 def record_of(table: JobTable) -> JobRecord:
-    return JobRecord.read(json.loads(json.dumps(table.record())), "etl")
+    return JobRecord.read(json.loads(json.dumps(table.record().to_document())), "etl")
 
 
 def test_a_record_reads_as_it_was_written() -> None:
-    table = JobTable(spec(("a", "b"), retries=1))
+    table = JobTable(some_job(("a", "b"), retries=1))
     assert record_of(table).state == "pending"
     number = table.begin(0, host="i-1", at=AT)
     assert number is not None
@@ -241,18 +241,18 @@ def test_a_record_reads_as_it_was_written() -> None:
 
 
 def test_a_hosts_record_shows_no_control_characters() -> None:
-    table = JobTable(spec(("a\x1b[2Jb", "c")))
+    table = JobTable(some_job(("a\x1b[2Jb", "c")))
     found = record_of(table)
-    document = {**table.record(), "command": ["a\x1bb", "c\nd"]}
+    document = {**table.record().to_document(), "command": ["a\x1bb", "c\nd"]}
     assert JobRecord.read(document, "etl").command == ("a\N{REPLACEMENT CHARACTER}b", "c d")
     assert found.tasks[0].input == "a\N{REPLACEMENT CHARACTER}[2Jb"
 
 
 def _changed(**changes: Any) -> dict[str, Any]:
-    return {**JobTable(spec()).record(), **changes}
+    return {**some_job().to_document(), **changes}
 
 
-ROW = JobTable(spec()).record()["tasks"][0]
+ROW = some_job().to_document()["tasks"][0]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_output_is_bytes_by_stream_and_as_text_has_no_control_characters() -> No
 
 
 def test_only_a_jobs_names_are_kept() -> None:
-    job = spec().id
+    job = some_job().id
     assert is_kept_name(record_name(job))
     assert is_kept_name(output_name(job, 9_999))
     for wrong in (

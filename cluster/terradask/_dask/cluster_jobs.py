@@ -14,7 +14,8 @@ from terradask._deployments.lifetime import Duration, parse_duration
 from terradask._deployments.private_envs import check_private_envs
 from terradask._jobs.files import find_files, pack
 from terradask._jobs.named_files import files_of_command
-from terradask._jobs.request import JobRequest, job_request
+from terradask._jobs.request import job_request
+from terradask_host.commands import SubmitJob
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -42,7 +43,7 @@ def prepare_job(
     retries: int = 0,
     timeout: Duration | None = None,
     resources: Mapping[str, float] | None = None,
-) -> JobRequest:
+) -> SubmitJob:
     """Check a job and pack its files, with those that the command names, without any call. Raises
     `InvalidInput`.
     """
@@ -181,7 +182,7 @@ class ClusterJobs:
         )
 
 
-def submit_job(cluster: ClusterJobs, request: JobRequest) -> Any:
+def submit_job(cluster: ClusterJobs, request: SubmitJob) -> Any:
     """Submit what was prepared to a cluster, and return its `Job`."""
     cluster._health.check()
 

@@ -13,8 +13,7 @@ from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
 from terradask._jobs.output import JobOutput, pieces_of
-from terradask._jobs.record import JobRecord
-from terradask._jobs.request import JobRequest
+from terradask._jobs.request import submitted
 from terradask.errors import (
     ClusterClosed,
     ClusterStopped,
@@ -24,7 +23,7 @@ from terradask.errors import (
     SchedulerUnreachable,
 )
 from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
-from terradask_host.rules.job_tasks import is_final
+from terradask_host.jobs import JobRecord
 
 logger = logging.getLogger("terradask")
 
@@ -42,19 +41,19 @@ class JobRequests:
     deployment: Deployment
     call: Call
 
-    async def submit(self, request: JobRequest) -> str:
+    async def submit(self, request: SubmitJob) -> str:
         """Submit a job, return its id. Raises `ClusterError`, and what `connection.send` does."""
         attachment = self.connection.attachment
-        spec = request.spec(attachment.run.run_id, attachment.scheduler.boot)
+        command = submitted(request, attachment.run.run_id, attachment.scheduler.boot)
+        job = str(command.document["job"])
         try:
-            command = SubmitJob(spec.to_document(), request.packed)
             await self.connection.send(command)
         except asyncio.CancelledError:
             # By Ctrl-C, and the scheduler may have it already.
             with contextlib.suppress(*_GONE):
-                await self.cancel(spec.id)
+                await self.cancel(job)
             raise
-        return spec.id
+        return job
 
     async def record(self, job: str) -> JobRecord:
         """Return what is known of a job: by its scheduler, else by the bucket."""
@@ -136,7 +135,7 @@ class JobRequests:
 def _has_ended(record: JobRecord, index: int) -> bool:
     """Whether nothing becomes of a task any more, or there is no such task."""
     return record.is_over or not any(
-        task.index == index and not is_final(task.state) for task in record.tasks
+        task.index == index and not task.is_final for task in record.tasks
     )
 
 

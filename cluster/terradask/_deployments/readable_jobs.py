@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from terradask._deployments.record import ClusterRecord
 from terradask._jobs.output import JobOutput
-from terradask._jobs.record import JobRecord
 from terradask._jobs.store import JobStore
 from terradask.errors import DocumentFormat, JobNotFound
+from terradask_host.jobs import JobRecord
 
 
 class ReadableJobs:

@@ -5,42 +5,14 @@ from __future__ import annotations
 import datetime
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from terradask._common.clock import utc_text
 from terradask.errors import InvalidInput
-from terradask_host.jobs import MOST_TASKS, PLACEHOLDER, JobSpec, problem_of
-
-
-@dataclass(frozen=True)
-class JobRequest:
-    """A job that isn't submitted yet."""
-
-    command: tuple[str, ...]
-    inputs: tuple[str, ...] | None
-    environ: Mapping[str, str]
-    retries: int
-    timeout_seconds: float | None
-    resources: Mapping[str, float]
-    packed: bytes | None = None
-
-    def spec(self, run_id: str, boot: int) -> JobSpec:
-        """Return it for a run of a cluster, with an id of its own."""
-        now = datetime.datetime.now(datetime.UTC)
-        return JobSpec(
-            # In the order of submission, also within a second.
-            id=f"{now:%Y%m%dT%H%M%SZ}-{now.microsecond // 1000:03x}{secrets.token_hex(2)}",
-            run_id=run_id,
-            boot=boot,
-            command=self.command,
-            submitted_at=utc_text(now),
-            inputs=self.inputs,
-            environ=dict(self.environ),
-            retries=self.retries,
-            timeout_seconds=self.timeout_seconds,
-            resources=dict(self.resources),
-        )
+from terradask_host.commands import SubmitJob
+from terradask_host.jobs import MOST_TASKS, PLACEHOLDER, JobRecord, problem_of
+from terradask_host.rules.job_tasks import JobTask
 
 
 def job_request(
@@ -52,8 +24,8 @@ def job_request(
     timeout_seconds: float | None = None,
     resources: Mapping[str, float] | None = None,
     packed: bytes | None = None,
-) -> JobRequest:
-    """Return what is to run. Raises `InvalidInput`."""
+) -> SubmitJob:
+    """Return what is to run, to be `submitted`. Raises `InvalidInput`."""
     if isinstance(command, str) or not all(isinstance(part, str) for part in command):
         raise InvalidInput(
             "A command is a list of a program and its arguments.",
@@ -61,24 +33,43 @@ def job_request(
             allowed='a list of texts, such as ["python", "train.py"]',
             advice='for a shell\'s line, pass ["sh", "-c", line]',
         )
-    request = JobRequest(
-        tuple(command),
-        None if inputs is None else tuple(str(each) for each in inputs),
-        dict(environ or {}),
-        retries,
-        timeout_seconds,
-        {name: float(amount) for name, amount in (resources or {}).items()},
-        packed,
+    given = [None] if inputs is None else [str(each) for each in inputs]
+    environ = dict(environ or {})
+    record = JobRecord(
+        cluster="",
+        id=_new_id(now := datetime.datetime.now(datetime.UTC)),
+        run_id="",
+        boot=0,
+        command=tuple(command),
+        environ=tuple(sorted(environ)),
+        retries=retries,
+        timeout_seconds=timeout_seconds,
+        submitted_at=utc_text(now),
+        ended_at=None,
+        tasks=tuple(JobTask(index, each) for index, each in enumerate(given)),
     )
-    problem = problem_of(request.spec("", 0))
+    problem = problem_of(record, environ)
     if problem is not None:
         raise InvalidInput(
             f"The job can't run as it is: {problem}.",
-            given=f"{len(request.command)} words, {len(request.inputs or ())} inputs",
+            given=f"{len(command)} words, {len(inputs or ())} inputs",
             allowed="what docs/jobs.md lists under Limits",
             advice="put large inputs and data into S3, and pass their names",
         )
-    return request
+    amounts = {name: float(amount) for name, amount in (resources or {}).items()}
+    return SubmitJob(record.to_document(), environ, amounts, packed)
+
+
+def submitted(request: SubmitJob, run_id: str, boot: int) -> SubmitJob:
+    """Return a job as it is submitted now to a run of a cluster, with an id of its own."""
+    now = datetime.datetime.now(datetime.UTC)
+    own = {"job": _new_id(now), "run_id": run_id, "boot": boot, "submitted_at": utc_text(now)}
+    return replace(request, document={**request.document, **own})
+
+
+def _new_id(now: datetime.datetime) -> str:
+    # In the order of submission, also within a second.
+    return f"{now:%Y%m%dT%H%M%SZ}-{now.microsecond // 1000:03x}{secrets.token_hex(2)}"
 
 
 def array(text: str) -> list[str]:

@@ -12,13 +12,13 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask._jobs.output import JobOutput
-from terradask._jobs.record import JobRecord
 from terradask.errors import DocumentFormat, JobNotFound
 from terradask_host.documents import UNREADABLE
 from terradask_host.jobs import (
     JOB_ID,
     MOST_KEPT_BYTES,
     MOST_KEPT_BYTES_UNPACKED,
+    JobRecord,
     output_name,
     record_name,
 )

@@ -17,7 +17,7 @@ from terradask.cli._output import result, result_json, say, shortened
 
 if TYPE_CHECKING:
     from terradask._deployments.deployment import Deployment
-    from terradask._jobs.record import JobRecord
+    from terradask_host.jobs import JobRecord
 
 _POLL_SECONDS = 2.0
 #: So many tasks are shown, unless all are asked for.

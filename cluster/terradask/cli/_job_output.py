@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from terradask.cli._output import say
 
 if TYPE_CHECKING:
-    from terradask._jobs.record import JobRecord
+    from terradask_host.jobs import JobRecord
 
 #: Between two lines about a job that is waited for.
 PROGRESS_SECONDS = 10.0

@@ -55,7 +55,7 @@ class JobRecords:
         due = self._due.pop(table, None)
         if due is not None:
             due.cancel()
-        self._keep(record_name(table.spec.id), table.record())
+        self._keep(record_name(table.job.id), table.record().to_document())
 
     def _keep(self, name: str, document: dict[str, Any]) -> None:
         packed = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)

@@ -24,7 +24,8 @@ from terradask_host.jobs import (
     MOST_FILES_BYTES,
     STOP_OPERATION,
     TELL_OPERATION,
-    JobSpec,
+    job_of,
+    problem_of,
 )
 from terradask_host.preload.job_records import JobRecords
 from terradask_host.preload.lifetime_watch import JOBS_CLIENT_NAME
@@ -32,6 +33,8 @@ from terradask_host.rules.job_table import JobTable
 from terradask_host.rules.job_tasks import TaskState
 from terradask_host.rules.output_tail import OutputTail, Piece
 
+#: How long a command may take to end after SIGTERM.
+_GRACE_SECONDS = 10.0
 #: What one answer has of a task's output.
 _ANSWER_BYTES = 512 * 2**10
 #: Workers tell of output so seldom that all of them together make so many calls a second.
@@ -72,17 +75,31 @@ class Jobs:
 
     # ---- clients ---------------------------------------------------------------------------------
 
-    async def submit(self, document: Mapping[str, Any], files: bytes | None = None) -> None:
-        """Take a job, as `JobSpec` reads it, with its files. Raises `CommandRefused`."""
+    async def submit(
+        self,
+        document: Mapping[str, Any],
+        environ: Mapping[str, str] | None = None,
+        resources: Mapping[str, float] | None = None,
+        files: bytes | None = None,
+    ) -> None:
+        """Take a job, as `SubmitJob` has it. Raises `CommandRefused`."""
+        environ = environ or {}
         try:
-            spec = JobSpec.read(document)
+            # The values of environment variables aren't recorded.
+            document = {**document, "environ": sorted(environ)}
+            # Where its record is kept says of which cluster it is.
+            record = job_of(document, cluster="")
         except UNREADABLE as error:
             raise CommandRefused(str(error) or type(error).__name__) from error
+        problem = problem_of(record, environ)
         if files is not None and len(files) > MOST_FILES_BYTES:
-            raise CommandRefused(f"its files have over {MOST_FILES_BYTES} bytes")
-        if spec.id in self._jobs:
+            problem = f"its files have over {MOST_FILES_BYTES} bytes"
+        if problem is not None:
+            raise CommandRefused(problem)
+        if record.id in self._jobs:
             return
-        job = self._jobs[spec.id] = RunningJob(JobTable(spec), files)
+        table = JobTable(record)
+        job = self._jobs[record.id] = RunningJob(table, environ, resources or {}, files)
         self._forget_old_ones()
         self._note(job)
         try:
@@ -104,7 +121,7 @@ class Jobs:
         if found is None:
             return None
         await found.until(lambda: found.table.is_over, wait_seconds)
-        more = {"record": found.table.record()} if rows else {}
+        more = {"record": found.table.record().to_document()} if rows else {}
         return {"exit_code": found.table.exit_code, **more}
 
     async def read_output(
@@ -169,14 +186,14 @@ class Jobs:
         if number > 1:
             found.output(index).write(2, f"terradask: try {number}, on {host}\n".encode())
         found.try_starts[index] = found.output(index).end
-        spec = found.table.spec
+        table = found.table
         return {
             "number": number,
-            "command": spec.command_of(index),
-            "environ": spec.environ_of(index, number),
-            "timeout_seconds": spec.timeout_seconds,
-            "grace_seconds": spec.grace_seconds,
-            "output_bytes": spec.output_bytes,
+            "command": table.command_of(index),
+            "environ": {**found.environ, **table.environ_of(index)},
+            "timeout_seconds": table.job.timeout_seconds,
+            "grace_seconds": _GRACE_SECONDS,
+            "output_bytes": table.output_bytes,
         }
 
     def tell(self, news: Sequence[News]) -> dict[str, Any]:
@@ -224,15 +241,14 @@ class Jobs:
         if job.table.is_over:
             # It was cancelled meanwhile.
             return
-        spec = job.table.spec
-        indices = range(spec.number_of_tasks)
+        indices = range(len(job.table.tasks))
         futures = client.map(
             run_task,
-            [spec.id] * len(indices),
+            [job.table.job.id] * len(indices),
             indices,
-            key=[_key(spec, index, 0) for index in indices],
+            key=[_key(job, index, 0) for index in indices],
             files=self._files_of(job),
-            **_options(spec),
+            **_options(job),
         )
         for index, future in zip(indices, futures, strict=True):
             self._follow(job, index, future)
@@ -262,10 +278,13 @@ class Jobs:
     def _submit_again(self, job: RunningJob, index: int, attempt: int) -> Any:
         from terradask_host.preload.job_task import run_task
 
-        spec = job.table.spec
-        key = _key(spec, index, attempt)
         return self._client.submit(
-            run_task, spec.id, index, key=key, files=self._files_of(job), **_options(spec)
+            run_task,
+            job.table.job.id,
+            index,
+            key=_key(job, index, attempt),
+            files=self._files_of(job),
+            **_options(job),
         )
 
     def _files_of(self, job: RunningJob) -> Any:
@@ -275,7 +294,7 @@ class Jobs:
         from terradask_host.preload.job_task import carry
 
         if job.packed is not None and (job.files is None or job.files.status == "cancelled"):
-            key = f"terradask-files-{job.table.spec.id}"
+            key = f"terradask-files-{job.table.job.id}"
             job.files = self._client.submit(carry, job.packed, key=key)
         return job.files
 
@@ -308,7 +327,7 @@ class Jobs:
         table = job.table
         if index is not None and (output := job.ended_output(index)) is not None:
             # Before the record says that the task has ended.
-            self._records.keep_output(table.spec.id, index, output)
+            self._records.keep_output(table.job.id, index, output)
         if table.version == job.noted:
             return
         job.noted = table.version
@@ -329,7 +348,7 @@ class Jobs:
         for job in self._jobs.values():
             for index in job.table.running():
                 if job.output(index).end:
-                    self._records.keep_output(job.table.spec.id, index, job.output(index))
+                    self._records.keep_output(job.table.job.id, index, job.output(index))
         self._records.flush()
         if self._client is not None:
             await self._client.close(timeout=1.0)
@@ -345,12 +364,12 @@ def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:_WHY_CHARACTERS]
 
 
-def _options(spec: JobSpec) -> dict[str, Any]:
-    return {"resources": dict(spec.resources)} if spec.resources else {}
+def _options(job: RunningJob) -> dict[str, Any]:
+    return {"resources": dict(job.resources)} if job.resources else {}
 
 
-def _key(spec: JobSpec, index: int, attempt: int) -> str:
-    return f"terradask-job-{spec.id}-{index}" + (f"-{attempt}" if attempt else "")
+def _key(job: RunningJob, index: int, attempt: int) -> str:
+    return f"terradask-job-{job.table.job.id}-{index}" + (f"-{attempt}" if attempt else "")
 
 
 def _host(name: str) -> str:
@@ -395,6 +414,10 @@ class RunningJob:
     ----------
     table
         What became of its tasks.
+    environ
+        Environment variables of each task.
+    resources
+        Dask's resources that a task needs.
     packed, files
         The files that it brings along, and Dask's future of them; or None.
     futures, addresses
@@ -412,6 +435,8 @@ class RunningJob:
     """
 
     table: JobTable
+    environ: Mapping[str, str]
+    resources: Mapping[str, float]
     packed: bytes | None = None
     files: Any = None
     futures: dict[int, Any] = field(default_factory=dict)
@@ -454,4 +479,4 @@ class RunningJob:
 
     def output(self, index: int) -> OutputTail:
         """Return what a task has written last."""
-        return self.outputs.setdefault(index, OutputTail(self.table.spec.output_bytes))
+        return self.outputs.setdefault(index, OutputTail(self.table.output_bytes))

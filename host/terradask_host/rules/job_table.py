@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import replace
 
-from terradask_host.jobs import FORMAT, JobSpec
+from terradask_host.jobs import PLACEHOLDER, JobRecord
 from terradask_host.rules import job_tasks
-from terradask_host.rules.job_tasks import Task, TaskState
+from terradask_host.rules.job_tasks import JobTask, TaskState
+
+#: Of a task's output that is kept, the newest: with many tasks less of each.
+MOST_OUTPUT_BYTES = 4 * 2**20
+LEAST_OUTPUT_BYTES = 64 * 2**10
+_ALL_OUTPUT_BYTES = 64 * 2**20
 
 
 class JobTable:
-    """A job's tasks. `version` grows with each change."""
+    """A job's tasks, from their begin on. `version` grows with each change."""
 
-    def __init__(self, spec: JobSpec) -> None:
-        self.spec = spec
-        self.tasks = [Task()] * spec.number_of_tasks
+    def __init__(self, job: JobRecord) -> None:
+        self.job = job
+        self.tasks = [JobTask(task.index, task.input) for task in job.tasks]
         self.is_cancelling = False
         self.ended_at: str | None = None
         self.version = 1
@@ -31,7 +36,13 @@ class JobTable:
         """The exit code of the worst task; None while one may still run."""
         if not self.is_over:
             return None
-        return job_tasks.worst((task.state, task.exit_code) for task in self.tasks)
+        return job_tasks.worst(self.tasks)
+
+    @property
+    def output_bytes(self) -> int:
+        """How much of each task's output is kept."""
+        each = _ALL_OUTPUT_BYTES // len(self.tasks)
+        return max(LEAST_OUTPUT_BYTES, min(MOST_OUTPUT_BYTES, each))
 
     def begin(self, index: int, *, host: str, at: str) -> int | None:
         """Note that a task begins; return the number of this try, or None if it may not run."""
@@ -52,7 +63,7 @@ class JobTable:
             self.tasks[index],
             number,
             exit_code,
-            retries=self.spec.retries,
+            retries=self.job.retries,
             at=at,
             why=why,
             is_cancelling=self.is_cancelling,
@@ -89,26 +100,28 @@ class JobTable:
         """Whether a task is still to run (again)."""
         return self.tasks[index].state == TaskState.PENDING
 
-    def record(self) -> dict[str, Any]:
-        """Return what is kept of it: the values of its environment variables aren't."""
-        spec = self.spec
+    def command_of(self, index: int) -> list[str]:
+        """Return a task's command: `PLACEHOLDER` in any argument stands for its input."""
+        given = self.tasks[index].input
+        if given is None:
+            return list(self.job.command)
+        return [part.replace(PLACEHOLDER, given) for part in self.job.command]
+
+    def environ_of(self, index: int) -> dict[str, str]:
+        """Return the environment variables that tell a task's try what it is."""
+        task = self.tasks[index]
         return {
-            "format": FORMAT,
-            "job": spec.id,
-            "run_id": spec.run_id,
-            "boot": spec.boot,
-            "command": list(spec.command),
-            "inputs": None if spec.inputs is None else list(spec.inputs),
-            "environ": sorted(spec.environ),
-            "retries": spec.retries,
-            "timeout_seconds": spec.timeout_seconds,
-            "submitted_at": spec.submitted_at,
-            "ended_at": self.ended_at,
-            "columns": list(job_tasks.COLUMNS),
-            "tasks": [task.to_row() for task in self.tasks],
+            "TERRADASK_JOB": self.job.id,
+            "TERRADASK_TASK_INDEX": str(index),
+            "TERRADASK_TASK_TRY": str(task.tries),
+            **({} if task.input is None else {"TERRADASK_TASK_INPUT": task.input}),
         }
 
-    def _set(self, index: int, task: Task, at: str) -> None:
+    def record(self) -> JobRecord:
+        """Return what is to be kept of it."""
+        return replace(self.job, ended_at=self.ended_at, tasks=tuple(self.tasks))
+
+    def _set(self, index: int, task: JobTask, at: str) -> None:
         before = self.tasks[index]
         if task == before:
             return

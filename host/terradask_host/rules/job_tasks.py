@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 #: Of a command that ran out of time, as of ``timeout(1)``.
 TIMED_OUT = 124
@@ -32,34 +31,43 @@ class TaskState(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
+#: In the order in which they are shown.
+NAMES_OF_STATES = tuple(state.value for state in TaskState)
+
 FINAL = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED})
 
 
 @dataclass(frozen=True)
-class Task:
-    """One run of a job's command, over all its tries.
+class JobTask:
+    """What is recorded of one task of a job.
 
     Parameters
     ----------
+    index
+        Its number, from 0 on.
+    input
+        What stands for ``{}`` in its command; None for a job without inputs.
     state
-        What it is doing.
+        ``pending``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
     tries
-        How often it has begun. The number of the last try is the only one whose end counts.
+        How often it has begun. The end of the last try alone counts.
     failures
-        How many of them ended with an exit code other than 0.
+        How many of its tries ended with an exit code other than 0.
     interruptions
-        How many of them ended with their host or worker.
+        How many of them ended with their host, or with its Dask worker.
     exit_code
-        Of its last try that ended.
+        Of the last try that ended.
     host
-        Where its last try runs or ran.
+        Instance of the last try.
     started_at, ended_at
-        Of its last try, in UTC.
+        Of the last try, in UTC.
     why
-        Why it is as it is, where that needs a word.
+        Why it is as it is, if there is more to say.
     """
 
-    state: TaskState = TaskState.PENDING
+    index: int
+    input: str | None = None
+    state: str = TaskState.PENDING.value
     tries: int = 0
     failures: int = 0
     interruptions: int = 0
@@ -74,16 +82,8 @@ class Task:
         """Whether nothing becomes of it any more."""
         return self.state in FINAL
 
-    def to_row(self) -> list[Any]:
-        """Return it as a row of a record's table, in the order of `COLUMNS`."""
-        return [getattr(self, name) for name in COLUMNS]
 
-
-#: Columns of a record's table of tasks.
-COLUMNS = tuple(one.name for one in fields(Task))
-
-
-def begin(task: Task, *, host: str, at: str) -> Task | None:
+def begin(task: JobTask, *, host: str, at: str) -> JobTask | None:
     """Return the task with one try more; None if it may not run (again).
 
     One that seems to run has lost its worker, or is cut off from it: the try before counts no more.
@@ -106,7 +106,7 @@ def begin(task: Task, *, host: str, at: str) -> Task | None:
 
 
 def end(
-    task: Task,
+    task: JobTask,
     number: int,
     exit_code: int,
     *,
@@ -114,7 +114,7 @@ def end(
     at: str,
     why: str | None = None,
     is_cancelling: bool = False,
-) -> Task:
+) -> JobTask:
     """Return the task after its try `number` has ended; what an earlier try says counts no more."""
     if task.state != TaskState.RUNNING or number != task.tries:
         return task
@@ -129,7 +129,7 @@ def end(
     )
 
 
-def lose(task: Task, why: str, *, at: str, is_cancelling: bool = False) -> Task:
+def lose(task: JobTask, why: str, *, at: str, is_cancelling: bool = False) -> JobTask:
     """Return the task after its host or worker has gone, or Dask has given its try up."""
     if task.is_final:
         return task
@@ -145,32 +145,25 @@ def lose(task: Task, why: str, *, at: str, is_cancelling: bool = False) -> Task:
     return replace(lost, state=TaskState.PENDING)
 
 
-def cancel(task: Task, *, at: str) -> Task:
+def cancel(task: JobTask, *, at: str) -> JobTask:
     """Return a task that isn't to run (again); one that runs is ended first."""
     if task.state != TaskState.PENDING:
         return task
     return replace(task, state=TaskState.CANCELLED, ended_at=at, why="cancelled")
 
 
-def give_up(task: Task, why: str, *, at: str) -> Task:
+def give_up(task: JobTask, why: str, *, at: str) -> JobTask:
     """Return a task that can't run at all."""
     if task.is_final:
         return task
     return replace(task, state=TaskState.FAILED, ended_at=at, why=why)
 
 
-def is_final(state: str) -> bool:
-    """Whether nothing becomes any more of a task in this state."""
-    return state in FINAL
-
-
-def worst(outcomes: Iterable[tuple[str, int | None]]) -> int:
-    """Return the exit code of the worst task, by each task's state and exit code: 0 if all have
-    succeeded.
-    """
-    codes = (_code(state, code) for state, code in outcomes if state != TaskState.SUCCEEDED)
+def worst(tasks: Iterable[JobTask]) -> int:
+    """Return the exit code of the worst task: 0 if all have succeeded."""
+    codes = (_code(task) for task in tasks if task.state != TaskState.SUCCEEDED)
     return max(codes, default=0)
 
 
-def _code(state: str, exit_code: int | None) -> int:
-    return exit_code or (CANCELLED if state == TaskState.CANCELLED else NO_EXIT_CODE)
+def _code(task: JobTask) -> int:
+    return task.exit_code or (CANCELLED if task.state == TaskState.CANCELLED else NO_EXIT_CODE)
