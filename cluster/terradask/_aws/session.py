@@ -21,7 +21,6 @@ from terradask._common.forked import left_to_parent
 from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionUnusable
 from terradask_host.bucket_encryption import name_encryption, of_network
 from terradask_host.bucket_owner import expect_owner
-from terradask_host.end_once import end_once
 from terradask_modules.partitions import partition_of
 
 if TYPE_CHECKING:
@@ -156,8 +155,7 @@ class Aws:
             made = make(name, config=config)
         made.meta.events.register("after-call", self._forget_expired)
         made.meta.events.register("after-call", self._compare_clocks)
-        settle = {"s3": self._settle_s3, "autoscaling": end_once}.get(name)
-        return made if settle is None else settle(made)
+        return self._settle_s3(made) if name == "s3" else made
 
     def _settle_s3(self, client: Any) -> Any:
         client.meta.events.register_last("before-call.s3", _send_at_once)

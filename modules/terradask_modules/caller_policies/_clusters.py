@@ -106,7 +106,6 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 "autoscaling:SetDesiredCapacity",
                 "autoscaling:SetInstanceProtection",
                 "autoscaling:SuspendProcesses",
-                "autoscaling:TerminateInstanceInAutoScalingGroup",
             ],
             scope.groups,
             scope.owned,

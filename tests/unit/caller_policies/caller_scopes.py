@@ -63,8 +63,7 @@ UNSEEN: dict[str, str] = {
     "autoscaling:DescribeScalingActivities": (
         "Cluster, while instances are missing; a plan, for a zone"
     ),
-    "autoscaling:SetInstanceProtection": "Cluster.scale down: survivors are protected",
-    "autoscaling:TerminateInstanceInAutoScalingGroup": "Cluster.scale down",
+    "autoscaling:SetInstanceProtection": "Cluster.close, for hosts that others have protected",
     "ec2:DescribeImages": "plan with network.image",
     "ec2:CreatePlacementGroup": "a cluster with placement_group",
     "ec2:DeletePlacementGroup": "the same",

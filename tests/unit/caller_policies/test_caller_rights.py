@@ -60,7 +60,6 @@ def test_groups_and_machines_are_made_with_the_tag_and_changed_by_it(
         "SetDesiredCapacity",
         "DeleteAutoScalingGroup",
         "UpdateAutoScalingGroup",
-        "TerminateInstanceInAutoScalingGroup",
     ):
         assert may(caller, f"autoscaling:{action}", own, given, **carries(OF_WORKSPACE))
         assert not may(caller, f"autoscaling:{action}", own, given)
