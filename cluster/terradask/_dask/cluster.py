@@ -10,8 +10,8 @@ import asyncio
 import atexit
 import contextlib
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
-from typing import Any, Self
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from typing import Any, Self, Unpack
 
 from distributed import Client
 from distributed.core import Status
@@ -22,7 +22,7 @@ from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, policy_of
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
-from terradask._dask.cluster_jobs import ClusterJobs
+from terradask._dask.cluster_jobs import JobOptions, prepare_job, shows_options
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.display import scaling_table
 from terradask._dask.facade import Derived, KeptBy, documented_by, takes
@@ -30,6 +30,7 @@ from terradask._dask.facts import ClusterFacts
 from terradask._dask.forked import leave_at_fork
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
+from terradask._dask.job import Job
 from terradask._dask.lifecycle import Lifecycle, end_open_clusters
 from terradask._dask.live import live_cluster
 from terradask._dask.own_logging import OwnLogging
@@ -42,6 +43,7 @@ from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter, check_number
 from terradask._deployments.lifetime import Duration
+from terradask_host.commands import SubmitJob
 from terradask_modules.names import WORKER_GROUP
 
 
@@ -62,7 +64,7 @@ class ClosedByBlock:
 
 
 @documented_by(ClusterArguments)
-class Cluster(ClosedByBlock, ClusterFacts, ClusterJobs, SpecCluster):  # type: ignore[misc]
+class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account."""
 
     # Attributes that Dask reads and writes on the object itself. It would take the name from the
@@ -381,6 +383,113 @@ class Cluster(ClosedByBlock, ClusterFacts, ClusterJobs, SpecCluster):  # type: i
         """
         self._health.check()
         return self.sync(self._running.connection.set_keepalive, keepalive)
+
+    @shows_options
+    def run_command(self, command: Sequence[str], **options: Unpack[JobOptions]) -> Any:
+        """Run a command on a worker's host, as a task of Dask's: it goes on without this client,
+        and keeps the cluster until it is done.
+
+        Its environment is the workers', with their packages and private variables, and besides
+        ``TERRADASK_JOB``, ``TERRADASK_TASK_INDEX``, ``TERRADASK_TASK_TRY`` and, with an input,
+        ``TERRADASK_TASK_INPUT``. It takes one of its worker's threads, and its memory isn't
+        limited to the worker's.
+
+        Parameters
+        ----------
+        command
+            Program and arguments. No shell reads them: for a shell's line, pass ``["sh", "-c",
+            line]``. It is recorded, so no secret may be in it.
+        files
+            Files that it finds in its working directory, by the paths given here, or by their names
+            if those lead elsewhere. Those that the command names by a path below the working
+            directory are taken along without that. With `directory`, up to 16 MiB packed.
+        directory
+            Folder whose files it finds there too: without what git ignores, and without hidden
+            files, except those that git tracks. By default none.
+        exclude
+            Patterns of files that are left out, such as ``"*.parquet"`` or ``"data"``.
+        environ
+            Environment variables. Their values aren't recorded, but use `send_private_envs` for
+            secrets.
+        retries
+            How often it is tried again if it fails. Tries that end with their host don't count: it
+            is given up after 20 of these.
+        timeout
+            How long a try may take, such as ``"2 hours"``, or seconds: then it ends, and its exit
+            code is 124. By default there is no limit.
+        resources
+            Dask's resources that it needs, such as ``{"GPU": 1}``, by which groups of workers are
+            chosen.
+
+        Returns
+        -------
+        Job
+            With ``wait()``, ``exit_code``, ``logs()`` and ``cancel()``.
+
+        Raises
+        ------
+        InvalidInput
+            For a command, files or a number that can't be used.
+        ClusterError
+            When the scheduler doesn't take it.
+        ClusterClosed, ClusterStopped
+            When the cluster doesn't run any more.
+        VersionMismatch
+            When its hosts run a terradask without jobs.
+        """
+        return self._submit_job(prepare_job(command, **options))
+
+    @shows_options
+    def map_commands(
+        self, command: Sequence[str], inputs: Sequence[Any], **options: Unpack[JobOptions]
+    ) -> Any:
+        """Run a command once for each input, as tasks of Dask's on all workers. Each gets exactly
+        one recorded success, however often AWS takes hosts back meanwhile.
+
+        Parameters
+        ----------
+        command
+            As for `run_command`; ``{}`` in any argument stands for the input.
+        inputs
+            One for each task, up to 10,000, as text of up to 4 KiB each.
+        files, directory, exclude, environ, resources
+            As for `run_command`.
+        retries, timeout
+            As for `run_command`, for each task.
+
+        Returns
+        -------
+        Job
+            Its ``tasks`` have each input's state, tries, exit code, host and times; its exit code
+            is the worst task's.
+
+        Raises
+        ------
+        InvalidInput, ClusterError, ClusterClosed, ClusterStopped, VersionMismatch
+            As for `run_command`.
+        """
+        return self._submit_job(prepare_job(command, list(inputs), **options))
+
+    def _submit_job(self, request: SubmitJob) -> Any:
+        """Submit what was prepared, and return its `Job`."""
+        self._health.check()
+
+        async def submit() -> Job:
+            return self.job(await self._running.jobs.submit(request))
+
+        return self.sync(submit)
+
+    def job(self, job: str) -> Job:
+        """Return a job of this cluster by its id, from whatever client it was submitted.
+
+        Parameters
+        ----------
+        job
+            Its id, as `Job.id` has it. ``Deployment.job_ids`` lists those that are recorded.
+        """
+        return Job(
+            job, self._running.jobs, self._health, self.sync, lambda: bool(self.asynchronous)
+        )
 
     def _scaling_status(self) -> str:
         # Dask's own counts each worker of a host, and the one on the scheduler's host.

@@ -99,7 +99,7 @@ def run_job(
     n_workers: int,
 ) -> int:
     """Submit a job to the cluster that is asked for, and see it through; return its exit code."""
-    from terradask._dask.cluster_jobs import prepare_job, submit_job
+    from terradask._dask.cluster_jobs import prepare_job
     from terradask.cli._story import Story
 
     detach, secrets = asked.pop("detach"), _from_environ(asked.pop("secrets"))
@@ -112,7 +112,7 @@ def run_job(
     with cluster:
         if secrets:
             cluster.send_private_envs(secrets)
-        job = submit_job(cluster, request)
+        job = cluster._submit_job(request)
         if detach:
             _leave_running(cluster)
             result(job.name)
