@@ -13,7 +13,7 @@ import boto3
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.readable_jobs import ReadableJobs
+from terradask._deployments.deployment import Deployment
 from terradask._jobs.store import JobStore
 from terradask.errors import DocumentFormat, JobNotFound
 from terradask_host.jobs import output_name, record_name
@@ -67,19 +67,9 @@ def test_a_record_is_read_and_what_is_none_is_refused(s3: Any) -> None:
         store.record("../other")
 
 
-class Deployed(ReadableJobs):
-    """What a deployment reads of its jobs; it was destroyed."""
-
-    def __init__(self) -> None:
-        self.name = "etl"
-        self._record = SimpleNamespace(  # type: ignore[assignment]
-            aws=Aws("us-east-1"), bucket=BUCKET, run=lambda: None, scheduler=lambda: None
-        )
-
-
 @pytest.fixture
 def command(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    workspace = SimpleNamespace(deployment=lambda name: Deployed())
+    workspace = SimpleNamespace(deployment=lambda name: Deployment(Aws("us-east-1"), BUCKET, name))
     monkeypatch.setattr("terradask.cli._job.load_workspace", lambda: workspace)
     return in_this_process
 

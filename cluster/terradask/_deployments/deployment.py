@@ -7,6 +7,7 @@ Starting it writes keys and raises the groups, without Terraform.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,6 @@ from terradask._deployments.documents import Descriptor
 from terradask._deployments.events.gather import cluster_events, write_event_log
 from terradask._deployments.events.timeline import Event
 from terradask._deployments.logs.readable import ReadableLogs
-from terradask._deployments.readable_jobs import ReadableJobs
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports.kept import KeptReport
 from terradask._deployments.run_reports.read import read_report, store_of
@@ -31,6 +31,8 @@ from terradask._deployments.status import DeploymentStatus, read_status, status_
 from terradask._deployments.status_watch import StatusWatch
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
+from terradask._jobs.output import JobOutput
+from terradask._jobs.store import JobStore
 from terradask.errors import ClusterStopped, DocumentFormat
 from terradask_host.documents import (
     HostReport,
@@ -39,6 +41,7 @@ from terradask_host.documents import (
     SchedulerAddress,
     closing_document,
 )
+from terradask_host.jobs import JobRecord
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import WORKER_GROUP
 
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings
 
 
-class Deployment(ReadableLogs, ReadableJobs):
+class Deployment(ReadableLogs):
     """A cluster that Terraform has deployed.
 
     Parameters
@@ -77,6 +80,7 @@ class Deployment(ReadableLogs, ReadableJobs):
 
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
         self._record = ClusterRecord(aws, bucket, name)
+        self._jobs = JobStore(aws, bucket, name)
         self._root = root
         self.bucket = bucket
         self.name = name
@@ -485,6 +489,63 @@ class Deployment(ReadableLogs, ReadableJobs):
             Called meanwhile. Its failure doesn't matter.
         """
         return take_snapshot(self._record, also)
+
+    def job_ids(self) -> list[str]:
+        """Return the ids of the jobs that are recorded, the newest first.
+
+        Notes
+        -----
+        Permission needed: ``s3:ListBucket`` on the workspace's bucket.
+        """
+        return self._jobs.ids()
+
+    def job(self, job: str | None = None) -> JobRecord:
+        """Return what is recorded of a job, up to some seconds ago if it runs. The bucket keeps it
+        for 30 days, also when the cluster is stopped or destroyed.
+
+        Parameters
+        ----------
+        job
+            Id of the job. By default the last one.
+
+        Returns
+        -------
+        JobRecord
+            With ``state``, ``exit_code``, ``counts`` and, for each task, its input, state, tries,
+            exit code, host and times.
+
+        Raises
+        ------
+        JobNotFound
+            When no such job is recorded; with those that are.
+        DocumentFormat
+            When the record isn't what the scheduler's host writes.
+
+        Notes
+        -----
+        Permissions needed: ``s3:GetObject`` on ``reports/*`` of the workspace's bucket, and
+        ``s3:ListBucket``.
+        """
+        found = self._jobs.record(job)
+        is_there = found.is_over or self._record.may_have(found.run_id, found.boot)
+        return found if is_there else replace(found, is_lost=True)
+
+    def job_output(self, job: str, index: int = 0) -> JobOutput | None:
+        """Return what a task of a job wrote before it ended, or its cluster did: up to 4 MiB of it,
+        less of each if there are many. None for a task that still runs, or has written nothing.
+
+        Parameters
+        ----------
+        job
+            Id of the job.
+        index
+            Number of the task.
+
+        Notes
+        -----
+        Permissions needed: as for `job`.
+        """
+        return self._jobs.output(job, index)
 
     def report(self, run: str | None = None) -> RunReport:
         """Return what a run did: Dask's performance report (task stream, profiles, transfers), as

@@ -20,7 +20,7 @@ from terradask._deployments.place import check_names, where_is
 from terradask._deployments.secret import ClusterSecret
 from terradask._deployments.state import ended_by_itself, is_raised, is_young, over
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
-from terradask.errors import ClusterStopped
+from terradask.errors import ClusterStopped, DocumentFormat
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.where import Where
@@ -147,6 +147,16 @@ class ClusterRecord:
     def scheduler(self) -> SchedulerAddress | None:
         """Return where the scheduler is; None before it is up."""
         return read_scheduler(self.objects)
+
+    def may_have(self, run_id: str, boot: int) -> bool:
+        """Return whether a run's scheduler's process may still be there."""
+        try:
+            run, scheduler = self.run(), self.scheduler()
+        except DocumentFormat:
+            return True
+        if run is None or run.run_id != run_id:
+            return False
+        return scheduler is None or (scheduler.ended is None and scheduler.boot == boot)
 
     def reports(self, most: int | None = None) -> list[HostReport]:
         """Return the report of each host, or the latest ones."""

@@ -46,8 +46,12 @@ class JobStore:
         # By folders: a job may have 10,000 objects.
         return sorted(filter(JOB_ID.fullmatch, self._store.folders()), reverse=True)[:MOST_JOBS]
 
-    def record(self, job: str) -> JobRecord:
-        """Return what is recorded of a job. Raises `JobNotFound`, `DocumentFormat`."""
+    def record(self, job: str | None = None) -> JobRecord:
+        """Return what is recorded of a job, by default the last one. Raises `JobNotFound`,
+        `DocumentFormat`.
+        """
+        if job is None and (job := next(iter(self.ids()), None)) is None:
+            raise JobNotFound(self._cluster, None)
         found = None
         if JOB_ID.fullmatch(job):
             found = self._read(record_name(job), lambda it: JobRecord.read(it, self._cluster))
