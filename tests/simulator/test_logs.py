@@ -107,6 +107,8 @@ def test_a_killed_workers_last_line_is_read_by_another_process_in_another_folder
 
 
 def test_get_logs_has_the_order_of_the_seeds(cluster: Cluster, client: Client) -> None:
+    # What hosts have written takes a moment to be there.
+    eventually(lambda: cluster.get_logs().keys() >= cluster.observed)
     assert list(cluster.get_logs(True, False)) == ["Scheduler"]
     workers = cluster.get_logs(False, True)
     assert "Scheduler" not in workers
