@@ -126,7 +126,12 @@ def starter_of(
     prepare: Callable[[Any, RunPlan], None] = lambda record, plan: None,
     root: Path | None = None,
 ) -> Starter:
-    return Starter(record, stop=lambda: record.objects.delete([RUN]), root=root, prepare=prepare)
+    return Starter(
+        record,
+        stop=lambda: record.objects.delete([RUN]),
+        root=root,
+        prepare=lambda record, plan, keys: prepare(record, plan),
+    )
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ from terradask._deployments.built_environments import BuiltEnvironments, environ
 from terradask._deployments.dask_config import portable_config
 from terradask._deployments.documents import Descriptor, read_descriptor, read_run
 from terradask._deployments.key_access import check_may_change
+from terradask._deployments.keys import KeySet
 from terradask._deployments.launch import deployed_launch
 from terradask._deployments.lifetime import lifetime_policy
 from terradask._deployments.named_environments import NamedEnvironments
@@ -160,7 +161,7 @@ class Starter:
     _: KW_ONLY
     stop: Callable[[], object]
     root: Path | None = None
-    prepare: Callable[[ClusterRecord, RunPlan], None] | None = None
+    prepare: Callable[[ClusterRecord, RunPlan, KeySet], None] | None = None
     #: Id of the run that was started here last; None if another start took over.
     started_run_id: str | None = field(default=None, init=False)
     #: What the environment of that run's hosts follows from.
@@ -226,24 +227,30 @@ class Starter:
             warn(differences)
         if plan.software.loopback and not is_loopback_endpoint(os.environ):
             warn(describe_loopback(plan.software.loopback))
-        while not claim(record, run):
-            current = record.current_run()
-            if current is not None:
-                return current
+        with ThreadPoolExecutor(1) as pool:
+            # They are generated while the run is claimed.
+            made = pool.submit(_keys_of, record, run)
+            while not claim(record, run):
+                current = record.current_run()
+                if current is not None:
+                    return current
+            keys = made.result()
         self.started_run_id, self.environment_id = run.run_id, plan.environment_id
         with ThreadPoolExecutor(2) as pool:
             # No host needs it.
             pool.submit(open_account, record, run)
             unmarked = pool.submit(record.objects.delete, [CLOSING])
-            return self._launch(plan, warn, unmarked)
+            return self._launch(plan, keys, warn, unmarked)
 
-    def _launch(self, plan: RunPlan, warn: Callable[[str], None], unmarked: Future[None]) -> Run:
+    def _launch(
+        self, plan: RunPlan, keys: KeySet, warn: Callable[[str], None], unmarked: Future[None]
+    ) -> Run:
         record, run = self.record, plan.run
         try:
             with ThreadPoolExecutor(1) as pool:
                 # Its connections are new ones, mostly.
                 groups = pool.submit(prepare_groups, record, plan)
-                (self.prepare or prepare_run)(record, plan)
+                (self.prepare or prepare_run)(record, plan, keys)
                 unmarked.result()
                 if plan.check is not None:
                     plan.check.check(warn, starts=True)
@@ -423,31 +430,29 @@ def _python_of_hosts(plan: RunPlan) -> str:
     return "of-conda" if plan.software.conda else plan.run.python
 
 
-def prepare_run(record: ClusterRecord, plan: RunPlan) -> None:
+def _keys_of(record: ClusterRecord, run: Run) -> KeySet:
+    from terradask._deployments.certificates import make_keys
+
+    return make_keys(
+        record.name,
+        run.run_id,
+        lifetime_days=_longest_seconds(run) / 86_400,
+        clock_ahead_seconds=record.aws.clock_ahead_seconds,
+    )
+
+
+def prepare_run(record: ClusterRecord, plan: RunPlan, keys: KeySet) -> None:
     """Write the software lock and the keys, which must exist before a host boots. With the keys,
     the secret binds the documents that hosts act on.
     """
-    from terradask._deployments.certificates import make_keys
-
-    run = plan.run
-    with ThreadPoolExecutor(8) as pool:
-        waits = [
-            pool.submit(record.objects.write_text, SOFTWARE, plan.software.to_requirements()),
-            pool.submit(record.objects.put_wheels, plan.software.contents),
-        ]
-        # Generate the keys while the calls run.
-        keys = make_keys(
-            record.name,
-            run.run_id,
-            lifetime_days=_longest_seconds(run) / 86_400,
-            clock_ahead_seconds=record.aws.clock_ahead_seconds,
-        )
-        document = replace(
-            keys, sha256=plan.sha256, indexes=plan.software.credentials
-        ).to_document()
-        waits.append(pool.submit(record.secret.write, document, version_id=run.secret_version_id))
-        for wait in waits:
-            wait.result()
+    objects, software, version_id = record.objects, plan.software, plan.run.secret_version_id
+    document = replace(keys, sha256=plan.sha256, indexes=software.credentials).to_document()
+    writes: list[Callable[[], object]] = [
+        partial(record.secret.write, document, version_id=version_id),
+        partial(objects.write_text, SOFTWARE, software.to_requirements()),
+        partial(objects.put_wheels, software.contents),
+    ]
+    side_by_side(writes, len(writes))
 
 
 def prepare_groups(record: ClusterRecord, plan: RunPlan) -> None:
