@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from terradask_modules.names import bucket_name, secret_id, secrets_prefix
+from terradask_modules.names import (
+    bucket_name,
+    network_state_key,
+    secret_id,
+    secrets_prefix,
+    state_bucket_name,
+)
 
 from ...simulator.acting import ACCOUNT, REGION
 from .snapshot import Change, Thing
@@ -140,6 +146,10 @@ def _secret(actor: Actor, change: Change) -> bool:
 
 def _object(actor: Actor, change: Change) -> bool:
     bucket, _, key = change.name.partition("/")
+    if bucket == state_bucket_name(ACCOUNT, REGION):
+        # Each plan of the network takes its lock.
+        is_lock = key == f"{network_state_key(actor.workspace)}.tflock"
+        return is_lock and actor.role in ("ongoing", "administrator")
     if bucket != actor.bucket:
         return False
     if actor.is_host:
