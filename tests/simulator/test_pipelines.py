@@ -295,8 +295,7 @@ def test_a_plan_is_reviewed_applied_as_it_was_reviewed_and_watched(
         **github.environ,
         "PLAN_KEY": base64.b64encode(os.urandom(32)).decode(),
         "GITHUB_STEP_SUMMARY": str(summary),
-        # The network that is deployed here: its state and its zones.
-        "TERRADASK_STATE__BACKEND": "local",
+        # The network that is deployed here: its zones.
         "TERRADASK_NETWORK__ZONES": "null",
     }
     # Each job holds the policies that docs/pull-requests.md gives its role, and nothing else.
