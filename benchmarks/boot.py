@@ -24,6 +24,7 @@ from tests.waiting import eventually
 
 from benchmarks._measure import NotMeasured, Row, Verdict
 from terradask import Cluster
+from terradask_modules.names import bucket_name
 
 _ROOT = Path(__file__).parents[1]
 _TRACE = "var/log/boot-trace"
@@ -95,7 +96,7 @@ def _host(aws: BootedAws, number: int) -> dict[str, float]:
     with Cluster(f"bench-{number}", n_workers=0, connect="private", timeout=240):
         (machine,) = (aws.power.machines[key] for key in set(aws.power.machines) - known)
         with contextlib.closing(aws.sim.client("s3")) as s3:
-            bucket = s3.list_buckets()["Buckets"][0]["Name"]
+            bucket = bucket_name("default", "123456789012", "us-east-1")
             keys = s3.list_objects_v2(Bucket=bucket, Prefix=f"clusters/bench-{number}/hosts/")
             (key,) = (item["Key"] for item in keys["Contents"])
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from terradask import Cluster
+from terradask_modules.names import bucket_name
 
 from ..waiting import eventually
 from .booted_aws import NO_CLUSTER, TEMPLATE, BootedAws, launch
@@ -63,7 +64,7 @@ class LoneHost:
     def report(self) -> dict[str, Any]:
         """Return what the host has reported, or nothing."""
         with contextlib.closing(self.aws.sim.client("s3")) as s3:
-            bucket = s3.list_buckets()["Buckets"][0]["Name"]
+            bucket = bucket_name("default", "123456789012", "us-east-1")
             try:
                 answer = s3.get_object(
                     Bucket=bucket, Key=f"clusters/{NO_CLUSTER}/hosts/{self.instance_id}.json"
