@@ -1,4 +1,6 @@
-"""The Auto Scaling groups of one cluster: the edge to AWS. `_scaling` decides what they do."""
+"""The Auto Scaling groups of one cluster: the edge to AWS. While it runs, its scheduler's host
+sets their numbers.
+"""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ _COUNTS_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class _Look:
+class _StartSnapshot:
     """What a start with these settings reads of AWS before it plans its run, all side by side."""
 
     settings: ClusterSettings
@@ -118,7 +118,9 @@ class _Look:
     quotas: Future[LaunchCheck | None]
 
     @classmethod
-    def begin(cls, record: ClusterRecord, settings: ClusterSettings, check_quotas: bool) -> _Look:
+    def begin(
+        cls, record: ClusterRecord, settings: ClusterSettings, check_quotas: bool
+    ) -> _StartSnapshot:
         """Begin to read; what fails is raised where it is needed."""
 
         def begin_check() -> LaunchCheck | None:
@@ -166,13 +168,13 @@ class Starter:
     started_run_id: str | None = field(default=None, init=False)
     #: What the environment of that run's hosts follows from.
     environment_id: str = field(default="", init=False)
-    _begun: _Look | None = field(default=None, init=False)
+    _begun: _StartSnapshot | None = field(default=None, init=False)
 
     def begin(self, settings: ClusterSettings) -> None:
         """Begin to read what a start with these settings goes by, quotas too, beside what comes
         before it.
         """
-        self._begun = _Look.begin(self.record, settings, check_quotas=True)
+        self._begun = _StartSnapshot.begin(self.record, settings, check_quotas=True)
 
     def start(
         self,
@@ -186,34 +188,34 @@ class Starter:
 
         Raises `ClusterPrivate`, `DocumentChanged`.
         """
-        look = self._look(change, check_quotas)
+        snapshot = self._snapshot(change, check_quotas)
         try:
-            groups, plan = self._planned(look, life)
-            is_old = self.record.know(look.descriptor.result())
+            groups, plan = self._planned(snapshot, life)
+            is_old = self.record.know(snapshot.descriptor.result())
         except Exception:
-            is_old = self.record.know(look.descriptor.result())
+            is_old = self.record.know(snapshot.descriptor.result())
             if not is_old:
                 raise
         if is_old:
-            groups, plan = self._planned(self._look(change, check_quotas), life)
+            groups, plan = self._planned(self._snapshot(change, check_quotas), life)
         for problem in problems_at_start(self.record.descriptor, groups):
             warn(problem)
         return self.start_planned(plan, warn)
 
-    def _look(self, change: Change, check_quotas: bool) -> _Look:
+    def _snapshot(self, change: Change, check_quotas: bool) -> _StartSnapshot:
         """Return what was begun, if it is for this start and new enough, or what begins now."""
         settings = change(self.record.descriptor.cluster_settings)
         begun, self._begun = self._begun, None
         if begun is not None and begun.settings == settings and _counts(begun.began_at):
             return begun
-        return _Look.begin(self.record, settings, check_quotas)
+        return _StartSnapshot.begin(self.record, settings, check_quotas)
 
     def _planned(
-        self, look: _Look, life: LifetimePolicy | None
+        self, snapshot: _StartSnapshot, life: LifetimePolicy | None
     ) -> tuple[dict[str, Group], RunPlan]:
         check_may_change(self.record.aws, self.record.descriptor, "start it")
-        plan = plan_run(self.record, look, self.root, life)
-        return look.groups.result(), plan
+        plan = plan_run(self.record, snapshot, self.root, life)
+        return snapshot.groups.result(), plan
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
         """Start a run unless one is active.
@@ -291,13 +293,13 @@ class Starter:
 
 
 def plan_run(
-    record: ClusterRecord, look: _Look, root: Path | None, life: LifetimePolicy | None
+    record: ClusterRecord, snapshot: _StartSnapshot, root: Path | None, life: LifetimePolicy | None
 ) -> RunPlan:
     """Return the plan of a run; writes nothing.
 
     Raises `InvalidInput`, and as `bootable_baseline` does, by which the network is read.
     """
-    descriptor, settings = record.descriptor, look.settings
+    descriptor, settings = record.descriptor, snapshot.settings
     software, sync = software_of(settings, root), sync_of(settings, os.environ)
     warn_of_secrets(record.name, settings.environ)
     numbers = numbers_at_start(descriptor, settings)
@@ -315,7 +317,7 @@ def plan_run(
             named=named,
             jupyter=descriptor.structure.scheduler.jupyter,
         )
-    baseline = look.baseline.result()
+    baseline = snapshot.baseline.result()
     identity = environment_id(record, baseline, lock.python, lock.to_requirements())
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
@@ -338,7 +340,7 @@ def plan_run(
         scaling=policies_at_start(descriptor, settings),
         spot_fallback_seconds=float(settings.spot_fallback_seconds),
     )
-    return RunPlan(run, numbers, lock, look.quotas.result(), identity)
+    return RunPlan(run, numbers, lock, snapshot.quotas.result(), identity)
 
 
 def _check_no_packages(settings: ClusterSettings, sync: PackageSync, container: str) -> None:
