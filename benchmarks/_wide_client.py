@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import psutil
+from tests.call_counts import most_within
 
 from terradask import Cluster
-from terradask_simulator.checks.call_counts import most_within
 from terradask_simulator.lifecycle import of_this_environment
 from terradask_simulator.process import request_control
 

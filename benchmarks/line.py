@@ -23,11 +23,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 
+from tests.line import Line
+
 from benchmarks import _line_client
 from benchmarks._measure import Row, Verdict, in_turn
 from terradask_simulator import Simulator
 from terradask_simulator.baseline import deploy_baseline
-from terradask_simulator.line import Line
 
 _ROUND_TRIP_SECONDS = 0.1
 _DEPLOY = f"""

@@ -17,8 +17,8 @@ from distributed import Client, Future
 from terradask import Cluster, Workspace
 from terradask.errors import ClusterError, SchedulerReplaced
 from terradask_simulator import Simulator
-from terradask_simulator.checks.invariants import Witness
 
+from ..invariants import Witness
 from . import scheduler_events
 from .drawn_faults import DrawnFaults
 from .soaking_alone import Alone

@@ -15,8 +15,8 @@ from typing import Any
 from distributed import wait
 
 from terradask import Workspace
-from terradask_simulator.checks.invariants import Witness
 
+from ..invariants import Witness
 from ..waiting import HANG_SECONDS, eventually
 from . import scheduler_events
 from .drawn_faults import DrawnFaults

@@ -16,8 +16,8 @@ import pytest
 from terradask import Cluster, Deployment, Workspace
 from terradask.errors import AccessDenied, ClusterError, ClusterNotFound
 from terradask_simulator import Simulator
-from terradask_simulator.checks import invariants
 
+from .. import invariants
 from ..command import in_this_process
 from ..waiting import eventually
 

@@ -17,9 +17,9 @@ import pytest
 from terradask import Cluster, Workspace
 from terradask.errors import TerradaskError
 from terradask_simulator import Simulator
-from terradask_simulator.checks import invariants
 from terradask_simulator.iam import minus_action
 
+from .. import invariants
 from ..seeds import drawn
 from ..waiting import HANG_SECONDS, PROCESS_SECONDS
 

@@ -24,8 +24,8 @@ from terradask.errors import (
     SchedulerUnreachable,
 )
 from terradask_simulator import Simulator
-from terradask_simulator.checks import invariants
 
+from .. import invariants
 from ..seeds import drawn
 from ..waiting import HANG_SECONDS, PROCESS_SECONDS, eventually
 from .left_alone import WAVE_TASKS

@@ -10,8 +10,8 @@ import pytest
 
 from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
-from terradask_simulator.checks.call_counts import most_within
 
+from ..call_counts import most_within
 from ..waiting import eventually
 
 pytestmark = [pytest.mark.simulator]

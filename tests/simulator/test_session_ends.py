@@ -16,8 +16,8 @@ from distributed import Client
 
 from terradask import Cluster, Deployment, Workspace
 from terradask_simulator import Simulator
-from terradask_simulator.line import Line
 
+from ..line import Line
 from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]

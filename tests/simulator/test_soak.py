@@ -12,8 +12,8 @@ import pytest
 
 from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
-from terradask_simulator.checks import invariants
 
+from .. import invariants
 from ..seeds import drawn
 from ..waiting import eventually
 from .soaking import MOST, TIMING, Soak

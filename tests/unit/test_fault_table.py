@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from terradask_simulator.checks import invariants
-
+from .. import invariants
 from .named_tests import ROOT, missing_of, named_in
 
 PAGE = (ROOT / "docs/faults.md").read_text()

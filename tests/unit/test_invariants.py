@@ -2,7 +2,7 @@
 
 import pytest
 
-from terradask_simulator.checks.invariants import Witness
+from ..invariants import Witness
 
 HOST = "127.0.0.1"
 ADDRESS = f"tls://{HOST}:4000"

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._aws.rate_limit import RateLimiter
-from terradask_simulator.checks.call_counts import most_within
 
+from ..call_counts import most_within
 from ..waiting import HANG_SECONDS
 
 HALF = 0.5

@@ -3,7 +3,8 @@
 import pytest
 
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
-from terradask_simulator.checks.call_counts import most_within
+
+from ..call_counts import most_within
 
 
 def signed(service, **environ):

@@ -1,1 +1,0 @@
-"""What must hold of an account, and what may be left in it."""
