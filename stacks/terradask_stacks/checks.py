@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from terradask_modules.cidr import AWS_RESERVED_ADDRESSES, usable_addresses
-from terradask_stacks.errors import Finding, SettingsError
+from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
     from terradask_stacks.lock import NetworkLock
@@ -30,19 +30,11 @@ def services_called(network: NetworkSettings) -> tuple[str, ...]:
 
 
 def check_egress(network: NetworkSettings) -> None:
-    """Refuse clusters on a network without access to AWS services.
+    """Refuse clusters on a network without access to AWS services: ``nat = "none"`` is legal for a
+    network, but its clusters need interface endpoints for every service that hosts call, or hosts
+    with public addresses. A given VPC's routes are checked when the network is planned.
 
-    Parameters
-    ----------
-    network
-        The network's settings. ``nat = "none"`` is legal for a network, but its clusters need
-        interface endpoints for every service that hosts call, or hosts with public addresses. A
-        given VPC's routes are checked when the network is planned.
-
-    Raises
-    ------
-    SettingsError
-        Naming the endpoints that are missing.
+    Raises `SettingsError`, naming the endpoints that are missing.
     """
     services = services_called(network)
     missing = [service for service in services if service not in network.interface_endpoints]
@@ -57,63 +49,51 @@ def check_egress(network: NetworkSettings) -> None:
     if network.vpc_id is not None or network.nat != "none" or not private or not missing:
         return
     public_settings = " and ".join(f"network.public_{hosts}" for hosts in private)
-    raise SettingsError(
-        [
-            Finding(
-                where="network.nat",
-                problem=(
-                    f"{' and '.join(private)} could reach no AWS service: there is no NAT "
-                    "gateway and no interface endpoint for "
-                )
-                + ", ".join(missing),
-                given=network.nat,
-                allowed=(
-                    "'single', 'per_zone', or 'none' with all of network.interface_endpoints "
-                    f"or with {public_settings}"
-                ),
-                advice='set network.nat = "single", or network.interface_endpoints = ['
-                + ", ".join(f'"{service}"' for service in services)
-                + f"], or {public_settings} = true; then terradask apply network",
-            )
-        ]
+    raise SettingsError.of(
+        where="network.nat",
+        problem=(
+            f"{' and '.join(private)} could reach no AWS service: there is no NAT "
+            "gateway and no interface endpoint for "
+        )
+        + ", ".join(missing),
+        given=network.nat,
+        allowed=(
+            "'single', 'per_zone', or 'none' with all of network.interface_endpoints "
+            f"or with {public_settings}"
+        ),
+        advice='set network.nat = "single", or network.interface_endpoints = ['
+        + ", ".join(f'"{service}"' for service in services)
+        + f"], or {public_settings} = true; then terradask apply network",
     )
 
 
 def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
     """Refuse clusters whose clients' route to the scheduler doesn't exist in the network.
 
-    Raises
-    ------
-    SettingsError
-        Naming the cluster's setting and the network's.
+    Raises `SettingsError`.
     """
     if cluster.way == "public" and not network.public_schedulers:
         setting = "connect" if cluster.connect is not None else "use_scheduler_public_ip"
-        raise SettingsError(
-            [
-                Finding(
-                    where=f"cluster.{setting}",
-                    problem=(
-                        "schedulers of this network have only private addresses "
-                        "(network.public_schedulers = false)"
-                    ),
-                    given=cluster.connect or True,
-                    allowed='connect = "private"'
-                    + (' or "ssm"' if network.session_manager else ""),
-                    advice='set cluster.connect = "private" (the same as use_scheduler_public_ip '
-                    "= false), and run clients where they "
-                    'can reach the VPC: inside it, or through a VPN or peering; or "ssm", with '
-                    "network.session_manager = true",
-                )
-            ]
+        raise SettingsError.of(
+            where=f"cluster.{setting}",
+            problem=(
+                "schedulers of this network have only private addresses "
+                "(network.public_schedulers = false)"
+            ),
+            given=cluster.connect or True,
+            allowed='connect = "private"' + (' or "ssm"' if network.session_manager else ""),
+            advice='set cluster.connect = "private" (the same as use_scheduler_public_ip '
+            "= false), and run clients where they "
+            'can reach the VPC: inside it, or through a VPN or peering; or "ssm", with '
+            "network.session_manager = true",
         )
     if cluster.way == "ssm" and not network.session_manager:
-        raise SettingsError([no_sessions()])
+        raise no_sessions()
 
 
-def no_sessions() -> Finding:
-    """Return the finding for ``connect = "ssm"`` on a network without it."""
-    return Finding(
+def no_sessions() -> SettingsError:
+    """Return the error of ``connect = "ssm"`` on a network without it."""
+    return SettingsError.of(
         where="cluster.connect",
         problem=(
             "schedulers of this network can't be reached through Session Manager "
@@ -134,8 +114,6 @@ def check_capacity(
 
     Parameters
     ----------
-    network
-        The network's settings.
     lock
         The network's locked answers, if available: a network without zones has no room for workers.
     max_workers
@@ -143,20 +121,13 @@ def check_capacity(
     zones
         The number of zones for them: these zones' subnets must have room for all.
 
-    Raises
-    ------
-    SettingsError
-        Naming the subnet's size and the maximum.
+    Raises `SettingsError`.
     """
     if lock is not None and not lock.zones:
-        raise SettingsError(
-            [
-                Finding(
-                    where="network.zones",
-                    problem="the network has no zone for a cluster",
-                    allowed="one zone or more",
-                )
-            ]
+        raise SettingsError.of(
+            where="network.zones",
+            problem="the network has no zone for a cluster",
+            allowed="one zone or more",
         )
     which = "public" if network.public_workers and network.vpc_id is None else "private"
     setting = f"{which}_subnet_prefix_length"
@@ -174,38 +145,28 @@ def check_capacity(
     enough = 32 - (-(-max_workers // zones) + others + AWS_RESERVED_ADDRESSES - 1).bit_length()
     whole = "a cluster is in one zone's subnet" if zones == 1 else f"there are {zones} zones"
     if network.vpc_id is not None:
-        raise SettingsError(
-            [
-                Finding(
-                    where="cluster.max_workers",
-                    problem=(
-                        f"the given subnet for workers is a /{length} and holds "
-                        f"{room // zones} of them"
-                    )
-                    + (f", and {whole}" if zones > 1 else ""),
-                    given=max_workers,
-                    allowed=f"{room} at most (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
-                    advice=(
-                        f"lower max_workers, or give a subnet of /{enough} or larger in "
-                        "network.subnets"
-                    ),
-                )
-            ]
-        )
-    raise SettingsError(
-        [
-            Finding(
-                where="cluster.max_workers",
-                problem=f"a {which} subnet of /{length} holds {room // zones} workers, and {whole}",
-                given=max_workers,
-                allowed=(
-                    f"{room} at most with network.{setting} = {length} (AWS keeps "
-                    f"{AWS_RESERVED_ADDRESSES} addresses)"
-                ),
-                advice=(
-                    f"lower max_workers, or set network.{setting} to {enough} or less before "
-                    "the network is deployed"
-                ),
+        raise SettingsError.of(
+            where="cluster.max_workers",
+            problem=(
+                f"the given subnet for workers is a /{length} and holds {room // zones} of them"
             )
-        ]
+            + (f", and {whole}" if zones > 1 else ""),
+            given=max_workers,
+            allowed=f"{room} at most (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
+            advice=(
+                f"lower max_workers, or give a subnet of /{enough} or larger in network.subnets"
+            ),
+        )
+    raise SettingsError.of(
+        where="cluster.max_workers",
+        problem=f"a {which} subnet of /{length} holds {room // zones} workers, and {whole}",
+        given=max_workers,
+        allowed=(
+            f"{room} at most with network.{setting} = {length} (AWS keeps "
+            f"{AWS_RESERVED_ADDRESSES} addresses)"
+        ),
+        advice=(
+            f"lower max_workers, or set network.{setting} to {enough} or less before "
+            "the network is deployed"
+        ),
     )

@@ -63,6 +63,20 @@ class SettingsError(InvalidInput):
         )
         self.findings = tuple(findings)
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        where: str,
+        problem: str,
+        given: Any = None,
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> SettingsError:
+        """Return the error of a single finding."""
+        finding = Finding(where=where, problem=problem, given=given, allowed=allowed, advice=advice)
+        return cls([finding])
+
     def name_as(self, names: Mapping[str, str]) -> None:
         """Name arguments of a call as they were typed: setting -> argument."""
         where = {f"argument {setting}": f"argument {name}" for setting, name in names.items()}

@@ -51,20 +51,8 @@ def check_ports(
 ) -> None:
     """Refuse a scheduler's ports that hosts can't bind, or that aren't opened to workers.
 
-    Parameters
-    ----------
-    workspace
-        The workspace's settings. An isolated cluster's security groups open its own ports.
-    network
-        The network's: where clusters share security groups, these open to workers what
-        ``network.ingress`` opens to clients, and the usual ports.
-    cluster
-        The cluster's settings.
-
-    Raises
-    ------
-    SettingsError
-        Naming the port's setting.
+    An isolated cluster's security groups open its own ports. Shared ones open to workers what
+    ``network.ingress`` opens to clients, and the usual ports. Raises `SettingsError`.
     """
     shared = workspace.isolation == "workspace"
     opened = ports_for_workers(workspace, network) if shared else [(LOWEST_PORT, 65535)]
@@ -94,14 +82,8 @@ def check_ports(
 
 
 def uncovered(wanted: Iterable[IngressRule], allowed: Sequence[IngressRule]) -> list[str]:
-    """Return what rules open that others don't, as ``8786-8787 from 203.0.113.0/24``.
-
-    Parameters
-    ----------
-    wanted
-        The rules.
-    allowed
-        The others. Those for the same block, or for blocks that contain it, are combined.
+    """Return what rules open that others don't, as ``8786-8787 from 203.0.113.0/24``: those for the
+    same block, or for blocks that contain it, are combined.
     """
     missing = []
     for opening in openings(wanted):
@@ -119,21 +101,9 @@ def check_ingress(
     workspace: WorkspaceSettings, network: NetworkSettings, cluster: ClusterSettings
 ) -> None:
     """Refuse a cluster's own rules that allow the whole internet, or more than a network that all
-    clusters share.
+    clusters share: isolated ones have security groups, and rules, of their own.
 
-    Parameters
-    ----------
-    workspace
-        The workspace's settings; isolated clusters have security groups, and rules, of their own.
-    network
-        The network's: its rules, and whether they may allow the whole internet.
-    cluster
-        The cluster's settings.
-
-    Raises
-    ------
-    SettingsError
-        Naming what is missing.
+    Raises `SettingsError`, naming what is missing.
     """
     own = "ingress" if cluster.allow_ingress_from is None else "allow_ingress_from"
     _check_rules(f"cluster.{own}", cluster.own_ingress or (), workspace, network)
@@ -148,42 +118,32 @@ def _check_rules(
 ) -> None:
     anywhere = [rule.cidr for rule in rules if rule.is_anywhere]
     if anywhere and not network.allow_ingress_from_anywhere:
-        raise SettingsError(
-            [
-                Finding(
-                    where=where,
-                    problem=(
-                        "this is the whole internet, and the network does not allow clusters "
-                        "to open themselves to it"
-                    ),
-                    given=anywhere[0],
-                    allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-                    advice="name the address of your office, VPN or machine: Dask runs any code "
-                    "that a client sends. If you "
-                    "really want this: "
-                    "network.allow_ingress_from_anywhere = true, and terradask apply network",
-                )
-            ]
+        raise SettingsError.of(
+            where=where,
+            problem=(
+                "this is the whole internet, and the network does not allow clusters "
+                "to open themselves to it"
+            ),
+            given=anywhere[0],
+            allowed="the addresses that your clients come from, such as 203.0.113.7/32",
+            advice="name the address of your office, VPN or machine: Dask runs any code "
+            "that a client sends. If you "
+            "really want this: "
+            "network.allow_ingress_from_anywhere = true, and terradask apply network",
         )
     missing = uncovered(rules, network.ingress) if workspace.isolation == "workspace" else []
     if not missing:
         return
-    raise SettingsError(
-        [
-            Finding(
-                where=where,
-                problem=(
-                    "clusters of this workspace share their security groups, which don't allow this"
-                ),
-                given=", ".join(missing),
-                allowed=", ".join(map(str, openings(network.ingress))) or "nothing",
-                advice="add it to network.ingress, which admits it to every cluster, and run: "
-                "terradask apply network; or give clusters "
-                'security groups of their own: workspace.isolation = "cluster"; or reach '
-                "schedulers with no inbound rule: "
-                'cluster.connect = "ssm", with network.session_manager = true',
-            )
-        ]
+    raise SettingsError.of(
+        where=where,
+        problem=("clusters of this workspace share their security groups, which don't allow this"),
+        given=", ".join(missing),
+        allowed=", ".join(map(str, openings(network.ingress))) or "nothing",
+        advice="add it to network.ingress, which admits it to every cluster, and run: "
+        "terradask apply network; or give clusters "
+        'security groups of their own: workspace.isolation = "cluster"; or reach '
+        "schedulers with no inbound rule: "
+        'cluster.connect = "ssm", with network.session_manager = true',
     )
 
 
@@ -198,19 +158,12 @@ def check_dashboard_https(
 
     Parameters
     ----------
-    workspace
-        The workspace's settings.
     allowed
         The rules of the network.
-    cluster
-        The cluster's settings.
     given
         Whether the network's security groups are given: then their owner's rules apply.
 
-    Raises
-    ------
-    SettingsError
-        Naming the port.
+    Raises `SettingsError`.
     """
     if not cluster.use_dashboard_https or given:
         return
@@ -223,17 +176,11 @@ def check_dashboard_https(
     port = cluster.dashboard_https_port
     if any(first <= port <= last for first, last in (one.ports for one in openings(rules))):
         return
-    raise SettingsError(
-        [
-            Finding(
-                where="cluster.use_dashboard_https",
-                problem=f"no rule of {section}.ingress admits the port of the dashboard over HTTPS",
-                given=f"cluster.dashboard_https_port = {port}",
-                allowed=", ".join(map(str, openings(rules))) or "nothing",
-                advice=(
-                    f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress'
-                )
-                + (" and run: terradask apply network" if section == "network" else ""),
-            )
-        ]
+    raise SettingsError.of(
+        where="cluster.use_dashboard_https",
+        problem=f"no rule of {section}.ingress admits the port of the dashboard over HTTPS",
+        given=f"cluster.dashboard_https_port = {port}",
+        allowed=", ".join(map(str, openings(rules))) or "nothing",
+        advice=(f'add {{ ports = [{port}], cidr = "THEIR.ADDRESSES/24" }} to {section}.ingress')
+        + (" and run: terradask apply network" if section == "network" else ""),
     )

@@ -139,17 +139,13 @@ def _refuse_links(out_dir: Path, state_dir: Path, *, is_given: bool) -> None:
     levels = {out_dir: 3, **kept}
     link = next(filter(None, (first_link(*each) for each in levels.items())), None)
     if link is not None:
-        raise SettingsError(
-            [
-                Finding(
-                    where=str(link),
-                    problem="a symbolic link where terradask writes its own files",
-                    given=f"it leads to {link.readlink()}",
-                    allowed="files and folders",
-                    advice=f"remove the link; {STATE_DIR_VARIABLE} names another place for what "
-                    "terradask keeps",
-                )
-            ]
+        raise SettingsError.of(
+            where=str(link),
+            problem="a symbolic link where terradask writes its own files",
+            given=f"it leads to {link.readlink()}",
+            allowed="files and folders",
+            advice=f"remove the link; {STATE_DIR_VARIABLE} names another place for what "
+            "terradask keeps",
         )
 
 
@@ -224,32 +220,24 @@ def find_file(start: Path) -> Path | None:
     owner = foreign_owner(found, found.parent)
     if owner is None:
         return found
-    raise SettingsError(
-        [
-            Finding(
-                where=str(found),
-                problem="another user controls this file, which lies above the working directory",
-                given=f"user {owner}",
-                allowed="a file and folder of your own, or of root",
-                advice=f"if you trust it, name its folder: terradask -C {found.parent} ..., or "
-                "Workspace.load(folder); if not, write your own here: terradask init",
-            )
-        ]
+    raise SettingsError.of(
+        where=str(found),
+        problem="another user controls this file, which lies above the working directory",
+        given=f"user {owner}",
+        allowed="a file and folder of your own, or of root",
+        advice=f"if you trust it, name its folder: terradask -C {found.parent} ..., or "
+        "Workspace.load(folder); if not, write your own here: terradask init",
     )
 
 
 def _existing(path: Path) -> Path:
     candidate = (path / FILE_NAME if path.is_dir() else path).absolute()
     if not candidate.is_file():
-        raise SettingsError(
-            [
-                Finding(
-                    where=str(path),
-                    problem="there is no settings file",
-                    allowed=f"a {FILE_NAME}, or its folder",
-                    advice="write one with: terradask init",
-                )
-            ]
+        raise SettingsError.of(
+            where=str(path),
+            problem="there is no settings file",
+            allowed=f"a {FILE_NAME}, or its folder",
+            advice="write one with: terradask init",
         )
     return candidate
 
@@ -282,8 +270,8 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 
 
 def _broken(path: Path, how: str, error: Exception) -> SettingsError:
-    return SettingsError(
-        [Finding(where=str(path), problem=f"the file {how}: {error}", advice="correct the file")]
+    return SettingsError.of(
+        where=str(path), problem=f"the file {how}: {error}", advice="correct the file"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.own_address import own_cidr
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._dask.arguments import RUN_SETTINGS
-from terradask.errors import InvalidInput, SettingsError
+from terradask.errors import InvalidInput
 from terradask_modules.ingress import parse_ports
 from terradask_modules.names import SCHEDULER_PORTS
 from terradask_stacks.checks import no_sessions
@@ -61,7 +61,7 @@ def check_route(workspace: Workspace, settings: ConnectionSettings) -> None:
     """
     if settings.way == "ssm":
         if not workspace.baseline().session_manager:
-            raise SettingsError([no_sessions()])
+            raise no_sessions()
         find_plugin()
     elif settings.way == "public":
         _check_ingress(workspace, settings)

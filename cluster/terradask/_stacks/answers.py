@@ -133,16 +133,12 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
         return loaded
     origin = loaded.origins.get("workspace.isolation")
     if origin is not None:
-        raise SettingsError(
-            [
-                Finding(
-                    where="workspace.isolation",
-                    problem="the network was deployed with another value",
-                    given=workspace.isolation,
-                    allowed=f'"{deployed}", as it was deployed',
-                    advice="leave it out, or run: terradask apply network",
-                )
-            ]
+        raise SettingsError.of(
+            where="workspace.isolation",
+            problem="the network was deployed with another value",
+            given=workspace.isolation,
+            allowed=f'"{deployed}", as it was deployed',
+            advice="leave it out, or run: terradask apply network",
         )
     settings = loaded.settings.model_copy(
         update={"workspace": workspace.model_copy(update={"isolation": deployed})}
@@ -399,17 +395,16 @@ def check_gpu_drivers(
     if not lock.gpus or (network.images and not network.gpu_images):
         return
     if not network.gpu_images:
-        finding = Finding(
+        raise SettingsError.of(
             where=_where(cluster, lock, lock.gpus),
             problem="hosts with GPUs would start without drivers",
             given=", ".join(sorted(lock.gpus)),
             allowed="a network with gpu_images = true, or with an image of yours",
             advice="set network.gpu_images = true and run: terradask apply network",
         )
-        raise SettingsError([finding])
     old = sorted(name for name in lock.gpus if name.partition(".")[0] in _WITHOUT_OPEN_DRIVER)
     if old:
-        finding = Finding(
+        raise SettingsError.of(
             where=_where(cluster, lock, old),
             problem="the network's image for hosts with GPUs has no driver for these",
             given=", ".join(old),
@@ -417,7 +412,6 @@ def check_gpu_drivers(
             advice="ask for another GPU; or leave out network.gpu_images, and set network.image to "
             "an image with drivers",
         )
-        raise SettingsError([finding])
 
 
 def _where(cluster: ClusterSettings, lock: ClusterLock, types: Container[str]) -> str:

@@ -109,16 +109,12 @@ def check_no_gpus(cluster: ClusterSettings, lock: ClusterLock) -> None:
     """
     if cluster.container is None or not lock.gpus:
         return
-    raise SettingsError(
-        [
-            Finding(
-                where="cluster.container",
-                problem="containers don't get the GPUs' driver of the host",
-                given=f"{cluster.container} on {', '.join(sorted(lock.gpus))}",
-                allowed="instance types without GPUs; or package_sync or software, with GPUs",
-                advice="leave container out, and install the packages here or by software",
-            )
-        ]
+    raise SettingsError.of(
+        where="cluster.container",
+        problem="containers don't get the GPUs' driver of the host",
+        given=f"{cluster.container} on {', '.join(sorted(lock.gpus))}",
+        allowed="instance types without GPUs; or package_sync or software, with GPUs",
+        advice="leave container out, and install the packages here or by software",
     )
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from terradask.errors import SettingsError
-from terradask_stacks.errors import Finding
 
 
 def edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
@@ -31,13 +30,12 @@ def edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
     changed = tomlkit.dumps(document)
     if not reads_as(changed, expected):
         # A table can be written in ways in which nothing can be put into it.
-        finding = Finding(
+        raise SettingsError.of(
             where=str(path),
             problem="the change can't be written without writing the file anew",
             given={".".join(place): value for place, value in values.items()},
             advice="write it into the file by hand",
         )
-        raise SettingsError([finding])
     return changed
 
 
