@@ -16,7 +16,6 @@ from terradask._dask.adaptive import policy_of
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
-from terradask._dask.workers import Workers
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import InvalidInput
 from terradask_host.rules.autoscaling_groups import Group, Member
@@ -24,7 +23,7 @@ from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.errors import SettingsError
 
-from .group_facts import START, deployment
+from .group_facts import GPU, START, deployment, descriptor
 from .unadapting import Unadapting
 
 CHAINS = {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")}
@@ -73,29 +72,40 @@ async def call(function: Any, *args: Any) -> Any:
     return function(*args)
 
 
-def workers_on(groups: FakeGroups) -> Workers:
-    pending_launches = PendingLaunches(groups, call, started_at=START)  # type: ignore[arg-type]
-    return Workers(groups, CHAINS, pending_launches, call, limiter=RateLimiter())  # type: ignore[arg-type]
+def pool_on(groups: FakeGroups) -> WorkerPool:
+    """Return the pool of a cluster that is sent no other number of workers."""
+    described: Any = deployment()
+    described.descriptor = descriptor(gpu={**GPU, "spot_policy": "spot_with_fallback"})
+    described.groups, described.limiter = groups, RateLimiter(0)
+    nothing: Any = None
+    return WorkerPool(
+        described,
+        Unadapting(),  # type: ignore[arg-type]
+        PendingLaunches(groups, call, started_at=START),  # type: ignore[arg-type]
+        joined=JoinedWorkers(),
+        health=Health("etl"),
+        run=nothing,
+        call=call,
+    )
 
 
 def test_pending_workers_of_two_groups_are_not_each_other() -> None:
     groups = FakeGroups(workers=0, gpu_spot=0, gpu=0)
     groups.wants(workers=2, gpu_spot=2)
-    workers = workers_on(groups)
-    asyncio.run(workers.mirror())
-    names = {name for each in workers.sets.values() for name in each.plan()}
-    assert names == {"pending-1", "pending-2", "pending-gpu-1", "pending-gpu-2"}
+    pool = pool_on(groups)
+    asyncio.run(pool.refresh())
+    assert pool.plan == {"pending-1", "pending-2", "pending-gpu-1", "pending-gpu-2"}
 
 
 def test_only_one_group_is_asked_in_a_look_and_numbers_stay() -> None:
     groups = FakeGroups(gpu_spot=1)
-    workers = workers_on(groups)
+    pool = pool_on(groups)
 
     async def main() -> None:
         groups.wants(workers=2, gpu_spot=3)
-        await workers.watch()
-        await workers.pending_launches.read_failures()
-        await workers.watch()
+        await pool.refresh()
+        await pool.pending_launches.read_failures()
+        await pool.refresh()
 
     asyncio.run(main())
     assert groups.asked == ["gpu-spot"]
@@ -108,20 +118,20 @@ def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
 ) -> None:
     monkeypatch.setattr("terradask._deployments.pending_launches._SETTLED_SECONDS", 0.0)
     groups = FakeGroups(gpu_spot=0, gpu=0)
-    workers = workers_on(groups)
+    pool = pool_on(groups)
 
     async def main() -> None:
         groups.wants(workers=2, gpu_spot=1)
         for number in range(4):
-            await workers.watch()
-            await workers.pending_launches.read_failures()
+            await pool.refresh()
+            await pool.pending_launches.read_failures()
             if not number:
                 # As the scheduler's host moves it.
                 groups.set_desired("gpu-spot", 0)
                 groups.set_desired("gpu", 1)
 
     asyncio.run(main())
-    shortfall = workers.pending_launches.shortfall
+    shortfall = pool.shortfall
     assert shortfall is not None
     assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (
         2,
@@ -134,17 +144,9 @@ def small_pool() -> WorkerPool:
     """Three workers, two of them in a group with a name, that AWS is sent no other number of."""
     groups = FakeGroups()
     groups.wants(workers=1, gpu_spot=2)
-    workers = workers_on(groups)
-    asyncio.run(workers.mirror())
-    nothing: Any = None
-    return WorkerPool(
-        deployment(),
-        workers,
-        Unadapting(),  # type: ignore[arg-type]
-        joined=JoinedWorkers(),
-        health=Health("etl"),
-        run=nothing,
-    )
+    pool = pool_on(groups)
+    asyncio.run(pool.refresh())
+    return pool
 
 
 def test_a_number_is_that_of_the_group_without_a_name() -> None:

@@ -10,8 +10,6 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.workers import Workers
 from terradask._deployments import pending_launches as delivery_module
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask_host.rules.autoscaling_groups import Group, Member
@@ -208,22 +206,20 @@ async def call(function, *args):
     return function(*args)
 
 
-def workers_on(groups: FakeGroups) -> Workers:
-    return Workers(
-        groups,
-        {"workers": NAMES},
-        PendingLaunches(groups, call, started_at=START),
-        call,
-        limiter=RateLimiter(),
-    )
+def launches_on(groups: FakeGroups) -> PendingLaunches:
+    return PendingLaunches(groups, call, started_at=START)
 
 
-async def watch(workers: Workers) -> None:
-    """Let a client look at the groups, and at what it is to ask about them."""
-    await workers.watch()
-    if workers.pending_launches.must_read_failures:
-        await workers.pending_launches.read_failures()
-        await workers.watch()
+def look(groups: FakeGroups, pending_launches: PendingLaunches) -> None:
+    pending_launches.update([tuple(groups.describe().values())])
+
+
+async def watch(groups: FakeGroups, pending_launches: PendingLaunches) -> None:
+    """Look at the groups, and at what is to be asked about them."""
+    look(groups, pending_launches)
+    if pending_launches.must_read_failures:
+        await pending_launches.read_failures()
+        look(groups, pending_launches)
 
 
 def test_who_may_not_read_activities_is_served_without_reasons(clock):
@@ -237,36 +233,36 @@ def test_who_may_not_read_activities_is_served_without_reasons(clock):
         )
 
     groups.failures = denied
-    workers = workers_on(groups)
+    launches = launches_on(groups)
 
     async def main():
         groups.set_desired("workers-spot", 5)
         for now in (1.0, 62.0, 63.0):
             clock.now = now
-            await watch(workers)
+            await watch(groups, launches)
         assert asked == ["workers-spot"]
-        assert workers.pending_launches.shortfall is None
+        assert launches.shortfall is None
 
     asyncio.run(main())
 
 
 def test_what_nobody_has_is_told_once_no_more_comes(clock):
     groups = FakeGroups(spot=2, on_demand=1)
-    workers = workers_on(groups)
+    launches = launches_on(groups)
 
     async def main():
         groups.set_desired("workers-spot", 5)
         clock.now = 1.0
-        await watch(workers)
+        await watch(groups, launches)
         # As the scheduler's host moves them.
         groups.set_desired("workers-spot", 2)
         groups.set_desired("workers", 3)
         clock.now = 2.0
-        await watch(workers)
-        assert workers.pending_launches.shortfall is None
+        await watch(groups, launches)
+        assert launches.shortfall is None
         clock.now = 8.0
-        await watch(workers)
-        shortfall = workers.pending_launches.shortfall
+        await watch(groups, launches)
+        shortfall = launches.shortfall
         assert (shortfall.there, shortfall.wanted, sorted(shortfall.problems)) == (
             3,
             5,
@@ -278,17 +274,17 @@ def test_what_nobody_has_is_told_once_no_more_comes(clock):
 
 def test_nothing_is_asked_while_nothing_is_missing_and_one_group_a_look_otherwise(clock):
     groups = FakeGroups(spot=0, on_demand=0)
-    workers = workers_on(groups)
+    launches = launches_on(groups)
 
     async def main():
-        await workers.watch()
+        look(groups, launches)
         assert groups.calls == {"describe": 1}
-        assert not workers.pending_launches.must_read_failures
+        assert not launches.must_read_failures
         groups.set_desired("workers-spot", 5)
-        await workers.watch()
-        assert workers.pending_launches.must_read_failures
+        look(groups, launches)
+        assert launches.must_read_failures
         assert not groups.calls["failures"]
-        await workers.pending_launches.read_failures()
+        await launches.read_failures()
         assert groups.calls["failures"] == 1
 
     asyncio.run(main())

@@ -21,7 +21,6 @@ from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Threads
-from terradask._dask.workers import Workers, WorkerSet
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 from terradask_host.rules.autoscaling_groups import Group
@@ -59,39 +58,30 @@ def test_what_passes(error: Exception, expected: bool) -> None:
     assert is_transient(error) is expected
 
 
-class SeenWorkers:
-    """Workers that are as they are, at an AWS that refuses what it is asked, as often as there are
+class SeenGroups:
+    """Groups that are as they are, at an AWS that refuses to be asked, as often as there are
     errors.
     """
 
-    def __init__(self, *polls: Exception | None) -> None:
-        self.pending_launches = SimpleNamespace(
-            pending=False, shortfall=None, must_read_failures=False
-        )
-        self.described: dict[str, Any] = {}
-        self.sets = {
-            "workers": WorkerSet("workers", (Group("workers", 1, 9),)),
-            "gpu": WorkerSet("gpu", (Group("gpu", 1, 9),)),
-        }
-        self.run_is_over = False
-        self.watched = 0
+    def __init__(self, *looks: Exception | None, min_size: int = 0) -> None:
+        self.groups = {name: Group(name, 1, 9, min_size=min_size) for name in ("workers", "gpu")}
+        self.looks = 0
         self.allowed: list[str] = []
         self.wanted_meanwhile: list[int] = []
         self.pool: WorkerPool | None = None
-        self._polls = list(polls)
+        self._looks = list(looks)
 
-    async def watch(self) -> None:
-        self.watched += 1
-        error = self._polls.pop(0) if self._polls else None
-        if error is not None:
-            raise error
-
-    async def mirror(self) -> None:
+    def describe(self) -> dict[str, Group]:
+        self.looks += 1
         if self.pool is not None:
             self.wanted_meanwhile.append(self.pool.wanted)
+        error = self._looks.pop(0) if self._looks else None
+        if error is not None:
+            raise error
+        return self.groups
 
-    async def allow_fewer(self, groups: list[str]) -> None:
-        self.allowed += groups
+    def clear_minimum(self, group: str) -> None:
+        self.allowed.append(group)
 
 
 class CountedInterval:
@@ -112,24 +102,37 @@ class CountedInterval:
         pass
 
 
+async def call(function: Any, *args: Any) -> Any:
+    return function(*args)
+
+
 def pool_of(
-    workers: Any, host: Unadapting | None = None, *, polls: int = 0
+    groups: Any, host: Unadapting | None = None, *, polls: int = 0
 ) -> tuple[WorkerPool, Health]:
-    descriptor = SimpleNamespace(cluster="etl", groups={})
-    deployment: Any = SimpleNamespace(limiter=RateLimiter(0), name="etl", descriptor=descriptor)
+    chains = {"workers": ("workers",), "gpu": ("gpu",)}
+    descriptor = SimpleNamespace(cluster="etl", groups={}, worker_groups=chains, pools={})
+    deployment: Any = SimpleNamespace(
+        limiter=RateLimiter(0), name="etl", descriptor=descriptor, groups=groups
+    )
     health = Health("etl")
     health.status = Status.running
     interval: Any = CountedInterval(health, polls)
     run: Any = SimpleNamespace()
-    return WorkerPool(
+    pending: Any = SimpleNamespace(
+        pending=False, shortfall=None, must_read_failures=False, update=lambda chains: None
+    )
+    pool = WorkerPool(
         deployment,
-        workers,
         host or Unadapting(),  # type: ignore[arg-type]
+        pending,
         joined=JoinedWorkers(),
         health=health,
         run=run,
+        call=call,
         interval=interval,
-    ), health
+    )
+    pool.described = getattr(groups, "groups", {})
+    return pool, health
 
 
 async def applied(pool: WorkerPool) -> bool:
@@ -153,7 +156,7 @@ async def refreshed(pool: WorkerPool) -> bool:
 def test_what_could_not_be_sent_is_sent_after_the_next_poll_that_can() -> None:
     async def main() -> None:
         host = Unadapting(CommClosedError("cut"), CommClosedError("cut"))
-        pool, _ = pool_of(SeenWorkers(), host)
+        pool, _ = pool_of(SeenGroups(), host)
         pool.requests.target({"workers": 5, "gpu": 1})
         assert not await applied(pool)
         assert not await refreshed(pool)
@@ -168,7 +171,7 @@ def test_what_could_not_be_sent_is_sent_after_the_next_poll_that_can() -> None:
 def test_a_number_and_hosts_to_end_are_one_command() -> None:
     async def main() -> None:
         host = Unadapting(CommClosedError("cut"))
-        pool, _ = pool_of(SeenWorkers(), host)
+        pool, _ = pool_of(SeenGroups(), host)
         pool.scale_down(["i-1", "i-2-3"])
         assert not await applied(pool)
         pool.requests.target({"workers": 2})
@@ -181,7 +184,7 @@ def test_a_number_and_hosts_to_end_are_one_command() -> None:
 def test_what_is_refused_for_good_is_not_sent_again() -> None:
     async def main() -> None:
         host = Unadapting(ClusterError("there is no group of workers tpu"))
-        pool, _ = pool_of(SeenWorkers(), host)
+        pool, _ = pool_of(SeenGroups(), host)
         pool.requests.target({"workers": 5})
         assert not await applied(pool)
         assert await refreshed(pool)
@@ -192,36 +195,41 @@ def test_what_is_refused_for_good_is_not_sent_again() -> None:
 
 def test_a_raised_minimum_is_taken_back_where_hosts_are_to_leave() -> None:
     async def main() -> None:
-        workers = SeenWorkers()
-        pool, _ = pool_of(workers)
+        groups = SeenGroups(min_size=1)
+        pool, _ = pool_of(groups)
         pool.requests.target({"workers": 0, "gpu": 2})
         assert await applied(pool)
-        assert workers.allowed == ["workers"]
+        assert groups.allowed == ["workers"]
         pool.scale_down(["i-1"])
         assert await applied(pool)
-        assert workers.allowed == ["workers", "workers", "gpu"]
+        assert groups.allowed == ["workers", "workers", "gpu"]
+        groups.groups = SeenGroups().groups
+        assert await refreshed(pool)
+        pool.scale_down(["i-2"])
+        assert await applied(pool)
+        assert groups.allowed == ["workers", "workers", "gpu"]
 
     asyncio.run(main())
 
 
 def test_polling_leaves_the_groups_to_scaling() -> None:
     async def main() -> None:
-        workers = SeenWorkers()
-        pool, _ = pool_of(workers)
+        groups = SeenGroups()
+        pool, _ = pool_of(groups)
         async with pool.lock:
             await asyncio.wait_for(pool.refresh(), HANG_SECONDS)
-        assert not workers.watched
+        assert not groups.looks
         await pool.refresh()
-        assert workers.watched
+        assert groups.looks
 
     asyncio.run(main())
 
 
 def test_what_the_host_is_being_sent_is_wanted_until_it_is_mirrored() -> None:
     async def main() -> None:
-        workers = SeenWorkers()
-        pool, _ = pool_of(workers, Unadapting(CommClosedError("cut")))
-        workers.pool = pool
+        groups = SeenGroups()
+        pool, _ = pool_of(groups, Unadapting(CommClosedError("cut")))
+        groups.pool = pool
         assert pool.wanted == 2
         pool.requests.target({"workers": 3})
         assert not await applied(pool)
@@ -234,14 +242,14 @@ def test_what_the_host_is_being_sent_is_wanted_until_it_is_mirrored() -> None:
             "gpu": 1,
         }
         assert await applied(pool)
-        assert workers.wanted_meanwhile == [3]
+        assert groups.wanted_meanwhile == [3]
 
     asyncio.run(main())
 
 
 def poll(*outcomes: Exception | None) -> None:
     async def main() -> None:
-        pool, _ = pool_of(SeenWorkers(*outcomes), polls=len(outcomes))
+        pool, _ = pool_of(SeenGroups(*outcomes), polls=len(outcomes))
         await pool.poll()
 
     asyncio.run(main())
@@ -265,9 +273,10 @@ def test_what_goes_wrong_at_every_poll_is_logged_once_and_again_after_a_good_one
 
 def test_an_aws_that_refuses_is_asked_at_growing_intervals_also_while_hosts_are_awaited() -> None:
     async def main() -> None:
-        workers = SeenWorkers(None, refusal("Throttling"), refusal("Throttling"), None)
-        workers.pending_launches.pending = True
-        pool, _ = pool_of(workers, polls=4)
+        groups = SeenGroups(None, refusal("Throttling"), refusal("Throttling"), None)
+        pool, _ = pool_of(groups, polls=4)
+        pending: Any = pool.pending_launches
+        pending.pending = True
         await pool.poll()
         interval: Any = pool.interval
         assert interval.longest_seconds == [2.0, 2.0, None, None, 2.0]
@@ -279,13 +288,8 @@ def test_without_threads_the_groups_are_polled_no_more(caplog: pytest.LogCapture
     async def main() -> None:
         threads = Threads()
         threads.shutdown()
-        workers = SeenWorkers()
-
-        async def watch() -> None:
-            await threads.call(print)
-
-        workers.watch = watch  # type: ignore[method-assign]
-        pool, health = pool_of(workers, polls=2)
+        pool, health = pool_of(SeenGroups(), polls=2)
+        pool.call = threads.call
         await pool.poll()
         assert health.status == Status.running
 
@@ -294,19 +298,10 @@ def test_without_threads_the_groups_are_polled_no_more(caplog: pytest.LogCapture
 
 
 def test_groups_that_are_gone_are_named() -> None:
-    async def call(function: Any, *args: Any) -> Any:
-        return function(*args)
-
-    groups: Any = SimpleNamespace(describe=lambda: {"workers": None})
-    workers = Workers(
-        groups,
-        {"workers": ("workers",), "gpu": ("gpu-spot", "gpu")},
-        SimpleNamespace(),
-        call,
-        limiter=RateLimiter(0),
-    )  # type: ignore[arg-type]
+    pool, _ = pool_of(SimpleNamespace(describe=lambda: {"workers": None}))
+    pool.deployment.descriptor.worker_groups["gpu"] = ("gpu-spot", "gpu")
     with pytest.raises(ClusterError, match="given: gpu, gpu-spot"):
-        asyncio.run(workers.mirror())
+        asyncio.run(pool.start())
 
 
 @pytest.mark.parametrize(
@@ -317,9 +312,6 @@ def test_why_instances_are_missing_is_asked_again_unless_it_may_not_be_asked(
 ) -> None:
     def failures(name: str) -> list[Any]:
         raise error
-
-    async def call(function: Any, *args: Any) -> Any:
-        return function(*args)
 
     now = datetime.datetime.now(datetime.UTC)
     pending_launches = PendingLaunches(SimpleNamespace(failures=failures), call, started_at=now)  # type: ignore[arg-type]

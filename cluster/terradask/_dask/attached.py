@@ -31,8 +31,6 @@ from terradask._dask.scaling import workers_to_wait_for
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Call
 from terradask._dask.waiting import WorkerWaiter
-from terradask._dask.workers import Workers
-from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import endpoint_for
 from terradask._deployments.pending_launches import PendingLaunches
@@ -88,9 +86,17 @@ class Attached:
             connection = SchedulerConnection(
                 dialer, attachment, scheduler, health=health, joined=joined, run=run
             )
-            workers = workers_of(deployment, attachment, call)
             policies = ScalingPolicies(connection)
-            pool = WorkerPool(deployment, workers, policies, joined=joined, health=health, run=run)
+            started_at = datetime.datetime.fromisoformat(attachment.run.started_at)
+            pool = WorkerPool(
+                deployment,
+                policies,
+                PendingLaunches(deployment.groups, call, started_at=started_at),
+                joined=joined,
+                health=health,
+                run=run,
+                call=call,
+            )
             cleanup.pop_all()
         return cls(
             provisioned,
@@ -206,20 +212,3 @@ class Attached:
         """Stop polling the groups and sending secrets."""
         await self.secrets.stop()
         await self.pool.stop()
-
-
-def workers_of(deployment: Deployment, attachment: Attachment, call: Call) -> Workers:
-    """Return the workers of a run, read from its Auto Scaling groups."""
-    groups, descriptor = deployment.groups, deployment.descriptor
-    pending_launches = PendingLaunches(
-        groups,
-        call,
-        started_at=datetime.datetime.fromisoformat(attachment.run.started_at),
-    )
-    return Workers(
-        groups,
-        descriptor.worker_groups,
-        pending_launches,
-        call,
-        limiter=deployment.limiter,
-    )

@@ -42,7 +42,7 @@ def attached_view(
 def _status(
     attached: Attached, joined: JoinedWorkers, since: Mapping[str, str]
 ) -> DeploymentStatus:
-    attachment, groups = attached.connection.attachment, attached.pool.workers.described
+    attachment, groups = attached.connection.attachment, attached.pool.described
     run_id, scheduler = attachment.run.run_id, attachment.scheduler
     hosts = joined.hosts
     reports = [

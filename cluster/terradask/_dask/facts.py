@@ -76,12 +76,12 @@ class ClusterFacts:
         """Names of the workers that should exist: instance ids, and ``pending-N`` for those that
         AWS has not launched yet.
         """
-        return {name for group in self.worker_groups.values() for name in group.plan}
+        return self._attached.pool.plan if self._attached is not None else set()
 
     @property
     def requested(self) -> set[str]:
         """Instance ids of the groups' members."""
-        return {name for group in self.worker_groups.values() for name in group.requested}
+        return self._attached.pool.requested if self._attached is not None else set()
 
     @property
     def observed(self) -> set[str]:

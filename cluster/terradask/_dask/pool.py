@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -21,44 +21,18 @@ from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_size import HostSize
 from terradask._dask.host_workers import JoinedWorkers, host_of
-from terradask._dask.scaling import ScaleRequests, read_numbers
-from terradask._dask.workers import Described, Workers, WorkerSet
+from terradask._dask.scaling import ScaleRequests, planned_names, read_numbers
+from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import Descriptor
+from terradask._deployments.pending_launches import PendingLaunches
 from terradask._deployments.problems import group_problems
 from terradask._deployments.shortfall import Shortfall, describe
 from terradask.errors import ClusterError, TerradaskError
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_modules.names import WORKER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._deployments.launch import ScaleCheck
-
-
-@dataclass(eq=False, repr=False)
-class PoolWarnings:
-    """The warnings of one cluster."""
-
-    name: str
-    descriptor: Descriptor
-    _shortfalls: OncePerCause = field(default_factory=OncePerCause, init=False)
-    _problems: OncePerCause = field(default_factory=OncePerCause, init=False)
-
-    def of_shortfall(self, shortfall: Shortfall | None, *, pending: bool) -> None:
-        """Warn of capacity that AWS doesn't have; with nothing pending, each cause is new again."""
-        if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
-            logger.warning("cluster %s: %s", self.name, describe(shortfall, self.descriptor.pools))
-        elif not pending:
-            self._shortfalls.clear()
-
-    def of_groups(self, groups: Mapping[str, Group]) -> None:
-        """Warn of what was changed beside terradask."""
-        found = list(group_problems(self.descriptor, groups, raised=True))
-        for problem in found:
-            if self._problems.is_new(problem):
-                logger.warning("cluster %s: %s", self.name, problem)
-        if not found:
-            self._problems.clear()
 
 
 class PollInterval:
@@ -120,56 +94,80 @@ class WorkerPool:
     """The groups of workers of one cluster, mirrored and scaled."""
 
     deployment: Deployment
-    workers: Workers
     policies: ScalingPolicies
+    pending_launches: PendingLaunches
     _: KW_ONLY
     joined: JoinedWorkers
     health: Health
     run: RunCheck
+    call: Call
     interval: PollInterval = field(default_factory=PollInterval)
     requests: ScaleRequests = field(default_factory=ScaleRequests, init=False)
     #: Held until hosts that leave have been ended, not until instances have booted.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    #: What AWS returned last, by the cluster's own names of its Auto Scaling groups.
+    described: Mapping[str, Group] = field(default_factory=dict, init=False)
     _polling: asyncio.Task[None] | None = field(default=None, init=False)
+    #: What was logged, so that it is once for each cause.
     _failures: OncePerCause = field(default_factory=OncePerCause, init=False)
+    _shortfalls: OncePerCause = field(default_factory=OncePerCause, init=False)
+    _problems: OncePerCause = field(default_factory=OncePerCause, init=False)
 
     # ---- state -----------------------------------------------------------------------------------
 
     @property
-    def plan(self) -> set[str]:
-        """Names of the workers that should exist."""
-        return {name for each in self.workers.sets.values() for name in self._plan(each)}
-
-    def _plan(self, each: WorkerSet) -> frozenset[str]:
-        # What was asked for is in it at once; what is to go stays until it is gone.
-        return each.plan(self.requests.targets.get(each.name, 0))
-
-    @property
     def groups(self) -> dict[str, WorkerGroupState]:
         """State of each group of workers."""
-        observed = self.joined.hosts
-        plans = {name: self._plan(each) for name, each in self.workers.sets.items()}
-        return {
-            name: WorkerGroupState(
-                plan=plans[name],
-                requested=frozenset(each.members),
+        observed, targets = self.joined.hosts, self.requests.targets
+        found = {}
+        for name, chain in self._chains.items():
+            members = [one for group in chain for one in group.active_ids]
+            # What was asked for is in it at once; what is to go stays until it is gone.
+            n = max(_desired(chain), targets.get(name, 0))
+            found[name] = WorkerGroupState(
+                plan=frozenset(planned_names(name, members, n)),
+                requested=frozenset(members),
                 # A host that has joined but that AWS doesn't list belongs to no group.
-                observed=frozenset(observed.intersection(each.members)),
+                observed=frozenset(observed.intersection(members)),
             )
-            for name, each in self.workers.sets.items()
+        return found
+
+    @property
+    def _chains(self) -> dict[str, tuple[Group, ...]]:
+        """The Auto Scaling groups of each group of workers, for all markets."""
+        described = self.described
+        return {
+            name: tuple(described[each] for each in names if each in described)
+            for name, names in self.deployment.descriptor.worker_groups.items()
         }
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist."""
+        return {name for group in self.groups.values() for name in group.plan}
+
+    @property
+    def requested(self) -> set[str]:
+        """Instance ids of the groups' members."""
+        return {name for group in self.groups.values() for name in group.requested}
 
     @property
     def wanted(self) -> int:
         """How many workers all groups together are to have."""
         # What the scheduler's host is being sent just now is in no plan yet.
         targets = self.requests.targets
-        return sum(targets.get(name, len(each.plan())) for name, each in self.workers.sets.items())
+        return sum(targets.get(name, len(group.plan)) for name, group in self.groups.items())
+
+    @property
+    def run_is_over(self) -> bool:
+        """Whether the scheduler's group is at zero."""
+        scheduler = self.described.get(SCHEDULER_GROUP)
+        return scheduler is not None and not scheduler.desired
 
     @property
     def shortfall(self) -> Shortfall | None:
         """The capacity shortfall and its reasons, if known."""
-        return self.workers.pending_launches.shortfall
+        return self.pending_launches.shortfall
 
     def host_size(self, group: str) -> HostSize:
         """Return the size of the smallest host of a group that has joined."""
@@ -321,10 +319,6 @@ class WorkerPool:
         ]
 
     @cached_property
-    def _warnings(self) -> PoolWarnings:
-        return PoolWarnings(self.health.name, self.deployment.descriptor)
-
-    @cached_property
     def _quotas(self) -> ScaleCheck:
         """Logs a warning, in the background, about numbers above AWS's quotas, read once."""
         from terradask._deployments.launch import ScaleCheck
@@ -354,28 +348,51 @@ class WorkerPool:
         numbers, removals = self.requests.pending_targets, self.requests.pending_removals
         if not (numbers or removals):
             return
-        sets = self.workers.sets
+        chains = self._chains
+        fewer = [*chains] if removals else [n for n in numbers if numbers[n] < _desired(chains[n])]
         try:
-            await self.workers.allow_fewer(
-                [*sets] if removals else [n for n in numbers if numbers[n] < sets[n].desired]
-            )
+            # The scheduler's host may not change minimums, and AWS ends no host below them.
+            for group in (one for name in fewer for one in chains[name] if one.min_size):
+                await self.call(self.deployment.groups.clear_minimum, group.name)
             await self.policies.scale(numbers, removals)
         except Exception as error:
             if not is_transient(error):
                 self.requests.drop_pending()
             raise
         try:
-            await self.workers.mirror()
+            await self._mirror()
         finally:
             # Until here, waiting for workers counts these.
             self.requests.drop_pending()
 
     # ---- polling ---------------------------------------------------------------------------------
 
-    async def start(self, described: Described | None = None) -> None:
+    async def start(self, described: Mapping[str, Group] | None = None) -> None:
         """Read the groups, unless that was just done, and start polling them."""
-        await self.workers.mirror(described)
+        if described is None:
+            await self._mirror()
+        else:
+            self._note(described)
         self._polling = asyncio.create_task(self.poll())
+
+    async def _mirror(self) -> None:
+        """Read the groups for a caller that waits for it: without a slot."""
+        self.deployment.limiter.note()
+        self._note(await self.call(self.deployment.groups.describe))
+
+    def _note(self, described: Mapping[str, Group]) -> None:
+        names = self.deployment.descriptor.worker_groups.values()
+        gone = sorted(name for each in names for name in each if name not in described)
+        if gone:
+            raise ClusterError(
+                "Groups of the cluster are gone: it was destroyed, or deployed with other groups.",
+                given=", ".join(gone),
+                advice=(
+                    "attach to the cluster again, or deploy it again; `terradask list` shows "
+                    "the existing ones"
+                ),
+            )
+        self.described = described
 
     async def stop(self) -> None:
         """Stop polling the groups."""
@@ -392,7 +409,7 @@ class WorkerPool:
 
     async def poll(self) -> None:
         """Poll the groups until the cluster is closed or over."""
-        pending_launches = self.workers.pending_launches
+        pending_launches = self.pending_launches
         failed = False
         while self.health.is_running and self.health.ended is None:
             # If the reason of missing instances is already known, poll at the usual interval; also
@@ -409,7 +426,7 @@ class WorkerPool:
                 async with self.deployment.limiter.async_slot():
                     await self.refresh()
                 await self._refresh_policies()
-                if self.workers.run_is_over:
+                if self.run_is_over:
                     await self.run.note_if_over()
                 self._failures.clear()
                 failed = False
@@ -429,7 +446,7 @@ class WorkerPool:
 
     async def _refresh_policies(self) -> None:
         """Read how groups scale themselves, where the scheduler answers soon: it is shown."""
-        if self.health.unreachable is None and not self.workers.run_is_over:
+        if self.health.unreachable is None and not self.run_is_over:
             with contextlib.suppress(OSError, ClusterError):
                 async with asyncio.timeout(_POLICIES_SECONDS):
                     await self.policies.refresh()
@@ -441,14 +458,27 @@ class WorkerPool:
             return
         async with self.lock:
             if not self.requests.are_new:
-                await self.workers.watch()
+                self._note(await self.call(self.deployment.groups.describe))
+                self.pending_launches.update([*self._chains.values()])
                 self._warn()
                 # If the scheduler's group is at zero, retire no worker and launch nothing.
-                if not self.workers.run_is_over:
+                if not self.run_is_over:
                     await self._send()
 
     def _warn(self) -> None:
         """Log what keeps the groups from their numbers, once for each cause."""
-        pending = self.workers.pending_launches.pending
-        self._warnings.of_shortfall(self.shortfall, pending=pending)
-        self._warnings.of_groups(self.workers.described)
+        name, descriptor, shortfall = self.health.name, self.deployment.descriptor, self.shortfall
+        if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
+            logger.warning("cluster %s: %s", name, describe(shortfall, descriptor.pools))
+        elif not self.pending_launches.pending:
+            self._shortfalls.clear()
+        found = list(group_problems(descriptor, self.described, raised=True))
+        for problem in found:
+            if self._problems.is_new(problem):
+                logger.warning("cluster %s: %s", name, problem)
+        if not found:
+            self._problems.clear()
+
+
+def _desired(chain: Sequence[Group]) -> int:
+    return sum(group.desired for group in chain)

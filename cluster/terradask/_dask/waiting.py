@@ -169,7 +169,7 @@ class WorkerWaiter:
     async def look_at_missing(self) -> None:
         """Read some missing hosts' reports, if there are any, and if that was long ago."""
         is_due = time.monotonic() >= self._missing.looked_at + self.report_seconds
-        if is_due and not self.pool.workers.members <= self._joined_hosts():
+        if is_due and not self.pool.requested <= self._joined_hosts():
             await self._look()
 
     async def _look(self) -> None:
