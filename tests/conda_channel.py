@@ -103,7 +103,7 @@ def own_cache(folder: Path, patched: pytest.MonkeyPatch) -> None:
     """Let terradask's cache be a folder of the test's own, with nothing but what installs conda's
     packages on hosts: `make setup` has downloaded that.
     """
-    from terradask._deployments.conda_installer import installer_lock
+    from terradask._deployments.conda_file import installer_lock
     from terradask._network.host_packages import packages_cache
 
     there = packages_cache() / "conda"

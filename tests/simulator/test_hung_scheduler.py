@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask._deployments import silence
+from terradask._deployments import problems
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 from terradask_simulator import Simulator
 
@@ -48,8 +48,8 @@ def test_a_schedulers_host_that_hangs_is_told_and_ended_by_aws(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    monkeypatch.setattr(silence, "_AHEAD", datetime.timedelta(seconds=AHEAD_SECONDS))
-    monkeypatch.setattr(silence, "_SILENT", datetime.timedelta(seconds=MOVE_SECONDS + 2.0))
+    monkeypatch.setattr(problems, "_AHEAD", datetime.timedelta(seconds=AHEAD_SECONDS))
+    monkeypatch.setattr(problems, "_SILENT", datetime.timedelta(seconds=MOVE_SECONDS + 2.0))
     request.addfinalizer(lambda: Workspace.load().destroy_cluster(NAME))
     times = {"watchdog_ahead_seconds": AHEAD_SECONDS, "watchdog_move_seconds": MOVE_SECONDS}
     with (

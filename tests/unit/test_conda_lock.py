@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.conda_installer import installer_lock, installer_wheel
+from terradask._deployments.conda_file import installer_lock, installer_wheel
 from terradask._deployments.package_sync import describe_packages
 from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock

@@ -9,15 +9,18 @@ from typing import get_args
 
 import pytest
 
-from terradask._deployments.events import activities, reports
 from terradask._deployments.events.gather import write_event_log
 from terradask._deployments.events.timeline import (
     EDGES,
     STATE_OF_STEP,
     Event,
-    Observation,
+    cause_of,
+    failures_of,
     may_follow,
     merge,
+    observed_by_aws,
+    observed_by_hosts,
+    run_events,
 )
 from terradask._deployments.state import State
 from terradask.errors import ClusterNotFound
@@ -30,7 +33,7 @@ def at(second):
 
 
 def sight(second, state, step=None, reason=None, host="i-1"):
-    return Observation(at(second), host, "workers", state, step, reason)
+    return Event(at(second), host, "workers", state, step, reason)
 
 
 def test_every_state_is_reached_and_all_but_the_last_go_on():
@@ -89,7 +92,7 @@ def test_a_life_in_order():
 
 
 def test_within_a_second_states_come_in_their_order():
-    begun = Observation(at(1).replace(microsecond=900_000), "i-1", "workers", "requested")
+    begun = Event(at(1).replace(microsecond=900_000), "i-1", "workers", "requested")
     assert [
         e.state for e in merge([sight(1, "booting", "booting"), begun, sight(1, "launched")])
     ] == ["requested", "launched", "booting"]
@@ -162,9 +165,7 @@ def test_scaling_activities_tell_when_and_why():
             StatusMessage=refused,
         ),
     ]
-    story = merge(
-        activities.observations_of("workers", shown), activities.failures_of("workers", shown)
-    )
+    story = merge(observed_by_aws("workers", shown), failures_of("workers", shown))
     assert [(e.subject, e.state) for e in story] == [
         ("i-0abc", "requested"),
         ("workers", "failed"),
@@ -181,7 +182,7 @@ def test_scaling_activities_tell_when_and_why():
 
 @pytest.mark.parametrize("cause", [None, "", "AWS says nothing known"])
 def test_a_cause_of_another_form_is_taken_as_it_is(cause):
-    assert activities.cause_of({"Cause": cause}) == (cause or None)
+    assert cause_of({"Cause": cause}) == (cause or None)
 
 
 def report(**more):
@@ -204,12 +205,12 @@ def report(**more):
 
 
 def test_reports_tell_each_step_with_its_reason():
-    told = list(reports.observations_of([report(reasons=(None, "no keys", "no bed"))]))
+    told = list(observed_by_hosts([report(reasons=(None, "no keys", "no bed"))]))
     assert [(s.state, s.step, s.reason) for s in told] == [
         ("booting", "booting", None),
         ("failed", "failed", "no keys"),
     ]
-    assert [s.reason for s in reports.observations_of([report()])] == [None, None]
+    assert [s.reason for s in observed_by_hosts([report()])] == [None, None]
 
 
 def test_the_run_tells_who_started_it_and_where_its_scheduler_is():
@@ -225,13 +226,13 @@ def test_the_run_tells_who_started_it_and_where_its_scheduler_is():
         {},
         started_at="2026-11-20T05:15:20Z",
     )
-    told = list(reports.events_of_run(run, scheduler))
+    told = list(run_events(run, scheduler))
     assert [(e.subject, e.state) for e in told] == [("cluster", "starting"), ("cluster", "running")]
     assert "user/ada" in told[0].reason
     assert "i-9, boot 2; the tasks and results that the one before it held are lost" in (
         told[1].reason
     )
-    assert len(list(reports.events_of_run(run, None))) == 1
+    assert len(list(run_events(run, None))) == 1
 
 
 def test_events_as_json():

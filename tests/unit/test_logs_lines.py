@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._dask.facts import asked_hosts, dask_logs
-from terradask._deployments.logs.levels import Leveller, own_level
-from terradask._deployments.logs.lines import ClusterLogs, LogLine
+from terradask._deployments.logs.lines import ClusterLogs, Leveller, LogLine, own_level
 from terradask._deployments.logs.question import Question, choose_streams
 from terradask._deployments.logs.times import from_milliseconds, milliseconds, moment_of, run_start
 from terradask.cli._logs import format_line

@@ -10,7 +10,7 @@ import pytest
 
 from terradask import Deployment
 from terradask._deployments.logs.cloudwatch import LogGroup
-from terradask._deployments.logs.follow import Follower
+from terradask._deployments.logs.cluster_logs import Follower
 from terradask._deployments.logs.question import Question
 from terradask._deployments.logs.reader import LogReader
 from terradask.errors import ClusterNotFound, InvalidInput

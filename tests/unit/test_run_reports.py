@@ -18,8 +18,7 @@ from terradask._deployments.events.timeline import Event
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports import kept
 from terradask._deployments.run_reports.kept import ReportStore
-from terradask._deployments.run_reports.page import report_page
-from terradask._deployments.run_reports.read import read_report
+from terradask._deployments.run_reports.report import read_report, report_page
 from terradask.errors import DocumentFormat, ReportNotFound
 from terradask_host.commands import FORMAT, MakeReport
 

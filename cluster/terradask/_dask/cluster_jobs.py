@@ -9,8 +9,7 @@ from typing import Any, TypedDict, TypeVar
 
 from terradask._deployments.lifetime import Duration, parse_duration
 from terradask._deployments.private_envs import check_private_envs
-from terradask._jobs.files import find_files, pack
-from terradask._jobs.named_files import files_of_command
+from terradask._jobs.files import files_of_command, find_files, pack
 from terradask._jobs.request import job_request
 from terradask_host.commands import SubmitJob
 

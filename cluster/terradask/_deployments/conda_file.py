@@ -10,14 +10,15 @@ import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement
 
-from terradask._deployments.conda_installer import installer_wheel
 from terradask._deployments.requirements_file import Request, Requirements
 from terradask._deployments.software import SAME, index_fields, why_not_with_client
 from terradask._deployments.software_lock import CONDA_DASK, SoftwareLock, with_conda
+from terradask._network.host_packages import BootLock, download, packages_cache
 from terradask._software.conda_channels import read_channels
 from terradask._software.conda_file import read_conda_file
 from terradask._software.conda_solver import CondaPackage, CondaSolver, subdir_of
@@ -25,10 +26,12 @@ from terradask._software.configured import Machine
 from terradask._software.folder_archives import folders_here
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes
+from terradask._software.local_wheels import LocalWheel
 from terradask._software.refused import file_refused
 from terradask._software.resolver import name_of
 from terradask._software.scan import OWN, TOOLS
 from terradask._software.software_file import read_requirements_file
+from terradask.errors import BaselineError, SetupError
 
 #: Of every host, in the version that suits the others.
 _ANY = ("bokeh", "pip")
@@ -139,3 +142,43 @@ def _names(lines: Iterable[str]) -> set[str]:
             # A path, an option or another file.
             continue
     return found
+
+
+# ---- what installs conda's packages on hosts: a wheel in one version, by hash --------------------
+
+INSTALLER = "py-rattler"
+
+
+def installer_lock() -> BootLock:
+    """Return its version and hashes."""
+    return BootLock(files(__package__).joinpath("conda_installer.lock").read_bytes())
+
+
+def installer_wheel(architecture: str) -> LocalWheel:
+    """Return its wheel for hosts of a processor architecture, downloaded by pip unless it is there.
+
+    Raises `SetupError`.
+    """
+    lock, folder = installer_lock(), packages_cache() / "conda"
+    (package,) = lock.hashes
+    found = lock.chosen(folder, architecture)
+    if not found:
+        try:
+            download(lock, folder, architecture)
+        except BaselineError as error:
+            raise _unavailable(package, folder, str(error.given)) from error
+        found = lock.chosen(folder, architecture)
+    if not found:
+        raise _unavailable(package, folder, f"no wheel for {architecture}")
+    version = package.removeprefix(f"{INSTALLER}==")
+    return LocalWheel(INSTALLER, version, found[package].name, found[package].read_bytes())
+
+
+def _unavailable(package: str, folder: Path, why: str) -> SetupError:
+    return SetupError(
+        f"{package}, which installs conda's packages on hosts, can't be had.",
+        given=why,
+        allowed=f"its wheel for hosts' processors, from pip's index or in {folder}",
+        advice="configure pip's index (PIP_INDEX_URL, or pip.conf), or copy the wheel there "
+        "from a machine that has downloaded it",
+    )

@@ -24,11 +24,9 @@ from terradask._deployments.events.timeline import Event
 from terradask._deployments.logs.readable import ReadableLogs
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports.kept import KeptReport
-from terradask._deployments.run_reports.read import read_report, store_of
-from terradask._deployments.run_reports.report import RunReport
+from terradask._deployments.run_reports.report import RunReport, read_report, store_of
 from terradask._deployments.snapshot import Snapshot, take_snapshot
-from terradask._deployments.status import DeploymentStatus, read_status, status_of
-from terradask._deployments.status_watch import StatusWatch
+from terradask._deployments.status import DeploymentStatus, StatusWatch, read_status, status_of
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
 from terradask._jobs.output import JobOutput

@@ -13,7 +13,7 @@ from typing import Any
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
-from terradask._deployments.conda_installer import INSTALLER
+from terradask._deployments.conda_file import INSTALLER
 from terradask._deployments.software import index_fields, python_for_hosts, why_not_with_client
 from terradask._deployments.software_lock import SoftwareLock, conda_versions, with_conda
 from terradask._software.conda_channels import channels_here

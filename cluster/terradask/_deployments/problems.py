@@ -11,16 +11,21 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
+from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.shortfall import Shortfall, shortfall_text
-from terradask._deployments.silence import silence
-from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_modules.names import SCHEDULER_GROUP
 
 #: A scheduler's host reports long before, if it can.
-_REPORTED_SECONDS = 180.0
+_REPORTED = datetime.timedelta(seconds=180)
+
+#: How far ahead a scheduler's host, which lives, keeps the watchdog schedule.
+_AHEAD = datetime.timedelta(minutes=WATCHDOG_MINUTES)
+#: Where AWS refuses, a host tries again a minute later.
+_SILENT = datetime.timedelta(minutes=WATCHDOG_MOVED_MINUTES + 2)
 
 #: Processes without which a group doesn't follow its number, or doesn't heal.
 _NEEDED_PROCESSES = {
@@ -57,8 +62,7 @@ def problems_of(
             known.add(scheduler.instance_id)
         found += _unreported(name, groups.get(SCHEDULER_GROUP), run, known)
         if run is not None and scheduler is not None and fires_at is not None:
-            silent = silence(name, groups.get(SCHEDULER_GROUP), run, scheduler, fires_at)
-            found += [] if silent is None else [silent]
+            found += _silence(name, groups.get(SCHEDULER_GROUP), run, scheduler, fires_at)
         found += _given_up(name, reports)
     if (short := _shortfall(descriptor, groups, failures)) is not None:
         found.append(shortfall_text(name, short, descriptor.pools))
@@ -144,14 +148,47 @@ def _unreported(name: str, group: Group | None, run: Run | None, known: Set[str]
     active = () if group is None else group.active_ids
     if run is None or not active or not known.isdisjoint(active):
         return
-    now = datetime.datetime.now(datetime.UTC)
-    age = now - datetime.datetime.fromisoformat(run.started_at)
-    if age.total_seconds() > _REPORTED_SECONDS:
+    if _now() - datetime.datetime.fromisoformat(run.started_at) > _REPORTED:
         yield (
             f"the scheduler's host {active[0]} runs and has reported nothing: it boots, or S3, the "
             f"key or the network refuses it; terradask logs {name} {SCHEDULER_GROUP} shows what "
             "it prints"
         )
+
+
+def may_be_silent(scheduler: SchedulerAddress | None) -> bool:
+    """Return whether a scheduler has run for long enough to have gone silent."""
+    started_at = None if scheduler is None else scheduler.started_at
+    return started_at is not None and _now() - datetime.datetime.fromisoformat(started_at) > _SILENT
+
+
+def _silence(
+    name: str,
+    group: Group | None,
+    run: Run,
+    scheduler: SchedulerAddress,
+    fires_at: datetime.datetime,
+) -> Iterator[str]:
+    """Yield that the scheduler's host runs, and has not put off the watchdog schedule of its group,
+    which fires at that time, for too long.
+    """
+    host, heard_at = scheduler.instance_id, fires_at - _AHEAD
+    lifetime_seconds = (run.life or LifetimePolicy()).max_lifetime_seconds
+    # Beyond the end of the cluster's lifetime it is never put off.
+    latest = datetime.timedelta(seconds=lifetime_seconds - 1)
+    is_last = fires_at > datetime.datetime.fromisoformat(run.started_at) + latest
+    runs = group is not None and host in group.active_ids and may_be_silent(scheduler)
+    if runs and not is_last and _now() - heard_at >= _SILENT:
+        yield (
+            f"the scheduler's host {host} runs, as AWS sees it, and gave its last sign of life at "
+            f"{heard_at:%H:%M} UTC: it hangs, or doesn't reach AWS. Unless it comes back, AWS sets "
+            f"all groups to 0 at {fires_at:%H:%M} UTC. Sooner: terradask stop {name}, then "
+            f"terradask start {name}"
+        )
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 def _given_up(name: str, reports: Sequence[HostReport]) -> Iterator[str]:

@@ -15,8 +15,7 @@ from terradask._common.side_by_side import side_by_side
 from terradask._deployments.attach import attached_by
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.documents import read_run
-from terradask._deployments.lost import not_found, raised_groups
-from terradask._deployments.record import ClusterRecord
+from terradask._deployments.record import ClusterRecord, not_found, raised_groups
 from terradask._deployments.store import RUN, parse_object, read_secret
 from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group

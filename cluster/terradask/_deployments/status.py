@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.group_limits import scheduled_actions, watchdog_action
 from terradask._common.side_by_side import side_by_side
-from terradask._deployments.problems import problems_of
+from terradask._deployments.documents import read_host_reports
+from terradask._deployments.problems import may_be_silent, problems_of
 from terradask._deployments.record import ClusterRecord
-from terradask._deployments.silence import may_be_silent
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
+from terradask._deployments.store import HOSTS
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: Where in what `reads_of` reads the groups and the run are.
+#: Where in what a status follows from the groups, the run and its scheduler are.
 GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
 
 #: AWS tries a launch again after a minute, and later less often; failures that are older may have
@@ -125,17 +126,31 @@ def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | N
 
 
 def read_status(record: ClusterRecord) -> DeploymentStatus:
-    """Return the status of a cluster, by five reads in parallel, and one more for each group that
-    lacks instances, and for the watchdog schedule.
+    """Return the status of a cluster, by reads in parallel."""
+    return _read(record, record.reports, lambda reads: side_by_side(reads, 5))[0]
+
+
+def _read(
+    record: ClusterRecord,
+    read_reports: Callable[[], list[HostReport]],
+    do_all: Callable[[Sequence[Callable[[], Any]]], list[Any]],
+) -> tuple[DeploymentStatus, Run | None]:
+    """Return the status and the run, by five reads, and one more for each group that lacks
+    instances, and for the watchdog schedule.
     """
-    found = side_by_side(reads_of(record, record.reports), 5)
-    lacking = lacking_groups(found)
-    reads: list[Callable[[], Any]] = [
-        partial(watchdog_of, record, found),
-        *(partial(recent_failures, record, name, found[RUN_AT]) for name in lacking),
-    ]
-    fires_at, *failures = side_by_side(reads, 5)
-    return status_of(record, found, dict(zip(lacking, failures, strict=True)), fires_at)
+    found = do_all(
+        [
+            record.groups.describe,
+            record.run,
+            record.scheduler,
+            read_reports,
+            lambda: record.marked_closing,
+        ]
+    )
+    run, lacking = found[RUN_AT], lacking_groups(found)
+    failed = [partial(recent_failures, record, name, run) for name in lacking]
+    fires_at, *failures = do_all([partial(watchdog_of, record, found), *failed])
+    return status_of(record, found, dict(zip(lacking, failures, strict=True)), fires_at), run
 
 
 def watchdog_of(record: ClusterRecord, found: Sequence[Any]) -> datetime.datetime | None:
@@ -157,7 +172,7 @@ def watchdog_of(record: ClusterRecord, found: Sequence[Any]) -> datetime.datetim
 
 
 def lacking_groups(found: Sequence[Any]) -> list[str]:
-    """Return the groups of workers of a run that lack instances, by what `reads_of` has read."""
+    """Return the groups of workers of a run that lack instances."""
     groups: Mapping[str, Group] = found[GROUPS_AT]
     if found[RUN_AT] is None:
         return []
@@ -181,27 +196,14 @@ def recent_failures(record: ClusterRecord, group: str, run: Run) -> tuple[Launch
     return tuple(dict.fromkeys(problem for at, problem in failures if at >= since))[:_SHOWN]
 
 
-def reads_of(
-    record: ClusterRecord, reports: Callable[[], list[HostReport]]
-) -> list[Callable[[], Any]]:
-    """Return the reads that a status follows from, in the order that `status_of` takes."""
-    return [
-        record.groups.describe,
-        record.run,
-        record.scheduler,
-        reports,
-        lambda: record.marked_closing,
-    ]
-
-
 def status_of(
     record: ClusterRecord,
     found: Sequence[Any],
     failures: Mapping[str, tuple[LaunchProblem, ...]] | None = None,
     fires_at: datetime.datetime | None = None,
 ) -> DeploymentStatus:
-    """Return the status that follows from what `reads_of` has read, from `recent_failures` of
-    groups, and `watchdog_of` the cluster.
+    """Return the status that follows from groups, run, scheduler, reports and whether it is marked
+    for destruction, from `recent_failures` of groups, and `watchdog_of` the cluster.
     """
     groups: Mapping[str, Group]
     run: Run | None
@@ -281,3 +283,39 @@ def hosts_by_state(
     )
     silent = {"launched": instances - reported.total(), "requested": desired - instances}
     return {**{state: n for state, n in silent.items() if n > 0}, **reported}
+
+
+@dataclass(eq=False, repr=False)
+class StatusWatch:
+    """Reads a cluster's status; of hosts' reports, those alone that have changed."""
+
+    record: ClusterRecord
+    #: The run that was read last.
+    run: Run | None = field(default=None, init=False)
+    _versions: dict[str, str] = field(default_factory=dict, init=False)
+    _reports: dict[str, HostReport] = field(default_factory=dict, init=False)
+
+    def read(self) -> DeploymentStatus:
+        """Return the status now; it takes some seconds, because calls wait for their turn.
+
+        Raises `ClusterNotFound`. The permissions needed are those of `Deployment.status`.
+        """
+        status, self.run = _read(self.record, self._read_reports, self._in_turn)
+        return status
+
+    def _in_turn(self, reads: Iterable[Callable[[], Any]]) -> list[Any]:
+        found = []
+        for read in reads:
+            with self.record.limiter.slot():
+                found.append(read())
+        return found
+
+    def _read_reports(self) -> list[HostReport]:
+        objects, before = self.record.objects, self._versions
+        self._versions = objects.host_versions()
+        changed = [i for i, version in self._versions.items() if before.get(i) != version]
+        documents = objects.read_all([f"{HOSTS}{each}.json" for each in changed])
+        fresh = read_host_reports(document for document in documents if document is not None)
+        known = {**self._reports, **{report.instance_id: report for report in fresh}}
+        self._reports = {i: known[i] for i in sorted(self._versions) if i in known}
+        return list(self._reports.values())

@@ -16,7 +16,7 @@ from typing import Any
 from terradask._aws.activities import zone_of
 from terradask._aws.tags import tags_of
 from terradask._deployments.accounts.account import Account, Use
-from terradask._deployments.events.activities import LAUNCHING, TERMINATING
+from terradask._deployments.events.timeline import LAUNCHING, TERMINATING
 from terradask_host.documents import HostReport
 from terradask_modules.names import TAG_GROUP, TAG_PREFIX, TAG_RUN_PREFIX
 

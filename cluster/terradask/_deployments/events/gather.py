@@ -9,8 +9,16 @@ from functools import partial
 from typing import Any
 
 from terradask._common.side_by_side import side_by_side
-from terradask._deployments.events import activities, reports
-from terradask._deployments.events.timeline import Event, merge
+from terradask._deployments.events.timeline import (
+    Event,
+    failures_of,
+    merge,
+    moment,
+    notes_of,
+    observed_by_aws,
+    observed_by_hosts,
+    run_events,
+)
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_reports.kept import ReportStore
 from terradask._deployments.store import EVENTS
@@ -42,7 +50,7 @@ def events_of_run(
     """Return the events of a run whose documents exist; by default all reports are read, by one
     call for each host.
     """
-    since = reports.moment(run.started_at)
+    since = moment(run.started_at)
     groups = record.groups
     found: list[Any] = side_by_side(
         [
@@ -52,19 +60,15 @@ def events_of_run(
         ],
         _THREADS,
     )
-    *activities_, every_report, scheduler = found
-    shown = dict(zip(groups.names, activities_, strict=True))
+    *activities, every_report, scheduler = found
+    shown = dict(zip(groups.names, activities, strict=True))
     reported = [report for report in every_report if report.belongs_to(run.run_id)]
     observed = [
-        *reports.observations_of(reported),
-        *(one for name, each in shown.items() for one in activities.observations_of(name, each)),
+        *observed_by_hosts(reported),
+        *(one for name, each in shown.items() for one in observed_by_aws(name, each)),
     ]
-    failures = [
-        event for name, each in shown.items() for event in activities.failures_of(name, each)
-    ]
-    return merge(
-        observed, [*reports.events_of_run(run, scheduler), *reports.notes_of(reported), *failures]
-    )
+    failures = [event for name, each in shown.items() for event in failures_of(name, each)]
+    return merge(observed, [*run_events(run, scheduler), *notes_of(reported), *failures])
 
 
 def write_event_log(
@@ -132,6 +136,4 @@ def events_in(document: Any) -> list[Event]:
 
 def _read(document: Mapping[str, Any]) -> Event:
     texts = {name: document.get(name) for name in ("group", "step", "reason")}
-    return Event(
-        reports.moment(document["at"]), document["subject"], state=document["state"], **texts
-    )
+    return Event(moment(document["at"]), document["subject"], state=document["state"], **texts)

@@ -1,4 +1,4 @@
-"""Merge the observations of hosts, from AWS and from the hosts, into one timeline. Pure.
+"""What AWS, the hosts and the run tell of a cluster, merged into one timeline. Pure.
 
 The host program reports finer states (`terradask_host.states`), which are steps of those here.
 """
@@ -6,16 +6,17 @@ The host program reports finer states (`terradask_host.states`), which are steps
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from terradask._common.clock import utc_text
-
-HostState = Literal["requested", "launched", "booting", "joined", "retiring", "gone", "failed"]
+from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.rules.launch_problem import launch_failure
 
 #: State -> the states that may follow it; ``docs/running.md`` says why. The first is ``requested``.
-EDGES: Mapping[HostState, tuple[HostState, ...]] = {
+EDGES: Mapping[str, tuple[str, ...]] = {
     "requested": ("launched", "booting", "retiring", "failed"),
     "launched": ("booting", "retiring", "gone"),
     "booting": ("joined", "retiring", "gone", "failed"),
@@ -26,7 +27,7 @@ EDGES: Mapping[HostState, tuple[HostState, ...]] = {
 }
 
 #: The host program's states, as steps of these.
-STATE_OF_STEP: Mapping[str, HostState] = {
+STATE_OF_STEP: Mapping[str, str] = {
     "booting": "booting",
     "environment": "booting",
     "waiting": "booting",
@@ -38,7 +39,7 @@ STATE_OF_STEP: Mapping[str, HostState] = {
 }
 
 
-def may_follow(before: HostState | None, after: HostState) -> bool:
+def may_follow(before: str | None, after: str) -> bool:
     """Return whether a state may follow another; any may follow None, an unknown one."""
     return before is None or after in EDGES[before]
 
@@ -84,44 +85,123 @@ class Event:
         return {**asdict(self), "at": utc_text(self.at)}
 
 
-@dataclass(frozen=True)
-class Observation:
-    """A host's state as AWS or the host reported it."""
-
-    at: datetime.datetime
-    instance_id: str
-    group: str
-    state: HostState
-    step: str | None = None
-    reason: str | None = None
-
-
-def merge(observations: Iterable[Observation], others: Iterable[Event] = ()) -> list[Event]:
-    """Return the events, oldest first.
+def merge(observations: Iterable[Event], others: Iterable[Event] = ()) -> list[Event]:
+    """Return the events, oldest first: of hosts as AWS or the host has observed them, and others.
 
     Hosts report whole seconds; within one, states are sorted by their order. AWS and the host may
     still disagree: a state that can't follow the host's current one was observed late and is left
     out.
     """
-    present: dict[str, tuple[HostState, str | None]] = {}
+    present: dict[str, tuple[str, str | None]] = {}
     events = list(others)
     for seen in sorted(observations, key=lambda each: (_second(each.at), _ORDER[each.state])):
-        state, step = present.get(seen.instance_id, (None, None))
+        state, step = present.get(seen.subject, (None, None))
         goes_on = seen.state == state and seen.step not in (None, step)
         if goes_on or may_follow(state, seen.state):
-            present[seen.instance_id] = seen.state, seen.step
-            events.append(
-                Event(
-                    _second(seen.at),
-                    seen.instance_id,
-                    seen.group,
-                    seen.state,
-                    seen.step,
-                    seen.reason,
-                )
-            )
+            present[seen.subject] = seen.state, seen.step
+            events.append(replace(seen, at=_second(seen.at)))
     return sorted(events, key=lambda event: _second(event.at))
 
 
 def _second(at: datetime.datetime) -> datetime.datetime:
     return at.replace(microsecond=0)
+
+
+# ---- what AWS's scaling activities tell ----------------------------------------------------------
+
+#: Descriptions and causes are those of
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
+LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
+TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")
+
+#: ``At 2026-11-20T05:15:00Z a user request … . At … an instance was started in response to …``
+_SENTENCE = re.compile(r"(?:^|\s)At \d{4}-\d\d-\d\dT[\d:]+Z ")
+
+
+def observed_by_aws(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
+    """Yield the states of a group's hosts in its activities."""
+    for activity in activities:
+        done = activity.get("EndTime") if activity["StatusCode"] == "Successful" else None
+        cause = cause_of(activity)
+        if launched := LAUNCHING.match(activity["Description"]):
+            yield Event(activity["StartTime"], launched[1], group, "requested", reason=cause)
+            if done:
+                yield Event(done, launched[1], group, "launched")
+        elif ended := TERMINATING.match(activity["Description"]):
+            yield Event(activity["StartTime"], ended[1], group, "retiring", reason=cause)
+            if done:
+                yield Event(done, ended[1], group, "gone")
+
+
+def failures_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
+    """Yield the launches that failed, with AWS's message."""
+    for activity in activities:
+        text = launch_failure(activity)
+        if text is not None:
+            yield Event(activity["StartTime"], group, group, "failed", "launch", text)
+
+
+def cause_of(activity: Mapping[str, Any]) -> str | None:
+    """Return the trigger of an activity: the first sentence of its cause, without the time."""
+    sentences = [
+        text.strip() for text in _SENTENCE.split(activity.get("Cause") or "") if text.strip()
+    ]
+    return sentences[0].rstrip(".") if sentences else None
+
+
+# ---- what hosts' reports, the run and the scheduler's address tell -------------------------------
+
+
+def observed_by_hosts(reports: Iterable[HostReport]) -> Iterator[Event]:
+    """Yield each step that hosts have reported, without those that this version doesn't know."""
+    for report in reports:
+        last = len(report.history) - 1
+        for number, (step, at) in enumerate(report.history):
+            if step in STATE_OF_STEP:
+                reason = (
+                    report.reasons[number]
+                    if number < len(report.reasons)
+                    else report.reason
+                    if number == last
+                    else None
+                )
+                yield Event(
+                    moment(at), report.instance_id, report.group, STATE_OF_STEP[step], step, reason
+                )
+
+
+#: What a scheduler's host did to a group -> the event's state.
+_STATE_OF_NOTE = {"removed": "retiring", "scaled": "scaled"}
+
+
+def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
+    """Yield the scheduler's host's notes about other groups' hosts, and hosts' own."""
+    for report in reports:
+        for at, group, what, why in report.notes:
+            state = _STATE_OF_NOTE.get(what, "failed")
+            yield Event(moment(at), group, group, state, None if state == what else what, why)
+
+
+def run_events(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
+    """Yield the events of the run itself."""
+    yield Event(
+        moment(run.started_at),
+        "cluster",
+        None,
+        "starting",
+        reason=f"started by {run.owner} as run {run.run_id}",
+    )
+    if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:
+        reason = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
+        if scheduler.boot > 1:
+            reason += "; the tasks and results that the one before it held are lost"
+        yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=reason)
+        if scheduler.ended is not None:
+            yield Event(
+                moment(scheduler.ended.at), "cluster", None, "ended", reason=scheduler.ended.reason
+            )
+
+
+def moment(text: str) -> datetime.datetime:
+    """Return the time in a document's text."""
+    return datetime.datetime.fromisoformat(text)

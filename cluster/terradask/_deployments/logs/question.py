@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from terradask._deployments.logs.levels import Level, check_level, is_at_least
-from terradask._deployments.logs.lines import LogLine
+from terradask._deployments.logs.lines import Level, LogLine, check_level, is_at_least
 from terradask._deployments.logs.times import Moment, moment_of
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream

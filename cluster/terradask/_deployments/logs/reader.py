@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from terradask._deployments.logs.cloudwatch import EVENTS_PAGE, LogGroup
-from terradask._deployments.logs.levels import Leveller
-from terradask._deployments.logs.lines import LogLine
+from terradask._deployments.logs.lines import Leveller, LogLine
 from terradask._deployments.logs.question import ALL_RUNS, Question, Streams, choose_streams
 from terradask._deployments.logs.times import from_milliseconds, milliseconds, run_start
 from terradask.errors import ClusterNotFound, InvalidInput
