@@ -6,13 +6,18 @@ import ast
 import base64
 import hashlib
 import importlib.util
+import io
 import zipfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from terradask_modules.errors import TerradaskError
 
 PACKAGE = "terradask_host"
+
+#: The folder in the stack's for the file.
+FOLDER = "host"
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -23,32 +28,40 @@ class HostWheel:
 
     Parameters
     ----------
-    path
-        The file.
-    key
-        Its key in the workspace bucket; contains the checksum, so that an instance never finds
-        another file under its key.
-    sha256
-        In hexadecimal.
+    name
+        The file's name.
+    content
+        Its bytes.
     """
 
-    path: Path
-    key: str
-    sha256: str
+    name: str
+    content: bytes
+
+    @cached_property
+    def sha256(self) -> str:
+        """The checksum, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def key(self) -> str:
+        """Its key in the workspace bucket; contains the checksum, so that an instance never finds
+        another file under its key.
+        """
+        return f"host/{self.sha256}/{self.name}"
+
+    @property
+    def source(self) -> str:
+        """Path of the file, relative to the folder in which Terraform runs."""
+        return f"{FOLDER}/{self.name}"
 
 
-def build_host_wheel(folder: Path) -> HostWheel:
+def build_host_wheel() -> HostWheel:
     """Build the wheel of ``terradask_host`` from the installed package's files, without importing
     it.
 
     Times, order and permissions are fixed and nothing is compressed: compressors differ between
     machines, and the checksum is part of every launch template. The same files give the same bytes,
     and a plan shows no change.
-
-    Parameters
-    ----------
-    folder
-        Where to write it; created if missing.
 
     Raises
     ------
@@ -67,11 +80,8 @@ def build_host_wheel(folder: Path) -> HostWheel:
     members[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{PACKAGE}-{version}-py3-none-any.whl"
-    _write(path, members, record=f"{info}/RECORD")
-    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    return HostWheel(path=path, key=f"host/{sha256}/{path.name}", sha256=sha256)
+    content = _archive(members, record=f"{info}/RECORD")
+    return HostWheel(f"{PACKAGE}-{version}-py3-none-any.whl", content)
 
 
 def _package_folder() -> Path:
@@ -114,17 +124,19 @@ def _metadata(version: str) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _write(path: Path, members: dict[str, bytes], *, record: str) -> None:
+def _archive(members: dict[str, bytes], *, record: str) -> bytes:
     entries = [
         f"{name},sha256={_digest(data)},{len(data)}" for name, data in sorted(members.items())
     ]
     record_bytes = ("\n".join([*entries, f"{record},,"]) + "\n").encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
         for name, data in [*sorted(members.items()), (record, record_bytes)]:
             member = zipfile.ZipInfo(name, date_time=_EPOCH)
             member.create_system = 3
             member.external_attr = 0o100644 << 16
             archive.writestr(member, data)
+    return written.getvalue()
 
 
 def _digest(data: bytes) -> str:

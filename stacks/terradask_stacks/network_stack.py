@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from terradask_modules.aws import Construct, Fn, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
@@ -36,22 +35,13 @@ from terradask_modules.user_data import render_user_data
 from terradask_modules.where import Where
 from terradask_stacks.base import configure, workspace_tags
 from terradask_stacks.gpu_hosts import gpu_group
+from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.disks import Disk
 from terradask_stacks.worker_disks import disk_group, offered_disks
 from terradask_stacks.workspace_document import ForIsolated, Made, workspace_document
-
-
-@dataclass(frozen=True)
-class WheelObject:
-    """The host program as an object of the bucket."""
-
-    #: Path of the file, relative to the folder in which Terraform runs.
-    source: str
-    key: str
-    sha256: str
 
 
 def nat_zones(nat: str, slots: dict[str, int]) -> list[str]:
@@ -90,7 +80,7 @@ class NetworkStack(TerraformStack):
         *,
         settings: Settings,
         lock: NetworkLock,
-        wheel: WheelObject,
+        wheel: HostWheel,
     ) -> None:
         super().__init__(scope, NETWORK_STACK)
         workspace, network = settings.workspace, settings.network

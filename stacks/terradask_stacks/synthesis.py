@@ -10,30 +10,25 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.errors import SynthesisError
 from terradask_stacks.files import write_whole
-from terradask_stacks.host_wheel import build_host_wheel
+from terradask_stacks.host_wheel import FOLDER, HostWheel, build_host_wheel
+from terradask_stacks.inputs import ClusterInputs, Inputs, inputs_of
 from terradask_stacks.lock import LockFile
-from terradask_stacks.settings import ClusterSettings, Settings, validate_cluster_name
-
-if TYPE_CHECKING:
-    from terradask_stacks.app import Inputs
+from terradask_stacks.settings import ClusterSettings, Settings
 
 #: Checksums of the provider for every platform, as in the project's root.
 LOCK_HCL = Path(__file__).with_name("terraform.lock.hcl")
 
 _CDKTF_VERSION = "0.21.0"
-_WHEEL_FOLDER = "host"
 _PACKAGES = ("terradask_modules", "terradask_stacks")
 _DISTRIBUTIONS = ("terradask", "cdktf", "cdktf-cdktf-provider-aws", "jsii", "constructs")
 
@@ -87,18 +82,8 @@ def synthesize(
     """
     clusters = clusters or {}
     wanted = list(stacks) if stacks is not None else [NETWORK_STACK, *clusters]
-    with tempfile.TemporaryDirectory(prefix="terradask-wheel-") as temporary:
-        wheel = _Wheel.build(Path(temporary))
-        jobs = {
-            name: _Job.of(
-                name,
-                settings,
-                lock,
-                clusters,
-                wheel=wheel,
-            )
-            for name in wanted
-        }
+    wheel = build_host_wheel()
+    jobs = [inputs_of(name, settings, lock, clusters, wheel) for name in wanted]
     texts = _texts(jobs, wheel, cache_dir)
     provider_lock = (lock_hcl or LOCK_HCL).read_bytes()
     folders = {}
@@ -107,141 +92,15 @@ def synthesize(
         _write(folder / "cdk.tf.json", texts[name].encode())
         _write(folder / ".terraform.lock.hcl", provider_lock)
         if name == NETWORK_STACK:
-            _write(folder / _WHEEL_FOLDER / wheel.name, wheel.content)
+            _write(folder / wheel.source, wheel.content)
         folders[name] = folder
     _write(out_dir / "manifest.json", _manifest(wanted).encode())
     return folders
 
 
-@dataclass(frozen=True)
-class _Wheel:
-    name: str
-    key: str
-    sha256: str
-    content: bytes
-
-    @classmethod
-    def build(cls, folder: Path) -> _Wheel:
-        built = build_host_wheel(folder)
-        return cls(built.path.name, built.key, built.sha256, built.path.read_bytes())
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Job:
-    """One stack to synthesise: everything that its result depends on, as plain data."""
-
-    name: str
-    settings: Settings
-    cluster: ClusterSettings | None
-    lock: LockFile
-    wheel: _Wheel
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        settings: Settings,
-        lock: LockFile,
-        clusters: Mapping[str, ClusterSettings],
-        *,
-        wheel: _Wheel,
-    ) -> _Job:
-        if name == NETWORK_STACK:
-            if lock.network is None:
-                raise _missing_answers(name)
-            kept = LockFile(network=lock.network)
-        else:
-            if name not in clusters:
-                raise SynthesisError(
-                    "there is no such stack",
-                    given=name,
-                    allowed=", ".join([NETWORK_STACK, *sorted(clusters)]),
-                )
-            validate_cluster_name(name)
-            if name not in lock.clusters:
-                raise _missing_answers(name)
-            kept = LockFile(clusters={name: lock.clusters[name]})
-        return cls(
-            name=name,
-            settings=settings,
-            cluster=clusters.get(name),
-            lock=kept,
-            wheel=wheel,
-        )
-
-    def renamed(self, name: str) -> _Job:
-        """Return the same for a cluster of another name."""
-        if self.cluster is None or name == self.name:
-            return self
-        return replace(
-            self, name=name, lock=LockFile(clusters={name: self.lock.clusters[self.name]})
-        )
-
-    def nameless(self) -> _Job:
-        """Return the same with the placeholder's name, if its own can replace it: an isolated
-        cluster's roles shorten it, and a private one's digest of ``cluster.json`` depends on it.
-        """
-        if (
-            self.cluster is None
-            or self.cluster.private_to_creator
-            or self.settings.workspace.isolation == "cluster"
-            or _STAND_IN in json.dumps(self.facts())
-        ):
-            return self
-        return self.renamed(_STAND_IN)
-
-    def facts(self) -> dict[str, Any]:
-        """Return everything that this stack's bytes depend on, except the code."""
-        common = {
-            "stack": self.name,
-            "workspace": self.settings.workspace.model_dump(mode="json"),
-            "lock": self.lock.model_dump(mode="json"),
-        }
-        if self.cluster is not None:
-            return {
-                **common,
-                "cluster": self.cluster.model_dump(mode="json"),
-                "kms_key_arn": self.settings.network.kms_key_arn,
-            }
-        return {
-            **common,
-            "network": self.settings.network.model_dump(mode="json"),
-            "state": self.settings.state.model_dump(mode="json", exclude={"lock_timeout_seconds"}),
-            "wheel": [self.wheel.name, self.wheel.key],
-        }
-
-    def inputs(self) -> Inputs:
-        """Return the same for the app, importing the framework."""
-        from terradask_stacks.app import ClusterInputs, NetworkInputs
-
-        if self.cluster is not None:
-            return ClusterInputs(
-                settings=self.settings,
-                cluster=self.cluster,
-                lock=self.lock.clusters[self.name],
-            )
-        if self.lock.network is None:
-            raise _missing_answers(self.name)
-        return NetworkInputs(
-            settings=self.settings,
-            lock=self.lock.network,
-            wheel_source=f"{_WHEEL_FOLDER}/{self.wheel.name}",
-            wheel_key=self.wheel.key,
-            wheel_sha256=self.wheel.sha256,
-        )
-
-
-def _missing_answers(name: str) -> InvalidInput:
-    return InvalidInput(
-        f"no locked answers for {name}: its zones, account and types have not been determined yet",
-        given=name,
-        advice=f"run: terradask plan {name}",
-    )
-
-
-def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> dict[str, str]:
+def _texts(jobs: Sequence[Inputs], wheel: HostWheel, cache_dir: Path | None) -> dict[str, str]:
     """Return each stack's JSON, from the cache if possible."""
-    nameless = {name: job.nameless() for name, job in jobs.items()}
+    nameless = {job.name: _nameless(job) for job in jobs}
     code = _code_digest(wheel) if cache_dir is not None else ""
     keys = {
         name: _digest(json.dumps({"code": code, **job.facts()}, sort_keys=True))
@@ -263,6 +122,20 @@ def _texts(jobs: Mapping[str, _Job], wheel: _Wheel, cache_dir: Path | None) -> d
     return {name: texts[key].replace(_STAND_IN, name) for name, key in keys.items()}
 
 
+def _nameless(inputs: Inputs) -> Inputs:
+    """Return a cluster's input with the placeholder's name, if its own can replace it: an isolated
+    cluster's roles shorten it, and a private one's digest of ``cluster.json`` depends on it.
+    """
+    if (
+        not isinstance(inputs, ClusterInputs)
+        or inputs.cluster.private_to_creator
+        or inputs.settings.workspace.isolation == "cluster"
+        or _STAND_IN in json.dumps(inputs.facts())
+    ):
+        return inputs
+    return replace(inputs, name=_STAND_IN)
+
+
 def _kept(keys: Iterable[str], cache_dir: Path | None) -> dict[str, str]:
     if cache_dir is None:
         return {}
@@ -274,7 +147,7 @@ def _kept_file(cache_dir: Path, key: str) -> Path:
     return cache_dir / f"{key}.tf.json"
 
 
-def _rendered(jobs: Mapping[str, _Job]) -> dict[str, str]:
+def _rendered(jobs: Mapping[str, Inputs]) -> dict[str, str]:
     """Synthesise all stacks together, importing the framework; those with the placeholder's name
     temporarily need different names.
     """
@@ -286,7 +159,7 @@ def _rendered(jobs: Mapping[str, _Job]) -> dict[str, str]:
         key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name
         for number, (key, job) in enumerate(jobs.items())
     }
-    texts = render({names[key]: job.renamed(names[key]).inputs() for key, job in jobs.items()})
+    texts = render([replace(job, name=names[key]) for key, job in jobs.items()])
     return {key: texts[names[key]].replace(names[key], job.name) for key, job in jobs.items()}
 
 
@@ -298,7 +171,7 @@ def _read_kept(path: Path) -> str | None:
     return text if digest == _digest(text) else None
 
 
-def _code_digest(wheel: _Wheel) -> str:
+def _code_digest(wheel: HostWheel) -> str:
     """Return a digest of all code involved: versions of the framework, our own sources."""
     digest = hashlib.sha256(wheel.sha256.encode())
     for distribution in _DISTRIBUTIONS:
@@ -343,7 +216,7 @@ def _manifest(stacks: Sequence[str]) -> str:
 
 def _own_folder(folder: Path) -> Path:
     """Return a stack's folder, unless writing there would write elsewhere."""
-    for own in (folder.parent, folder, folder / _WHEEL_FOLDER):
+    for own in (folder.parent, folder, folder / FOLDER):
         if own.is_symlink():
             raise SynthesisError(
                 "a symbolic link where a stack is written",

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from terradask_modules.errors import InvalidInput
-from terradask_stacks.app import ClusterInputs, render
+from terradask_stacks.app import render
 from terradask_stacks.errors import SynthesisError
+from terradask_stacks.inputs import ClusterInputs
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import LOCK_HCL, synthesize
@@ -193,14 +194,12 @@ def test_what_can_not_be_made_says_what_to_do(tmp_path: Path, says: str) -> None
 
 
 def test_what_the_framework_refuses_is_an_error_of_ours() -> None:
-    from terradask_stacks.app import ClusterInputs, render
-
     inputs = ClusterInputs(
-        settings=Settings(), cluster=ClusterSettings(), lock=LOCK.clusters["etl"]
+        settings=Settings(), cluster=ClusterSettings(), lock=LOCK.clusters["etl"], name="a name"
     )
 
     with pytest.raises(SynthesisError, match="can't be synthesised") as error:
-        render({"a name": inputs})
+        render([inputs])
     assert error.value.given == "a name"
 
 
@@ -211,10 +210,10 @@ def test_a_name_that_is_put_in_gives_what_a_synthesis_under_it_gives(tmp_path: P
     lock = LockFile(clusters=dict.fromkeys(clusters, LOCK.clusters["etl"]))
     written = synthesize(settings, lock, out_dir=tmp_path, stacks=list(clusters), clusters=clusters)
 
-    inputs = {
-        name: ClusterInputs(settings=settings, cluster=cluster, lock=lock.clusters[name])
+    inputs = [
+        ClusterInputs(settings=settings, cluster=cluster, lock=lock.clusters[name], name=name)
         for name, cluster in clusters.items()
-    }
+    ]
     assert {
         name: (folder / "cdk.tf.json").read_text() for name, folder in written.items()
     } == render(inputs)
@@ -226,8 +225,9 @@ def test_clusters_that_differ_in_their_names_alone_are_synthesised_once(
     rendered: list[str] = []
 
     def counting(stacks: Any) -> dict[str, str]:
-        rendered.extend(stacks)
-        return {name: f"of {name}" for name in stacks}
+        names = [inputs.name for inputs in stacks]
+        rendered.extend(names)
+        return {name: f"of {name}" for name in names}
 
     monkeypatch.setattr("terradask_stacks.app.render", counting)
     clusters = {"a": ClusterSettings(), "b": ClusterSettings(), "c": ClusterSettings(max_workers=7)}
@@ -258,7 +258,9 @@ def test_what_cannot_be_synthesised_is_told_by_the_names_that_were_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(stacks: Any) -> dict[str, str]:
-        raise SynthesisError("the stacks can't be synthesised", given=", ".join(stacks))
+        raise SynthesisError(
+            "the stacks can't be synthesised", given=", ".join(inputs.name for inputs in stacks)
+        )
 
     monkeypatch.setattr("terradask_stacks.app.render", failing)
     with pytest.raises(SynthesisError) as error:

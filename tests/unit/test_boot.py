@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import platform
 import re
@@ -69,9 +70,12 @@ def host_wheel(folder: Path, lock: str) -> Path:
     """The host program's wheel with another boot.lock."""
     from terradask_stacks.host_wheel import build_host_wheel
 
-    built = build_host_wheel(folder / "built").path
+    built = build_host_wheel()
     changed = folder / built.name
-    with zipfile.ZipFile(built) as source, zipfile.ZipFile(changed, "w") as target:
+    with (
+        zipfile.ZipFile(io.BytesIO(built.content)) as source,
+        zipfile.ZipFile(changed, "w") as target,
+    ):
         members = {name: source.read(name) for name in source.namelist()}
         members["terradask_host/boot.lock"] = lock.encode()
         record = next(name for name in members if name.endswith("/RECORD"))

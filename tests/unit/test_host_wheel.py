@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import subprocess
@@ -18,22 +19,20 @@ from terradask_stacks.host_wheel import build_host_wheel
 SOURCE = Path(terradask_host.__file__).parent
 
 
-def test_the_same_files_give_the_same_bytes(tmp_path: Path) -> None:
-    one = build_host_wheel(tmp_path / "one")
+def test_the_same_files_give_the_same_bytes() -> None:
+    one = build_host_wheel()
     for path in SOURCE.rglob("*.py"):
         os.utime(path)
-    two = build_host_wheel(tmp_path / "two")
-    assert one.path.read_bytes() == two.path.read_bytes()
-    assert one.sha256 == hashlib.sha256(one.path.read_bytes()).hexdigest()
+    assert one.content == build_host_wheel().content
+    assert one.sha256 == hashlib.sha256(one.content).hexdigest()
     assert (
         one.key == f"host/{one.sha256}/terradask_host-{terradask_host.__version__}-py3-none-any.whl"
     )
-    assert one.path.name == one.key.rsplit("/", 1)[1]
+    assert one.name == one.key.rsplit("/", 1)[1]
 
 
-def test_it_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
-    wheel = build_host_wheel(tmp_path)
-    with zipfile.ZipFile(wheel.path) as archive:
+def test_it_holds_the_package_and_nothing_else() -> None:
+    with zipfile.ZipFile(io.BytesIO(build_host_wheel().content)) as archive:
         names = archive.namelist()
         assert all(info.date_time == (1980, 1, 1, 0, 0, 0) for info in archive.infolist())
         assert all(info.external_attr >> 16 == 0o100644 for info in archive.infolist())
@@ -49,14 +48,14 @@ def test_it_holds_the_package_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_pip_and_uv_install_it(tmp_path: Path) -> None:
-    wheel = build_host_wheel(tmp_path)
+    wheel = build_host_wheel()
+    file = tmp_path / wheel.name
+    file.write_bytes(wheel.content)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--offline"]
     for number, command in enumerate((pip, uv)):
         target = tmp_path / f"target-{number}"
-        subprocess.run(
-            [*command, "--no-deps", "--no-index", "--target", target, wheel.path], check=True
-        )
+        subprocess.run([*command, "--no-deps", "--no-index", "--target", target, file], check=True)
         code = "import terradask_host.agent.agent as agent; print(agent.__file__)"
         answer = subprocess.run(
             [sys.executable, "-S", "-c", code],
@@ -68,10 +67,10 @@ def test_pip_and_uv_install_it(tmp_path: Path) -> None:
         assert answer.stdout.startswith(str(target))
 
 
-def test_building_does_not_import_the_host_program(tmp_path: Path) -> None:
+def test_building_does_not_import_the_host_program() -> None:
     code = (
-        "import sys, pathlib; from terradask_stacks.host_wheel import build_host_wheel;"
-        f"build_host_wheel(pathlib.Path({str(tmp_path)!r})); print('terradask_host' in sys.modules)"
+        "import sys; from terradask_stacks.host_wheel import build_host_wheel;"
+        "build_host_wheel(); print('terradask_host' in sys.modules)"
     )
     answer = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

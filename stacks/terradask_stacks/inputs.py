@@ -1,0 +1,100 @@
+"""What a stack is made from: everything that its bytes depend on, as plain data. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from terradask_modules.errors import InvalidInput
+from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.errors import SynthesisError
+from terradask_stacks.host_wheel import HostWheel
+from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
+from terradask_stacks.settings import ClusterSettings, Settings, validate_cluster_name
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkInputs:
+    """The input of the network's stack."""
+
+    settings: Settings
+    lock: NetworkLock
+    wheel: HostWheel
+    name: str = NETWORK_STACK
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything that this stack's bytes depend on, except the code."""
+        return {
+            **_facts(self),
+            "network": self.settings.network.model_dump(mode="json"),
+            "state": self.settings.state.model_dump(mode="json", exclude={"lock_timeout_seconds"}),
+            "wheel": [self.wheel.name, self.wheel.key],
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterInputs:
+    """The input of a cluster's stack."""
+
+    settings: Settings
+    lock: ClusterLock
+    cluster: ClusterSettings
+    name: str
+
+    def facts(self) -> dict[str, Any]:
+        """Return everything that this stack's bytes depend on, except the code."""
+        return {
+            **_facts(self),
+            "cluster": self.cluster.model_dump(mode="json"),
+            "kms_key_arn": self.settings.network.kms_key_arn,
+        }
+
+
+Inputs = NetworkInputs | ClusterInputs
+
+
+def _facts(inputs: Inputs) -> dict[str, Any]:
+    return {
+        "stack": inputs.name,
+        "workspace": inputs.settings.workspace.model_dump(mode="json"),
+        "lock": inputs.lock.model_dump(mode="json"),
+    }
+
+
+def inputs_of(
+    name: str,
+    settings: Settings,
+    lock: LockFile,
+    clusters: Mapping[str, ClusterSettings],
+    wheel: HostWheel,
+) -> Inputs:
+    """Return a stack's input.
+
+    Raises `InvalidInput` if an answer for it isn't locked yet, `SynthesisError` if there is no
+    such stack.
+    """
+    if name == NETWORK_STACK:
+        if lock.network is None:
+            raise _missing_answers(name)
+        return NetworkInputs(settings=settings, lock=lock.network, wheel=wheel)
+    if name not in clusters:
+        raise SynthesisError(
+            "there is no such stack",
+            given=name,
+            allowed=", ".join([NETWORK_STACK, *sorted(clusters)]),
+        )
+    validate_cluster_name(name)
+    if name not in lock.clusters:
+        raise _missing_answers(name)
+    return ClusterInputs(
+        settings=settings, lock=lock.clusters[name], cluster=clusters[name], name=name
+    )
+
+
+def _missing_answers(name: str) -> InvalidInput:
+    return InvalidInput(
+        f"no locked answers for {name}: its zones, account and types have not been determined yet",
+        given=name,
+        advice=f"run: terradask plan {name}",
+    )
