@@ -50,13 +50,8 @@ def attach(
     cancelled: Callable[[], bool],
     report_seconds: float = _REPORT_SECONDS,
 ) -> Attachment:
-    """Wait for the scheduler of `run` and return what a client needs. Raises as
-    `Deployment.attach` does.
-
-    Parameters
-    ----------
-    report_seconds
-        How often the report of the scheduler's host is read.
+    """Wait for the scheduler of `run`, reading its host's report so often, and return what a client
+    needs. Raises as `Deployment.attach` does.
     """
     # Keys are read before the wait, so that a caller without permission gets the error at once.
     reads: list[Callable[[], Any]] = [

@@ -54,16 +54,10 @@ def wait_for_archive(
     silent_seconds: float = _SILENT_SECONDS,
     look_seconds: float = _LOOK_SECONDS,
 ) -> EnvironmentArchive:
-    """Wait until the scheduler's host of a run has sent its environment to the bucket.
+    """Wait until the scheduler's host of a run has sent its environment to the bucket, of which the
+    run may say nothing for so long after its scheduler is up.
 
     Raises `HostFailed` with the host's reason.
-
-    Parameters
-    ----------
-    silent_seconds
-        How long after its scheduler is up a run may say nothing of an environment.
-    look_seconds
-        Between two looks.
     """
     began = time.monotonic()
     while (waited := time.monotonic() - began) < timeout_seconds:

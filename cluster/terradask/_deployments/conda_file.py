@@ -16,7 +16,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement
 
 from terradask._deployments.requirements_file import Request, Requirements
-from terradask._deployments.software import SAME, index_fields, why_not_with_client
+from terradask._deployments.software import SAME, why_not_with_client
 from terradask._deployments.software_lock import CONDA_DASK, SoftwareLock, with_conda
 from terradask._network.host_packages import BootLock, download, packages_cache
 from terradask._software.conda_channels import read_channels
@@ -91,16 +91,7 @@ def _of_pip(
         environ = indexes.environ(solver.environ)
         folders = folders_here(solver.environ, machine)
         found = Requirements(solver.path, solver.architecture, environ, folders).resolve(request)
-    packages = {n: v for n, v in found.selected.packages.items() if n not in {OWN, *TOOLS}}
-    urls = found.selected.indexes
-    return SoftwareLock(
-        python_version(),
-        packages,
-        {name: hashes for name, hashes in found.selected.hashes.items() if name in packages},
-        yanked={name: why for name, why in found.yanked.items() if name in packages},
-        wheels=found.wheels,
-        **index_fields(indexes, {name: indexes.options(urls.get(name)) for name in packages}),
-    )
+    return found.lock(python_version(), indexes)
 
 
 def _base(of_pip: Collection[str]) -> list[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from terradask._deployments.shortfall import Pool
 from terradask.errors import DocumentFormat, TerradaskError
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings
 
 logger = logging.getLogger("terradask")
+
+_Document = TypeVar("_Document")
 
 
 class Descriptor(ClusterDocument):
@@ -123,29 +125,33 @@ def _apply_again(cluster: str) -> str:
     return f"terradask apply {cluster}, with the newer of the two versions"
 
 
-def read_descriptor(document: Mapping[str, Any]) -> Descriptor:
-    """Read ``cluster.json``."""
-    name = document.get("cluster", "?")
-    advice = _apply_again(name)
-    check_format(document, f"Cluster {name!r}", advice)
-    with reading(f"Cluster {name!r}", advice):
-        return Descriptor.read(document)
+def read_descriptor(document: Mapping[str, Any], cluster: str | None = None) -> Descriptor:
+    """Read ``cluster.json``, of the cluster of a name, if that is known."""
+    name = cluster or document.get("cluster", "NAME")
+    return _read(Descriptor.read, document, f"Cluster {name!r}", _apply_again(name))
 
 
 def read_run(document: Mapping[str, Any]) -> Run:
     """Read ``run.json``."""
-    what, advice = "The cluster's run", "stop the cluster with the version that started it"
-    check_format(document, what, advice)
-    with reading(what, advice):
-        return Run.read(document)
+    advice = "stop the cluster with the version that started it"
+    return _read(Run.read, document, "The cluster's run", advice)
 
 
 def read_address(document: Mapping[str, Any]) -> SchedulerAddress:
     """Read ``scheduler.json``."""
-    what, advice = "The scheduler's address", "stop the cluster and start it again"
+    advice = "stop the cluster and start it again"
+    return _read(SchedulerAddress.read, document, "The scheduler's address", advice)
+
+
+def _read(
+    read: Callable[[Mapping[str, Any]], _Document],
+    document: Mapping[str, Any],
+    what: str,
+    advice: str,
+) -> _Document:
     check_format(document, what, advice)
     with reading(what, advice):
-        return SchedulerAddress.read(document)
+        return read(document)
 
 
 def read_report(document: Mapping[str, Any]) -> HostReport:

@@ -45,16 +45,10 @@ class Drawing:
     hosts as there are lines for.
 
     Hosts and tasks wrote some of it: nothing in it is markup, and no control character is left.
-
-    Parameters
-    ----------
-    view
-        The view.
-    whole
-        Whether to say what the cluster is, and not only what it has and waits for.
     """
 
     view: LiveView
+    #: Whether to say what the cluster is, and not only what it has and waits for.
     whole: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

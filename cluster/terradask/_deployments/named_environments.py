@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
@@ -24,6 +25,9 @@ from terradask._software.local_wheels import LocalWheel
 from terradask.errors import AccessDenied, DocumentFormat, SoftwareUnusable
 from terradask_host.documents import UNREADABLE, EnvironmentArchive
 from terradask_modules.names import SOFTWARE
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 _FORMAT = 1
 _END, _BUILT = ".json", ".built.json"
@@ -136,20 +140,8 @@ class NamedEnvironments:
         if found is None:
             raise environment_not_found(name, self.names())
         try:
-            document = parse_json(found.content)
-            return NamedEnvironment(
-                name,
-                str(document["python"]),
-                str(document["architecture"]),
-                {str(package): str(version) for package, version in document["packages"].items()},
-                _lists(document["hashes"]),
-                _lists(document["indexes"]),
-                {str(key): (file, digest) for key, (file, digest) in document["wheels"].items()},
-                str(document["created_at"]),
-                str(document["created_by"]),
-                *_of_conda(document),
-                str(document.get("declaration", "")),
-            )
+            document = {**parse_json(found.content), "name": name}
+            return _adapter().validate_python(document)
         except UNREADABLE as error:
             raise DocumentFormat(
                 f"{SOFTWARE}{name}{_END} can't be read.",
@@ -250,22 +242,12 @@ def _about(wheel: LocalWheel) -> tuple[str, str]:
     return wheel.filename, wheel.sha256
 
 
-def _of_conda(
-    document: Mapping[str, Any],
-) -> tuple[tuple[CondaPackage, ...], tuple[str, str, str] | None, tuple[str, ...]]:
-    packages = tuple(
-        CondaPackage(each["name"], each["version"], each["url"], each["sha256"])
-        for each in document.get("conda", ())
-    )
-    installer = document.get("installer")
-    if installer is not None:
-        file, digest, version = map(str, installer)
-        installer = (file, digest, version)
-    return packages, installer, tuple(map(str, document.get("channels", ())))
+@cache
+def _adapter() -> TypeAdapter[NamedEnvironment]:
+    # pydantic is slow to import
+    from pydantic import TypeAdapter
 
-
-def _lists(document: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    return {str(name): tuple(map(str, each)) for name, each in document.items()}
+    return TypeAdapter(NamedEnvironment)
 
 
 def environment_not_found(name: str, existing: Sequence[str]) -> SoftwareUnusable:

@@ -17,25 +17,16 @@ _SERVER_NAME = "scheduler.terradask"
 
 @dataclass(frozen=True, kw_only=True)
 class ScrapeTarget:
-    """The scheduler of one cluster, as EC2's tags find it.
-
-    Parameters
-    ----------
-    workspace, cluster, region
-        The cluster.
-    port
-        The port of its dashboard, where the page with metrics is, too.
-    public
-        Whether Prometheus reaches it at its public address.
-    endpoint
-        URL that answers for EC2. None: AWS's own.
-    """
+    """The scheduler of one cluster, as EC2's tags find it."""
 
     workspace: str
     cluster: str
     region: str
+    #: The port of its dashboard, where the page with metrics is, too.
     port: int
+    #: Whether Prometheus reaches it at its public address.
     public: bool
+    #: URL that answers for EC2. None: AWS's own.
     endpoint: str | None = None
 
 

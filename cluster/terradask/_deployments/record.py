@@ -66,7 +66,7 @@ class ClusterRecord:
         document = self.objects.read(DESCRIPTOR)
         if document is None:
             return None
-        descriptor = read_descriptor(document)
+        descriptor = read_descriptor(document, self.name)
         check_names(descriptor, self.where)
         return descriptor
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.version import Version
 
-from terradask._deployments.software import OPTIONAL, SAME, base
+from terradask._deployments.software import OPTIONAL, SAME, base, index_fields
+from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.archive_hashes import read_lock_file
 from terradask._software.configured import Machine
 from terradask._software.direct_wheels import build_direct
@@ -20,7 +21,7 @@ from terradask._software.environment import of_folders, read_installed
 from terradask._software.folder_archives import Folder, only_in_folders
 from terradask._software.hosts import host_markers
 from terradask._software.index_sources import index_sources
-from terradask._software.indexes import Index, read_indexes, without_user
+from terradask._software.indexes import Index, Indexes, read_indexes, without_user
 from terradask._software.local_wheels import LocalWheel, build_wheel, editable_folder, pack_wheel
 from terradask._software.pylock import DirectPackage, Selected
 from terradask._software.refused import file_refused, origins_refused
@@ -42,6 +43,31 @@ class FoundPackages:
     wheels: Sequence[LocalWheel] = ()
     yanked: Mapping[str, str] = field(default_factory=dict)
     is_lock: bool = False
+
+    def lock(self, python: str, indexes: Indexes, lacks: str | None = None) -> SoftwareLock:
+        """Return what hosts install of it, but terradask and what deploys: they run their own
+        program. With `lacks`, that is why they don't get what every host needs and it hasn't.
+        """
+        left_out = {OWN, *TOOLS}
+        packages = {n: v for n, v in self.selected.packages.items() if n not in left_out}
+        has = packages.keys() | {wheel.name for wheel in self.wheels}
+        needed = {Requirement(text).name for text in base()} if lacks else set()
+        return SoftwareLock(
+            python,
+            packages,
+            {name: hashes for name, hashes in self.selected.hashes.items() if name in packages},
+            missing=dict.fromkeys(needed - has, lacks or ""),
+            yanked={name: why for name, why in self.yanked.items() if name in packages},
+            wheels=self.wheels,
+            **index_fields(indexes, {name: self._options(name, indexes) for name in packages}),
+        )
+
+    def _options(self, name: str, indexes: Indexes) -> Sequence[str]:
+        url = self.selected.indexes.get(name)
+        if url is not None and self.is_lock and indexes.tool is None:
+            # Hosts' image may name another one, which hosts then ask in its place.
+            return (f"--default-index={url}",)
+        return indexes.options(url)
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from packaging.requirements import Requirement
-
 from terradask._deployments.conda_file import lock_conda_file
 from terradask._deployments.requirements_file import FoundPackages, Request, Requirements
 from terradask._deployments.software import (
-    base,
-    index_fields,
     python_for_hosts,
     why_not_with_client,
 )
@@ -24,11 +20,11 @@ from terradask._software.aws_secrets import refuse_aws_secrets
 from terradask._software.configured import Found, Machine
 from terradask._software.direct_wheels import build_direct
 from terradask._software.folder_archives import folders_here
-from terradask._software.indexes import Indexes, pages_here, read_indexes
+from terradask._software.indexes import pages_here, read_indexes
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.pylock import DirectPackage, select_for_hosts
 from terradask._software.refused import file_refused
-from terradask._software.scan import OWN, TOOLS
+from terradask._software.scan import OWN
 from terradask._software.software_file import (
     kind_of,
     read_project_file,
@@ -72,7 +68,7 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         found = Requirements(path, architecture, of_uv, folders_here(environ, machine)).resolve(
             request
         )
-    return _lock(python, path, found, indexes)
+    return found.lock(python, indexes, f"{path.name} lacks it")
 
 
 def lock_requirements(
@@ -87,7 +83,8 @@ def lock_requirements(
     indexes = read_indexes(environ, machine)
     folders = folders_here(environ, machine)
     wanted = Requirements(settings, architecture, indexes.environ(environ), folders)
-    return _lock(python, settings, wanted.resolve(Request((), tuple(requirements))), indexes)
+    found = wanted.resolve(Request((), tuple(requirements)))
+    return found.lock(python, indexes, f"{settings.name} lacks it")
 
 
 def build_all(
@@ -97,31 +94,6 @@ def build_all(
     return [
         build_direct(package, architecture, environ) for package in direct if package.name != OWN
     ]
-
-
-def _lock(python: str, path: Path, found: FoundPackages, indexes: Indexes) -> SoftwareLock:
-    # Hosts run terradask's own program, and deploy nothing.
-    left_out = {OWN, *TOOLS}
-    packages = {n: v for n, v in found.selected.packages.items() if n not in left_out}
-    has = packages.keys() | {wheel.name for wheel in found.wheels}
-    lacking = {Requirement(text).name for text in base()} - has
-    return SoftwareLock(
-        python,
-        packages,
-        {name: hashes for name, hashes in found.selected.hashes.items() if name in packages},
-        missing=dict.fromkeys(lacking, f"{path.name} lacks it"),
-        yanked={name: why for name, why in found.yanked.items() if name in packages},
-        wheels=found.wheels,
-        **index_fields(indexes, {name: _options(found, name, indexes) for name in packages}),
-    )
-
-
-def _options(found: FoundPackages, name: str, indexes: Indexes) -> Sequence[str]:
-    url = found.selected.indexes.get(name)
-    if url is not None and found.is_lock and indexes.tool is None:
-        # Hosts' image may name another one, which hosts then ask in its place.
-        return (f"--default-index={url}",)
-    return indexes.options(url)
 
 
 def _read(path: Path) -> str:

@@ -44,6 +44,8 @@ def stop_cluster(
     secret = ClusterSecret(record.aws, record.where)
     with ThreadPoolExecutor(3) as pool:
         current = begun(pool, record.run)
+        if run is not None:
+            current = partial(_run_there, current, run)
         note = partial(note_end, record, most_reports=most_reports, done="stopped")
         own = partial(note, current if run is None else lambda: run, when=is_stopped.result)
         noted = own if wait_seconds else begun(pool, own)
@@ -53,7 +55,9 @@ def stop_cluster(
             if not is_zero and not zero_groups(record, run_id, current):
                 return True
             _await_end(record, wait_seconds)
-            is_own = run is None or _is_there(run, current)
+            there = current() if run is not None else None
+            # Else another client has stopped it, or started the cluster again.
+            is_own = run is None or (there is not None and there.run_id == run.run_id)
             is_stopped.set_result(is_own)
         finally:
             if not is_stopped.done():
@@ -88,32 +92,27 @@ def zero_groups(
     if run_id is None:
         record.find_groups().zero()
         return True
-    replaced = partial(_is_replaced, record, run_id, current or record.run)
-    reads: list[Callable[[], Any]] = [replaced, record.groups.describe]
-    is_replaced, described = side_by_side(reads, len(reads))
-    if not is_replaced:
-        record.groups.zero(described)
-    return not is_replaced
+    current = current or partial(_run_there, record.run)
 
-
-def _is_there(run: Run, current: Callable[[], Run | None]) -> bool:
-    """Return whether no other client has stopped a run, or started the cluster again."""
-    try:
-        found = current()
-    except DocumentFormat:
-        # Whatever wrote that, no start did.
-        return True
-    return found is not None and found.run_id == run.run_id
-
-
-def _is_replaced(record: ClusterRecord, run_id: str, current: Callable[[], Run | None]) -> bool:
-    """Return whether the cluster was started again after a run, and goes on."""
-    try:
+    def is_replaced() -> bool:
         run = current()
+        return run is not None and run.run_id != run_id and record.goes_on(run)
+
+    reads: list[Callable[[], Any]] = [is_replaced, record.groups.describe]
+    replaced, described = side_by_side(reads, len(reads))
+    if not replaced:
+        record.groups.zero(described)
+    return not replaced
+
+
+def _run_there(read: Callable[[], Run | None], instead: Run | None = None) -> Run | None:
+    """Return the run that is there; another one in its stead where its document can't be read:
+    whatever wrote that, no start did.
+    """
+    try:
+        return read()
     except DocumentFormat:
-        # Whatever wrote that, no start did.
-        return False
-    return run is not None and run.run_id != run_id and record.goes_on(run)
+        return instead
 
 
 def _await_end(record: ClusterRecord, wait_seconds: float) -> None:

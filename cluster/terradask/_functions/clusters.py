@@ -61,13 +61,7 @@ _PROCESSORS = os.cpu_count() or 1
 
 
 class FunctionClusters:
-    """Opens each cluster once, and again after it has ended.
-
-    Parameters
-    ----------
-    opener
-        Opens the cluster of a name.
-    """
+    """Opens each cluster, by its name, once, and again after it has ended."""
 
     def __init__(self, opener: Callable[[str, Hardware], Opened]) -> None:
         self._opener = opener

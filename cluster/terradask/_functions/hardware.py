@@ -49,12 +49,8 @@ class Hardware:
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def name_for(self, caller_arn: str) -> str:
-        """Return the cluster's name: the given one, or one of this request and this caller.
-
-        Parameters
-        ----------
-        caller_arn
-            Sessions of one role have one name, apart from that of the user on this machine.
+        """Return the cluster's name: the given one, or one of this request, this caller, whose
+        role's sessions have one name, and the user on this machine.
         """
         if self.arguments.get("name") is not None:
             return str(self.arguments["name"])

@@ -96,17 +96,7 @@ _LATE_SECONDS, _LAST_SECONDS = 30.0, 10.0
 
 
 class Follower:
-    """Yields lines until the run is over, each once.
-
-    Parameters
-    ----------
-    reader
-        Reads the cluster's logs.
-    is_over
-        Returns whether the run is over.
-    sleep, clock, wall_clock
-        Of the `time` module.
-    """
+    """Yields lines until the run is over, each once."""
 
     def __init__(
         self,

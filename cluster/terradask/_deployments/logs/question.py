@@ -30,31 +30,20 @@ _SHOWN_HOSTS = 20
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a cluster's logs.
+    """What is asked of a cluster's logs."""
 
-    Parameters
-    ----------
-    hosts
-        ``scheduler``, ``workers`` (all of them), a group, an instance id or how one ends; empty for
-        all hosts.
-    since, until
-        From when on, and until when.
-    pattern
-        What a line's text matches anywhere.
-    level
-        The least serious level.
-    tail
-        So many lines, the newest; None for all.
-    run
-        Id of the run, or ``all``; None for the last one.
-    """
-
+    #: ``scheduler``, ``workers`` (all of them), a group, an instance id or how one ends; empty for
+    #: all hosts.
     hosts: tuple[str, ...] = ()
     since: datetime.datetime | None = None
     until: datetime.datetime | None = None
+    #: What a line's text matches anywhere.
     pattern: re.Pattern[str] | None = None
+    #: The least serious level.
     level: Level | None = None
+    #: So many lines, the newest; None for all.
     tail: int | None = None
+    #: Id of the run, or ``all``; None for the last one.
     run: str | None = None
 
     @classmethod
@@ -98,20 +87,12 @@ class Question:
 
 @dataclass(frozen=True)
 class Streams:
-    """Which streams of a run are read, as FilterLogEvents can be asked for them.
+    """Which streams of a run are read, as FilterLogEvents can be asked for them."""
 
-    Parameters
-    ----------
-    prefix
-        What the streams' names begin with; None if they are named.
-    names
-        Their names.
-    wanted
-        Whether one of them is a wanted host's.
-    """
-
+    #: What the streams' names begin with; None if they are named.
     prefix: str | None
     names: tuple[str, ...]
+    #: Whether one of them is a wanted host's.
     wanted: Callable[[LogStream], bool]
 
 

@@ -23,15 +23,7 @@ Event = dict[str, Any]
 
 
 class LogReader:
-    """The logs of one cluster, whether or not it is deployed.
-
-    Parameters
-    ----------
-    group
-        The workspace's log group.
-    cluster
-        The cluster's name.
-    """
+    """The logs of one cluster, whether or not it is deployed."""
 
     def __init__(self, group: LogGroup, cluster: str) -> None:
         self._group = group
