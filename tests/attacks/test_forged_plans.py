@@ -21,8 +21,8 @@ from terradask._common.checksum import sha256_of_file
 from terradask._plans.basis import PlanBasis, check_planned_configuration
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
+from terradask._terraform.events import PlanFile
 from terradask._terraform.folder_contents import CONFIGURATION
-from terradask._terraform.plan_file import PlanFile
 from terradask._terraform.terraform import Terraform
 from terradask.errors import PlanChanged, PolicyViolation
 from terradask_simulator import Simulator

@@ -16,7 +16,7 @@ import pytest
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._network import host_packages
 from terradask._network.host_packages import BootLock, download
-from terradask._plans.commit import commit_of
+from terradask._plans.basis import commit_of
 from terradask._software.configured import Found, Machine
 from terradask._software.direct_wheels import build_direct
 from terradask._software.index_credentials import credentials_for

@@ -184,7 +184,7 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     machine: Callable[[str], Path], workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):
     # At the worst moment: while requests are on their way.
-    monkeypatch.setattr("terradask._terraform.commands.REQUEST_SECONDS", 0)
+    monkeypatch.setattr("terradask._terraform.terraform.REQUEST_SECONDS", 0)
 
     def cancel_at_first(event: ProgressEvent) -> None:
         if isinstance(event, ResourceChanged):

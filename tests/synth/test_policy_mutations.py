@@ -14,7 +14,7 @@ import pytest
 
 from terradask._policy.checks import CHECKS
 from terradask._policy.document import read
-from terradask._policy.malformed import UNREADABLE
+from terradask._policy.whole_plan import UNREADABLE
 from terradask.errors import InvalidInput
 
 from ..golden import check_golden

@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from terradask._policy.checks import CHECKS
-from terradask._policy.cost import COST_CHECK
-from terradask._policy.jupyter import JUPYTER_CHECK
-from terradask._policy.waivers import WAIVER_CHECK, waive
+from terradask._policy.team import COST_CHECK, JUPYTER_CHECK, WAIVER_CHECK, waive
 from terradask.errors import SettingsError
 from terradask.policy import PolicyFinding, Waived, blocking
 from terradask_stacks.loading import load_settings

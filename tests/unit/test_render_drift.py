@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from terradask._plans.render_drift import drift_markdown, drift_text
+from terradask._plans.render_markdown import drift_markdown
+from terradask._plans.render_terminal import drift_text
 from terradask._plans.summary import Change, PlanSummary
 from terradask._policy.values import AttributeChange
 

@@ -24,7 +24,7 @@ from terradask._plans.basis import (
 from terradask._plans.folder import PlanFolder
 from terradask._plans.report import PlanReport, WorkspaceReport
 from terradask._plans.saved import Plan, open_plan
-from terradask._terraform.plan_file import PlanFile
+from terradask._terraform.events import PlanFile
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import InvalidInput, PlanChanged
 from terradask_modules.where import Where

@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from terradask._plans.commit import commit_of
+from terradask._plans.basis import commit_of
 from terradask._plans.impact import RunningCluster
 from terradask._plans.report import PlanReport, ReportContext
 from terradask._workspace.clusters import Clusters, running_among

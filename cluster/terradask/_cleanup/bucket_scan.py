@@ -16,8 +16,7 @@ from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._network.clusters import cluster_of_key
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.lock_info import LockInfo
-from terradask._terraform.state.lock_owner import proof_of_end
+from terradask._terraform.state.lock_info import LockInfo, proof_of_end
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import DocumentFormat, FolderBusy
 from terradask_host.documents import plain_text

@@ -11,9 +11,14 @@ from terradask._aws.group_facts import is_untagged
 from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.known_state import Entry, read_state
-from terradask._cleanup.named_resources import find_by_name
 from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Resource
-from terradask._cleanup.search import describe_secret, described, find_groups, find_rules
+from terradask._cleanup.search import (
+    describe_secret,
+    described,
+    find_by_name,
+    find_groups,
+    find_rules,
+)
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import ForeignResources
 from terradask_modules.kinds import KINDS

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from terradask._doctor.finding import Finding
-from terradask._stacks.synthesis import own_provider_lock
+from terradask._stacks.configuration import own_provider_lock
 from terradask._terraform import provider_mirror
 from terradask._terraform.events import Event
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE

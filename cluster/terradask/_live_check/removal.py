@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from terradask._aws.listing import listed
 from terradask._aws.tags import tag_filters, tags_of
 from terradask._cleanup.delete import delete_resource
-from terradask._cleanup.named_resources import find_bucket, find_log_group
 from terradask._cleanup.resources import Owner, Resource
 from terradask._cleanup.search import (
     describe_secret,
+    find_bucket,
     find_everything_in_ec2,
     find_groups,
+    find_log_group,
     find_secrets,
 )
 from terradask._deployments.instances import find_instances

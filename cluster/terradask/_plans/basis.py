@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask._common.checksum import sha256_of_file
+from terradask._common.git import ask_git
 from terradask._common.json_text import parse_json
 from terradask._terraform.folder_contents import CONFIGURATION, IMPORTS, LOCK_FILE
 from terradask._terraform.state.model import StateVersion
@@ -276,3 +277,16 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if message[at - 1] < 0x80:
             return value, at
+
+
+_GIT_SECONDS = 5
+_CHANGED = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
+
+
+def commit_of(folder: Path) -> str | None:
+    """Return the commit, with ``-dirty`` for changed tracked files; None without git."""
+    commit = ask_git(folder, "rev-parse", "--verify", "HEAD", seconds=_GIT_SECONDS)
+    changed = ask_git(folder, *_CHANGED, seconds=_GIT_SECONDS) if commit else None
+    if not commit or changed is None:
+        return None
+    return f"{commit.strip()}-dirty" if changed.strip() else commit.strip()

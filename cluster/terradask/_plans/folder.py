@@ -15,7 +15,7 @@ from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_json
 from terradask._plans.report import REPORT_FORMAT, WorkspaceReport
 from terradask._plans.saved import PLAN_NAME, Plan
-from terradask._policy.sarif import to_sarif
+from terradask._policy.writers import to_sarif
 from terradask.errors import InvalidInput, PlanChanged, TerradaskError
 
 REPORT_JSON = "report.json"

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from terradask._common.naming import counted
 from terradask._plans.render_values import (
     SIGNS,
     VERDICTS,
     assignment,
     cost_origin,
+    gone,
     origin,
     price,
     software,
@@ -179,3 +181,16 @@ def _totals(cost: CostEstimate) -> str:
     has_stop = cost.stopped_hourly_usd != cost.desired_hourly_usd
     while_stopped = f"{stopped} while stopped; when started " if has_stop else ""
     return f"{while_stopped}{desired}; at the largest size {most}"
+
+
+def drift_text(summary: PlanSummary) -> str:
+    """Return what was changed outside Terraform in one stack, a line for each value."""
+    lines = [
+        f"{summary.stack}: {counted(len(summary.drift), 'resource')} changed outside Terraform"
+    ]
+    for change in summary.drift:
+        lines.append(
+            f"  {'-' if change.action == 'delete' else '~'} {change.address}{gone(change)}"
+        )
+        lines.extend(f"      {assignment(attribute)}" for attribute in change.attributes)
+    return "\n".join(lines)

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from terradask._common.checksum import sha256_of_file
 from terradask._plans.basis import PlanArchive, PlanBasis, check_planned_configuration
 from terradask._plans.summary import PlanSummary, summarise
-from terradask._terraform.plan_file import PlanFile
+from terradask._terraform.events import PlanFile
 from terradask.errors import InvalidInput, PlanChanged
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.files import write_whole

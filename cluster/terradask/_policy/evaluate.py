@@ -7,14 +7,12 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from terradask._policy.checks import CHECKS
-from terradask._policy.cost import cost_findings
 from terradask._policy.document import RoleRules, read
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.jupyter import jupyter_findings
-from terradask._policy.malformed import UNREADABLE, unreadable_plan
 from terradask._policy.scope import WorkspaceRules
 from terradask._policy.scrubbing import Scrubber
-from terradask._policy.waivers import waive
+from terradask._policy.team import cost_findings, jupyter_findings, waive
+from terradask._policy.whole_plan import UNREADABLE, unreadable_plan
 
 if TYPE_CHECKING:
     from terradask._pricing.estimate import CostEstimate

@@ -19,18 +19,16 @@ from terradask._policy.document import (
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.grants import (
     FLOW_LOGS,
-    SCHEDULER,
-    WORKER,
-    Within,
-    grants_of,
-    unproven_grants,
-    where_of,
-)
-from terradask._policy.statements import (
     IDENTITY_POLICIES,
     RESOURCE_POLICIES,
+    SCHEDULER,
+    WORKER,
     Statement,
+    Within,
+    grants_of,
     read_policy,
+    unproven_grants,
+    where_of,
 )
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.kinds.end_topic import topic_policy

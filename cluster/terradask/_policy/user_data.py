@@ -11,8 +11,8 @@ from typing import Any
 from terradask._policy.decoding import Undecodable, from_base64, layers
 from terradask._policy.document import PlanDocument, Resource, Unknown, written_document
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.malformed import UNREADABLE
 from terradask._policy.patterns import forbidden_in_user_data
+from terradask._policy.whole_plan import UNREADABLE
 from terradask_modules.errors import TerradaskError
 
 #: EC2's limit on user data before base64 (EC2 User Guide, "Work with instance user data").

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from terradask._common.naming import some
-from terradask_modules.errors import InvalidInput
+from terradask_modules.errors import InvalidInput, TerradaskError
 
 #: Formats of the same major number differ in what they add.
 _KNOWN_FORMATS = ("0", "1")
@@ -99,3 +99,21 @@ def _planned(module: Mapping[str, Any]) -> Iterator[str]:
             yield str(entry["address"])
     for child in module.get("child_modules") or []:
         yield from _planned(child)
+
+
+#: The exceptions of reading JSON with the wrong structure.
+UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError)
+
+
+def unreadable_plan(error: BaseException) -> TerradaskError:
+    """Return the error to raise for one of `UNREADABLE`; it contains nothing of the plan."""
+    if isinstance(error, TerradaskError):
+        return error
+    return InvalidInput(
+        "the plan can't be read: its JSON isn't as Terraform documents it",
+        given=type(error).__name__,
+        allowed="what terraform show -json PLAN prints, or a synthesised cdk.tf.json",
+        advice=(
+            "plan again; if the error remains, terradask doesn't support this version of Terraform"
+        ),
+    )

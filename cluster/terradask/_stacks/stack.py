@@ -27,9 +27,8 @@ from terradask._plans.basis import (
 from terradask._plans.saved import Plan
 from terradask._plans.summary import PlanSummary, summarise
 from terradask._policy.masking import masked_text
+from terradask._terraform.events import PlanFile, ResourceProgress
 from terradask._terraform.folder_contents import IMPORTS
-from terradask._terraform.plan_file import PlanFile
-from terradask._terraform.progress import ResourceProgress
 from terradask._terraform.state.lock import BreakLock
 from terradask._terraform.state.lock_info import LockInfo
 from terradask._terraform.state.model import StateInfo, StateVersion

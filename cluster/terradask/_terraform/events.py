@@ -1,4 +1,6 @@
-"""The events that ``terraform … -json`` prints, one JSON object a line, and what they add up to."""
+"""The events that ``terraform … -json`` prints, one JSON object a line, what they add up to, and
+what users see of them.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,10 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from terradask._common.progress import Progress, ResourceChanged
 from terradask.errors.diagnostic import Diagnostic
 
 
@@ -113,3 +117,63 @@ class CommandOutput:
         """
         youngest = max(self.creating.values(), default=0.0)
         return time.monotonic() - youngest >= self.request_seconds
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A saved plan."""
+
+    #: The file. It holds the state and secrets in plain text: readable by its owner alone.
+    path: Path
+    #: Its checksum.
+    sha256: str
+    #: The addresses of the resources that it creates.
+    creates: tuple[str, ...] = ()
+    #: `add`, `change`, `remove`: terraform's counts; a replacement counts as one of each.
+    add: int = 0
+    change: int = 0
+    remove: int = 0
+    #: How many resources that exist it takes into the state.
+    imports: int = 0
+
+    @property
+    def changed(self) -> bool:
+        """Whether applying it would change a resource, or what the state knows."""
+        return bool(self.add or self.change or self.remove or self.imports)
+
+
+_STATES = {"apply_start": "started", "apply_complete": "finished", "apply_errored": "failed"}
+
+#: Work that each planned action takes; what isn't named takes none.
+_STEPS = {"create": 1, "update": 1, "delete": 1, "replace": 2}
+
+
+class ResourceProgress:
+    """Counts resources while Terraform works on them."""
+
+    def __init__(self, progress: Progress, subject: str) -> None:
+        self._progress = progress
+        self._subject = subject
+        self._done = 0
+        self._total = 0
+
+    def __call__(self, event: Event) -> None:
+        """Take one event of Terraform's."""
+        if event.type == "version":
+            self._done = self._total = 0
+        elif event.type == "planned_change":
+            self._total += _STEPS.get(event.action or "", 0)
+        elif event.type in _STATES and event.address and event.action != "read":
+            state = _STATES[event.type]
+            self._done += state == "finished"
+            self._progress(
+                ResourceChanged(
+                    subject=self._subject,
+                    address=event.address,
+                    action=event.action or "",
+                    state=state,
+                    done=self._done,
+                    total=max(self._total, self._done),
+                    seconds=event.elapsed_seconds,
+                )
+            )

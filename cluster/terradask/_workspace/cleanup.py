@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from terradask._cleanup.recover_cluster import ClusterRecovery
-from terradask._cleanup.recover_network import NetworkRecovery
+from terradask._cleanup.recover import ClusterRecovery, NetworkRecovery
 from terradask._cleanup.search import clusters_with_resources
 from terradask._common.naming import counted
 from terradask._stacks.stack import Stack

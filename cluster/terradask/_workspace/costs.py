@@ -1,13 +1,17 @@
-"""What a workspace's runs have cost, and do: accounts of ended runs, and of those that go on."""
+"""What a workspace's runs have cost, and its history: accounts of ended runs, and of those that
+go on.
+"""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from terradask._common.clock import epoch_text, utc_text
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.accounts.account import Account, next_starts
 from terradask._deployments.accounts.book import AccountBook, find_prices, log_failure
@@ -15,10 +19,12 @@ from terradask._deployments.accounts.run_account import why_over
 from terradask._deployments.accounts.totals import RunCosts, check_by, costs_of
 from terradask._deployments.logs.times import Moment, moment_of
 from terradask._deployments.record import ClusterRecord
+from terradask._plans.history import HistoryEntry, HistoryNotes
 from terradask._pricing.price_list import AwsPriceList
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import TerradaskError
 from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport
+from terradask_modules.names import SCHEDULER_GROUP
 
 #: Auto Scaling limits the calls of all callers of an account together.
 _PARALLEL_LOOKS = 4
@@ -71,3 +77,48 @@ def _look(book: AccountBook, account: Account, next_start: int | None) -> Accoun
     except (TerradaskError, BotoCoreError, ClientError) as error:
         log_failure(account.cluster, account.run_id, error, "brought up to date")
         return account
+
+
+def read_history(context: WorkspaceContext, since: Moment | None = None) -> list[HistoryEntry]:
+    """Return what was done, the oldest first; as `Workspace.history` says."""
+    now = datetime.datetime.now(datetime.UTC)
+    first = None if since is None else moment_of(since, now, "since")
+    noted = HistoryNotes(context.aws, context.bucket).read(first)
+    begins = "" if first is None else utc_text(first)
+    runs = (one for one in entries_of(find_accounts(context, first)) if one.at >= begins)
+    return sorted([*noted, *runs], key=lambda entry: entry.at)
+
+
+def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
+    """Yield that runs have started and ended, and that a scheduler's host was replaced. Pure."""
+    for account in accounts:
+        yield HistoryEntry(
+            epoch_text(account.started_at),
+            "started",
+            account.cluster,
+            by=account.owner,
+            run_id=account.run_id,
+        )
+        hosts = sorted(
+            (use for use in account.uses.values() if use.group == SCHEDULER_GROUP),
+            key=lambda use: use.start,
+        )
+        for before, use in itertools.pairwise(hosts):
+            yield HistoryEntry(
+                epoch_text(use.start),
+                "replaced",
+                account.cluster,
+                run_id=account.run_id,
+                reason=(
+                    f"the scheduler's host {before.instance_id}: the tasks and results that its "
+                    "scheduler held are lost"
+                ),
+            )
+        if account.ended_at is not None:
+            yield HistoryEntry(
+                epoch_text(account.last_end),
+                "ended",
+                account.cluster,
+                run_id=account.run_id,
+                reason=account.reason,
+            )

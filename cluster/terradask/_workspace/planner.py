@@ -485,8 +485,7 @@ class Planner:
 
     def _report_context(self) -> ReportContext:
         """Return where plans come from: the git commit of settings that are a checkout's, too."""
-        from terradask._plans.basis import terradask_version
-        from terradask._plans.commit import commit_of
+        from terradask._plans.basis import commit_of, terradask_version
         from terradask._plans.report import ReportContext
 
         path, where = self._context.loaded.path, self._context.network.where

@@ -1,28 +1,34 @@
-"""The Terraform states of a workspace's stacks: place, lock, and whether it is the newest."""
+"""The Terraform states of a workspace's stacks: place, lock, whether newest, whose entries."""
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.s3 import ObjectStore
+from terradask._cleanup.known_state import without
+from terradask._cleanup.state_guard import StateGuard
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes
+from terradask._plans.basis import PlanArchive
 from terradask._plans.history import HistoryNotes
-from terradask._terraform.state.lock_owner import proof_of_loss
-from terradask._terraform.state.model import StateInfo, StateVersion
+from terradask._terraform.state.lock_info import proof_of_loss
+from terradask._terraform.state.model import StateInfo, StateVersion, state_of
 from terradask._terraform.state.network import NetworkState
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import BrokenLock, unlock, write_down
 from terradask.errors import AwsError, BackendMissing, StateConflict
+from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.names import NETWORK_STACK, cluster_key
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from terradask._terraform.state.lock_info import LockInfo
     from terradask._workspace.context import WorkspaceContext
-    from terradask._workspace.state_check import ClusterStateCheck
 
 
 class StackStates:
@@ -90,8 +96,6 @@ class StackStates:
 
     def check(self, cluster: str) -> ClusterStateCheck:
         """Return the check of a cluster's states."""
-        from terradask._workspace.state_check import ClusterStateCheck
-
         return ClusterStateCheck(self._context, cluster)
 
     def forget_applied(self, stack: str) -> None:
@@ -142,3 +146,68 @@ class StackStates:
                 lock = None
             return lock is None
         return False
+
+
+class ClusterStateCheck:
+    """Checks one cluster's states; `terradask._cleanup.state_guard` says what for."""
+
+    def __init__(self, context: WorkspaceContext, cluster: str) -> None:
+        self._cluster = cluster
+        self._context = context
+        self._key = cluster_key(cluster, STATE)
+        self._store = ObjectStore(context.aws, context.bucket)
+        self._found: StateGuard | None = None
+
+    def stored(self) -> None:
+        """Refuse a state in the bucket with others' resources. Raises `ForeignResources`."""
+        found = self._read()
+        if found is not None:
+            self._guard.check(found[0], self._where)
+
+    def planned(self, path: Path) -> None:
+        """Refuse a plan that starts from such a state. Raises `ForeignResources`."""
+        self._guard.check(PlanArchive.read(path).document, self._where)
+
+    def foreign(self) -> tuple[Mapping[str, str], ...]:
+        """Return the entries of the state in the bucket that aren't the cluster's."""
+        found = self._read()
+        return () if found is None else self._guard.foreign(found[0])
+
+    def remove_foreign(self) -> tuple[Mapping[str, str], ...]:
+        """Take these entries out of the locked state, and return them. Raises `StateConflict`."""
+        found = self._read()
+        if found is None:
+            return ()
+        document, etag = found
+        foreign = self._guard.foreign(document)
+        if foreign:
+            content = json.dumps(without(document, foreign), indent=2).encode()
+            if not self._store.replace(self._key, content, etag):
+                raise StateConflict(
+                    "the state was written while it was being repaired: nothing was changed",
+                    verb="state",
+                    given=self._where,
+                    advice=f"find out who writes it, then: terradask repair-state {self._cluster}",
+                )
+        return foreign
+
+    def _read(self) -> tuple[Mapping[str, Any], str] | None:
+        found = self._store.read(self._key)
+        document = None if found is None else state_of(found.content, self._where)
+        return None if found is None or not document else (document, found.etag)
+
+    @property
+    def _where(self) -> str:
+        return f"s3://{self._context.bucket}/{self._key}"
+
+    @property
+    def _guard(self) -> StateGuard:
+        if self._found is None:
+            context, isolated = self._context, self._context.network.isolated()
+            names = ClusterNames(
+                where=context.network.where.of_cluster(self._cluster),
+                role_path=None if isolated is None else isolated.role_path,
+                role_name_prefix="" if isolated is None else isolated.role_name_prefix,
+            )
+            self._found = StateGuard(context.aws, names)
+        return self._found

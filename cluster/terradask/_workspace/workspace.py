@@ -268,7 +268,7 @@ class Workspace(Planner):
         -----
         Permissions needed: those of `costs`, and ``s3:GetObject`` on ``history/*``.
         """
-        from terradask._workspace.history import read_history
+        from terradask._workspace.costs import read_history
 
         return read_history(self._context, since)
 

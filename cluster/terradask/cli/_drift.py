@@ -24,7 +24,8 @@ def drift(stacks: tuple[str, ...], form: str, as_json: bool) -> int:
     Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: the
     check failed. Settings that are not applied yet are no drift: terradask plan shows them.
     """
-    from terradask._plans.render_drift import drift_markdown, drift_text
+    from terradask._plans.render_markdown import drift_markdown
+    from terradask._plans.render_terminal import drift_text
     from terradask.errors import TerradaskError
 
     story = Story()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from terradask._aws.session import Aws
-from terradask._cleanup.recover_cluster import ClusterRecovery
+from terradask._cleanup.recover import ClusterRecovery
 from terradask._cleanup.resources import Owner, Resource, of_clusters
 from terradask._cleanup.search import find_cluster
 from terradask._common.progress import ProgressEvent

@@ -8,7 +8,7 @@ from typing import Any
 
 from terradask._aws.session import Aws
 from terradask._cleanup.delete import delete_resources
-from terradask._cleanup.recover_network import NetworkRecovery
+from terradask._cleanup.recover import NetworkRecovery
 from terradask._cleanup.resources import (
     INGRESS_RULE,
     Resource,

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 from terradask._common.processes import is_this_user
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.lock_info import LockInfo
-from terradask._terraform.state.lock_owner import proof_of_end, proof_of_loss
+from terradask._terraform.state.lock_info import LockInfo, proof_of_end, proof_of_loss
 from terradask.errors import StateLocked
 
 _Result = TypeVar("_Result")

@@ -11,10 +11,9 @@ from terradask._terraform.state.bucket import (
     make_state_bucket,
     unversioned,
 )
-from terradask._terraform.state.key_owner import check_state_key
 from terradask._terraform.state.model import StateInfo
 from terradask._terraform.state.s3 import S3Backend, encrypted_with
-from terradask.errors import AccessDenied, BackendMissing, StateConflict
+from terradask.errors import AccessDenied, BackendMissing, InvalidInput, StateConflict
 from terradask_modules.names import TAG_WORKSPACE, network_state_key
 
 if TYPE_CHECKING:
@@ -155,3 +154,23 @@ def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
                 str((attributes.get("tags") or {}).get(TAG_WORKSPACE) or "")
             } - {""}
     return owners
+
+
+def check_state_key(loaded: LoadedSettings, account: str) -> None:
+    """Refuse a key of another account that the settings file alone names: its author could be the
+    key's owner, and make the state unreadable. Raises `InvalidInput`.
+    """
+    state = loaded.settings.state
+    if state.kms_key_arn is None or not loaded.is_of_file("state.kms_key_arn"):
+        return
+    trusted = {account, state.owner_for(account)}
+    if state.kms_key_arn.split(":")[4] in trusted:
+        return
+    raise InvalidInput(
+        "the key for the network's state belongs to another AWS account: its owner could make the "
+        "state unreadable",
+        given=f"state.kms_key_arn, {state.kms_key_arn}",
+        allowed=f"a key of account {' or '.join(sorted(trusted))}",
+        advice="if you don't know the other account: leave out state.kms_key_arn in "
+        "terradask.toml; if it is your team's: set TERRADASK_STATE__KMS_KEY_ARN to this ARN",
+    )

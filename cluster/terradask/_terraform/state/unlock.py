@@ -13,8 +13,7 @@ from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock import locked_error
-from terradask._terraform.state.lock_info import LockInfo
-from terradask._terraform.state.lock_owner import proof_of_end
+from terradask._terraform.state.lock_info import LockInfo, proof_of_end
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, InvalidInput, StateLocked
 
