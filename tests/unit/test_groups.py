@@ -4,10 +4,10 @@ import boto3
 import pytest
 
 from terradask._aws.autoscaling import Groups
-from terradask._cleanup.resources import Owner
 from terradask._cleanup.search import find_groups_and_secret
 
 from ..moto_account import moto_account
+from .cleanup.planted import place
 
 ETL = {"workspace": "default", "cluster": "etl"}
 TAGS = [
@@ -103,7 +103,7 @@ def test_groups_without_a_descriptor_are_found_by_their_tags(groups):
         "workers": 0,
         "workers-spot": 0,
     }
-    left = find_groups_and_secret(OneRegion(), Owner("default", "etl-2"))
+    left = find_groups_and_secret(OneRegion(), place("default", "etl-2"))
     assert {address: group.description["DesiredCapacity"] for address, group in left.items()} == {
         "aws_autoscaling_group.workers": 2
     }

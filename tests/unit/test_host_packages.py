@@ -242,15 +242,15 @@ class Recorded:
         )
         stacks: Any = SimpleNamespace(
             locked=self.locked,
+            network_recovery=lambda stack: recovery,
             stack=self.stack,
             states=SimpleNamespace(
                 applied=SimpleNamespace(write=lambda *_: None),
                 history=SimpleNamespace(note=lambda *_: None),
             ),
         )
-        cleanup: Any = SimpleNamespace(network=lambda stack: recovery)
         gate: Any = SimpleNamespace(refuse_forbidden=lambda plan: None)
-        return Applier(context, stacks, SimpleNamespace(), cleanup, packages, gate)  # type: ignore[arg-type]
+        return Applier(context, stacks, SimpleNamespace(), packages, gate)  # type: ignore[arg-type]
 
 
 def plan_that_creates(*addresses: str) -> Any:

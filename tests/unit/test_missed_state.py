@@ -18,11 +18,11 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
-from terradask._stacks.stack import Stack
 from terradask._terraform.events import CommandOutput, PlanFile
 from terradask._terraform.state.model import StateInfo, StateVersion
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.terraform import Terraform
+from terradask._workspace.stack import Stack
 from terradask._workspace.states import StackStates
 from terradask.errors import AccessDenied, Diagnostic, StalePlan, StateConflict, StateLocked
 

@@ -22,8 +22,8 @@ from terradask._plans.report import PlanReport, WorkspaceReport
 from terradask._plans.saved import Plan
 from terradask._plans.summary import summarise
 from terradask._policy.masking import in_environment, masked_text, secret_name
-from terradask._stacks.stack import Stack
 from terradask._terraform.events import PlanFile
+from terradask._workspace.stack import Stack
 from terradask.errors import TerraformError
 from terradask.errors.diagnostic import Diagnostic
 

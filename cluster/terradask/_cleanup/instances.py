@@ -9,11 +9,12 @@ from botocore.exceptions import ClientError
 
 from terradask._aws.listing import listed_instances
 from terradask._aws.session import Aws
+from terradask._aws.tags import tag_filters
 from terradask._cleanup import delete
-from terradask._cleanup.resources import Owner
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask.errors import ClusterError
+from terradask_modules.where import Where
 
 #: Longest wait for EC2 to show instances as ending, in seconds: it may not show one for minutes.
 LIMIT_SECONDS = 300.0
@@ -56,17 +57,14 @@ def end_instances(
         )
 
 
-def wait_for_hosts(aws: Aws, *, workspace: str, cluster: str) -> None:
+def wait_for_hosts(aws: Aws, where: Where) -> None:
     """Wait until no instance of a cluster is left, for at most ten minutes.
 
     A group is gone before its instances, and AWS doesn't delete what holds one.
 
     Permission needed: ``ec2:DescribeInstances``.
     """
-    filters = [
-        *Owner(workspace, cluster).filters,
-        {"Name": "instance-state-name", "Values": _THERE},
-    ]
+    filters = [*tag_filters(where.tags), {"Name": "instance-state-name", "Values": _THERE}]
     wait_until(
         lambda: not aws.client("ec2").describe_instances(Filters=filters)["Reservations"],
         limit_seconds=delete.LIMIT_SECONDS,

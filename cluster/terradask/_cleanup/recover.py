@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._cleanup.adopt import imports, unfinished_security_groups, unknown_addresses
@@ -24,14 +24,13 @@ from terradask._cleanup.instances import wait_for_hosts
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     SECRET_ADDRESS,
-    Owner,
     Resource,
     of_clusters,
     unknown,
 )
 from terradask._cleanup.search import (
+    ClusterSearch,
     describe_secret,
-    find_cluster,
     find_groups_and_secret,
     find_network,
     find_rules_in,
@@ -42,13 +41,13 @@ from terradask._deployments.secret import foreign_secret
 from terradask._deployments.store import EVENTS, STATE, holds_nothing
 from terradask.errors import AccessDenied, ClusterError
 from terradask_modules.kinds import KINDS
-from terradask_modules.names import NETWORK_STACK, resource_name, secret_id
+from terradask_modules.names import NETWORK_STACK, resource_name
+from terradask_modules.where import Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._deployments.deployment import Deployment
     from terradask._network.deployed import DeployedNetwork
-    from terradask._stacks.stack import Stack
 
 
 #: Returns a state's ids: address -> id. A function, since it takes a process.
@@ -61,8 +60,6 @@ class ClusterRecovery:
 
     aws: Aws
     deployment: Deployment
-    _: KW_ONLY
-    workspace: str
     network: DeployedNetwork
     progress: Progress
 
@@ -71,11 +68,16 @@ class ClusterRecovery:
         """The cluster's."""
         return self.deployment.name
 
+    @property
+    def where(self) -> Where:
+        """The cluster."""
+        return self.network.where.of_cluster(self.name)
+
     def zero(self) -> None:
         """Scale its groups to zero, found by tags and names: a half-made cluster has no
         descriptor.
         """
-        groups, state = Groups.found(self.aws, workspace=self.workspace, cluster=self.name)
+        groups, state = Groups.found(self.aws, workspace=self.where.workspace, cluster=self.name)
         groups.zero(state)
         # Deleting the groups takes their schedules along; this is for a destroy that fails before.
         with suppress(AccessDenied):
@@ -123,18 +125,10 @@ class ClusterRecovery:
         # Terraform would try once, and fail.
         if any(KINDS[one.type].holds_hosts for one in found):
             with phase(self.progress, "end hosts", self.name):
-                wait_for_hosts(self.aws, workspace=self.workspace, cluster=self.name)
+                wait_for_hosts(self.aws, self.where)
 
     def _found(self) -> list[Resource]:
-        isolated = self.network.isolated()
-        own_templates = isolated is not None or self.network.own_templates()
-        return find_cluster(
-            self.aws,
-            workspace=self.workspace,
-            cluster=self.name,
-            isolated=isolated,
-            own_templates=own_templates,
-        )
+        return ClusterSearch.on(self.aws, self.network).find(self.name)
 
     def _remove(self, found: list[Resource], ids: _Ids) -> bool:
         left = unknown(found, ids()) if found else []
@@ -164,21 +158,21 @@ class ClusterRecovery:
         return bool(left)
 
     def _groups_and_secret(self) -> dict[str, Resource]:
-        return find_groups_and_secret(self.aws, Owner(self.workspace, self.name))
+        return find_groups_and_secret(self.aws, self.where)
 
     def _secret_in_the_way(self) -> dict[str, Resource]:
         """Return the secret of the cluster's name, also one that is to be deleted; refuse one that
         isn't the cluster's.
         """
-        owner, name = Owner(self.workspace, self.name), secret_id(self.workspace, self.name)
+        where, name = self.where, self.where.secret_id
         found = describe_secret(self.aws.client("secretsmanager"), name)
-        if found is not None and not owner.owns(found):
+        if found is not None and not found.is_of(where):
             advice = (
                 f"if nothing else needs it: aws secretsmanager delete-secret --secret-id {name} "
                 f"--force-delete-without-recovery; then terradask apply {self.name} makes the "
                 "cluster's own. Find out who made it"
             )
-            raise foreign_secret(self.name, name, found.tags, owner.tags, advice)
+            raise foreign_secret(self.name, name, found.tags, where.tags, advice)
         return {} if found is None else {SECRET_ADDRESS: found}
 
     def _delete(self, resources: Iterable[Resource]) -> None:
@@ -228,15 +222,15 @@ class NetworkRecovery:
     """A workspace's network resources in AWS that Terraform's state doesn't know."""
 
     aws: Aws
-    _: KW_ONLY
-    workspace: str
-    bucket: str
-    stack: Stack
+    where: Where
+    ids: _Ids
+    #: Returns the network's configuration.
+    configuration: Callable[[], Mapping[str, Any]]
     progress: Progress
 
     def imports(self) -> dict[str, str]:
         """Return what is configured and exists, but isn't in the state: address -> id."""
-        ids, configuration = self.stack.ids(), self.stack.terraform.configuration()
+        ids, configuration = self.ids(), self.configuration()
         if not unknown_addresses(configuration, ids):
             return {}
         found = self._found()
@@ -254,33 +248,28 @@ class NetworkRecovery:
         """Remove security groups that an apply left open to all, if a plan creates them."""
         kinds = (address.partition(".") for address in creates)
         names = {
-            resource_name(self.workspace, name)
+            resource_name(self.where.workspace, name)
             for kind, _, name in kinds
             if kind == "aws_security_group"
         }
         if not names:
             return
-        found = unfinished_security_groups(find_security_groups(self.aws, workspace=self.workspace))
+        found = unfinished_security_groups(find_security_groups(self.aws, self.where))
         mine = [
-            group
-            for group in unknown(found, self.stack.ids())
-            if group.description["GroupName"] in names
+            group for group in unknown(found, self.ids()) if group.description["GroupName"] in names
         ]
         delete_resources(self.aws, mine, progress=self.progress)
 
     def remove_unknown(self) -> bool:
         """Remove everything that the state doesn't know: it would block the removal of the rest."""
-        owner, found = Owner(self.workspace), self._found()
+        found = self._found()
         # Also rules with groups in the state, which can't be deleted before them.
-        rules = [rule for rule in find_rules_in(self.aws, found) if owner.owns(rule)]
-        left = unknown([*found, *rules], self.stack.ids())
+        rules = [rule for rule in find_rules_in(self.aws, found) if rule.is_of(self.where)]
+        left = unknown([*found, *rules], self.ids())
         if left:
             with phase(self.progress, "remove", NETWORK_STACK):
                 delete_resources(self.aws, left, progress=self.progress)
         return bool(left)
 
     def _found(self) -> list[Resource]:
-        configuration = self.stack.terraform.configuration()
-        return find_network(
-            self.aws, workspace=self.workspace, bucket=self.bucket, configuration=configuration
-        )
+        return find_network(self.aws, self.where, self.configuration())

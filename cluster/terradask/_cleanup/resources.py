@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from terradask._aws.tags import tag_filters
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
+from terradask_modules.where import Where
 
 INGRESS_RULE = "aws_vpc_security_group_ingress_rule"
 EGRESS_RULE = "aws_vpc_security_group_egress_rule"
@@ -30,32 +30,12 @@ class Resource:
     tags: Mapping[str, str] = field(default_factory=dict)
     description: Mapping[str, Any] = field(default_factory=dict)
 
-
-@dataclass(frozen=True)
-class Owner:
-    """The owner of a resource, by its tags: one cluster, or the workspace's network."""
-
-    workspace: str
-    #: Name of the cluster. None: the network.
-    cluster: str | None = None
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """The tags that all of its resources carry."""
-        return {
-            TAG_WORKSPACE: self.workspace,
-            **({} if self.cluster is None else {TAG_CLUSTER: self.cluster}),
-        }
-
-    @property
-    def filters(self) -> list[dict[str, Any]]:
-        """The filters of AWS's lists that find resources with these tags."""
-        return tag_filters(self.tags)
-
-    def owns(self, resource: Resource) -> bool:
-        """Return whether it owns a resource: never one with other tags, or none."""
-        tags = resource.tags
-        return tags.get(TAG_WORKSPACE) == self.workspace and tags.get(TAG_CLUSTER) == self.cluster
+    def is_of(self, where: Where) -> bool:
+        """Return whether it is the cluster's, or the network's, by its tags: never one with other
+        tags, or none.
+        """
+        tags = self.tags
+        return (tags.get(TAG_WORKSPACE), tags.get(TAG_CLUSTER)) == (where.workspace, where.cluster)
 
 
 def of_clusters() -> frozenset[str]:
@@ -68,13 +48,13 @@ def of_type(resources: Iterable[Resource], *types: str) -> Iterator[Resource]:
     return (resource for resource in resources if resource.type in types)
 
 
-def clusters_of(found: Iterable[Resource], workspace: str) -> set[str]:
+def clusters_of(found: Iterable[Resource], where: Where) -> set[str]:
     """Return the names of a workspace's clusters that own any of these resources, by their tags."""
     tags = [resource.tags for resource in found]
     return {
         each[TAG_CLUSTER]
         for each in tags
-        if each.get(TAG_WORKSPACE) == workspace and TAG_CLUSTER in each
+        if each.get(TAG_WORKSPACE) == where.workspace and TAG_CLUSTER in each
     }
 
 

@@ -12,20 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from terradask._aws.listing import listed
+from terradask._aws.tags import tag_filters
 from terradask._cleanup.bucket_scan import BucketScan
 from terradask._cleanup.inventory import Deployed, Inventory, Item, NotVisible, OldPlan
 from terradask._cleanup.resources import (
     NETWORK_INTERFACE,
     VOLUME,
-    Owner,
     Resource,
     outermost,
 )
 from terradask._cleanup.search import (
-    clusters_in_ec2,
-    clusters_with_roles,
+    ClusterSearch,
     describe_secret,
-    find_cluster,
     find_groups,
     find_in_ec2,
     find_secrets,
@@ -62,37 +60,33 @@ class ScanScope:
     """What to scan: a workspace, its folder of stacks, and its folder of saved plans."""
 
     aws: Aws
-    workspace: str
     network: DeployedNetwork
     stacks: Path
     plans: Path
     network_state: S3Backend
 
 
-def scan(scope: ScanScope) -> Inventory:
-    """Scan everything once.
+class Scan:
+    """One scan of everything.
 
     What the caller has no permission to read is left out and listed. The bucket is required: only
     it shows what is live.
 
-    Raises `AccessDenied`.
-
     Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``;
     ``autoscaling:DescribeAutoScalingGroups``; ``ec2:DescribeInstances``, ``DescribeVolumes``,
     ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; those of
-    `find_cluster`, for isolated clusters also ``iam:ListRoles``.
+    `ClusterSearch`.
     """
-    return _Scan(scope).run()
 
-
-class _Scan:
     def __init__(self, scope: ScanScope) -> None:
         self._scope = scope
         self._aws = scope.aws
+        self._where = scope.network.where
         self._unseen: list[NotVisible] = []
         self._bucket = BucketScan(scope.aws, scope.network.bucket, scope.stacks)
 
     def run(self) -> Inventory:
+        """Scan. Raises `AccessDenied`."""
         seen_at, listed = self._bucket.listed()
         with ThreadPoolExecutor(_PARALLEL) as pool:
             groups = pool.submit(self._unless_denied, "Auto Scaling groups", self._groups)
@@ -120,7 +114,7 @@ class _Scan:
             {item.cluster for item in items if item.cluster} | deployed.keys(), deployed
         )
         return Inventory(
-            workspace=self._scope.workspace,
+            workspace=self._where.workspace,
             seen_at=seen_at,
             items=tuple(self._unless_gone(items, deployed)),
             deployed=deployed,
@@ -145,13 +139,9 @@ class _Scan:
             self._unseen.append(NotVisible(what, denied.action))
             return None
 
-    @property
-    def _owner(self) -> Owner:
-        return Owner(self._scope.workspace)
-
     def _groups(self) -> list[Item]:
-        client = self._aws.client("autoscaling")
-        return [_item(group) for group in find_groups(client, Filters=self._owner.filters)]
+        client, filters = self._aws.client("autoscaling"), tag_filters(self._where.tags)
+        return [_item(group) for group in find_groups(client, Filters=filters)]
 
     def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
         """Return the existing groups, including those without our tag that instances name."""
@@ -165,10 +155,10 @@ class _Scan:
 
     def _instances(self) -> list[Item]:
         try:
-            found = find_instances(self._aws, workspace=self._scope.workspace)
+            found = find_instances(self._aws, workspace=self._where.workspace)
         except AccessDenied:
             # Without the volumes' sizes, which only a price needs.
-            found = find_instances(self._aws, workspace=self._scope.workspace, with_volumes=False)
+            found = find_instances(self._aws, workspace=self._where.workspace, with_volumes=False)
         return [_instance(instance, self._aws.region) for instance in found]
 
     def _volumes(self) -> list[Item]:
@@ -181,29 +171,25 @@ class _Scan:
                 if volume.description["VolumeType"] == "gp3"
                 else None,
             )
-            for volume in find_in_ec2(self._aws.client("ec2"), VOLUME, self._owner, _AVAILABLE)
+            for volume in find_in_ec2(self._aws.client("ec2"), VOLUME, self._where, _AVAILABLE)
         ]
 
     def _interfaces(self) -> list[Item]:
         ec2 = self._aws.client("ec2")
-        found = find_in_ec2(ec2, NETWORK_INTERFACE, self._owner, _AVAILABLE)
+        found = find_in_ec2(ec2, NETWORK_INTERFACE, self._where, _AVAILABLE)
         return [self._part_of_host(interface) for interface in found]
 
     def _part_of_host(self, resource: Resource) -> Item:
         item = _item(resource)
         names = {
-            host_name(self._scope.workspace, role, cluster)
+            host_name(self._where.workspace, role, cluster)
             for role in ROLES
             for cluster in (None, item.cluster)
         }
         return replace(item, is_hosts=resource.tags.get("Name") in names)
 
     def _secrets(self) -> list[Item]:
-        found = find_secrets(
-            self._aws.client("secretsmanager"),
-            workspace=self._scope.workspace,
-            IncludePlannedDeletion=True,
-        )
+        client = self._aws.client("secretsmanager")
         return [
             replace(
                 _item(secret),
@@ -215,7 +201,7 @@ class _Scan:
                 if secret.description.get("DeletedDate")
                 else parts_of_secret(self._aws.region),
             )
-            for secret in found
+            for secret in find_secrets(client, self._where, IncludePlannedDeletion=True)
         ]
 
     def _unless_gone(
@@ -237,35 +223,15 @@ class _Scan:
 
     def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
         """Return the own resources of clusters without a deployment."""
-        workspace, isolated = self._scope.workspace, self._scope.network.isolated()
-        own_templates = self._scope.network.own_templates()
+        search = ClusterSearch.on(self._aws, self._scope.network)
 
         def own(cluster: str) -> list[Resource]:
-            return outermost(
-                find_cluster(
-                    self._aws,
-                    workspace=workspace,
-                    cluster=cluster,
-                    isolated=isolated,
-                    own_templates=own_templates,
-                )
-            )
+            return outermost(search.find(cluster))
 
-        in_ec2 = partial(
-            clusters_in_ec2,
-            self._aws,
-            workspace=workspace,
-            isolated=isolated,
-            own_templates=own_templates,
-        )
         what = "what clusters have of their own in EC2"
-        known |= self._unless_denied(what, in_ec2) or set()
-        if isolated is not None:
-            of_roles = partial(
-                clusters_with_roles, self._aws, workspace=workspace, isolated=isolated, known=known
-            )
-            what = "roles of clusters of which nothing else is left"
-            known |= self._unless_denied(what, of_roles) or set()
+        known |= self._unless_denied(what, search.clusters_in_ec2) or set()
+        what = "roles of clusters of which nothing else is left"
+        known |= self._unless_denied(what, partial(search.clusters_with_roles, known)) or set()
         found = [
             self._unless_denied(f"what {name} has of its own", partial(own, name)) or []
             for name in sorted(known)

@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
 from terradask._aws.group_facts import tagged_groups
 from terradask._aws.listing import listed, listed_groups
-from terradask._aws.tags import tags_of
+from terradask._aws.tags import tag_filters, tags_of
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     EGRESS_RULE,
     INGRESS_RULE,
     SECRET,
     SECRET_ADDRESS,
-    Owner,
     Resource,
     clusters_of,
     of_type,
@@ -34,11 +34,13 @@ from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import Listed, Named, ResourceKind
-from terradask_modules.names import ROLES, role_name, secret_id, secrets_prefix
+from terradask_modules.names import ROLES, secrets_prefix
+from terradask_modules.where import Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._network.baseline import Isolated
+    from terradask._network.deployed import DeployedNetwork
 
 
 #: Makes a client's call and returns the resources found.
@@ -48,9 +50,7 @@ _Search = Callable[[], Sequence[Resource]]
 _ENDED = frozenset({"deleted", "deleting", "failed"})
 
 
-def find_network(
-    aws: Aws, *, workspace: str, bucket: str, configuration: Mapping[str, Any]
-) -> list[Resource]:
+def find_network(aws: Aws, where: Where, configuration: Mapping[str, Any]) -> list[Resource]:
     """Return all existing resources of a workspace's network: those with its tag and no cluster's,
     and its bucket.
 
@@ -61,123 +61,130 @@ def find_network(
     ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
     ``s3:GetBucketTagging``; what finds other kinds by their names, if they are configured.
     """
-    ec2, owner, configured = aws.client("ec2"), Owner(workspace), configuration.get("resource", {})
+    ec2, configured = aws.client("ec2"), configuration.get("resource", {})
     searches: list[_Search] = [
         *(
-            partial(find_in_ec2, ec2, kind.terraform, owner)
+            partial(find_in_ec2, ec2, kind.terraform, where)
             for kind in _in_ec2()
             if not kind.is_optional or kind.terraform in configured
         ),
         *(
-            partial(find_named, aws, kind.terraform, block["name"], block.get("path", "/"))
+            partial(_find_named, aws, kind.terraform, block["name"], block.get("path", "/"))
             for kind in KINDS.values()
             if isinstance(kind.find, Named)
             for block in configured.get(kind.terraform, {}).values()
         ),
-        partial(find_bucket, aws.client("s3"), bucket, aws.account_id),
+        partial(find_bucket, aws.client("s3"), where.bucket, aws.account_id),
     ]
     # Buckets are tagged after their creation; the name has the account's number.
-    return [
-        r for r in _answers(searches) if owner.owns(r) or (r.type == "aws_s3_bucket" and not r.tags)
-    ]
+    found = _answers(searches)
+    return [r for r in found if r.is_of(where) or (r.type == "aws_s3_bucket" and not r.tags)]
 
 
-def find_cluster(
-    aws: Aws, *, workspace: str, cluster: str, isolated: Isolated | None, own_templates: bool = True
-) -> list[Resource]:
-    """Return a cluster's own existing resources, but for its groups and secret.
-
-    Those that are an isolated cluster's only if it is one, with the rules and policies in them.
+@dataclass(frozen=True)
+class ClusterSearch:
+    """Finds what clusters have of their own, but for their groups and secrets.
 
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
-    ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; ``iam:GetRole``,
-    ``ListRolePolicies``, ``GetInstanceProfile``.
+    ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; of isolated clusters
+    ``iam:GetRole``, ``ListRolePolicies``, ``GetInstanceProfile``, ``ListRoles``.
     """
-    owner = Owner(workspace, cluster)
-    searches = _in_ec2_of_clusters(aws, owner, isolated, own_templates=own_templates)
-    if isolated is None:
-        return [resource for resource in _answers(searches) if owner.owns(resource)]
-    iam = aws.client("iam")
-    names = [role_name(workspace, role, isolated.role_name_prefix, cluster) for role in ROLES]
-    searches += [
-        partial(find_by_name, iam, kind.terraform, name)
-        for kind in KINDS.values()
-        if kind.clusters == "isolated" and isinstance(kind.find, Named)
-        for name in names
-    ]
-    found = [resource for resource in _answers(searches) if owner.owns(resource)]
-    # Rules without the tags are deleted only with their group.
-    rules = [rule for rule in find_rules_in(aws, found) if owner.owns(rule)]
-    policies = _answers(
-        [partial(find_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")]
-    )
-    return [*found, *rules, *policies]
+
+    aws: Aws
+    #: The workspace.
+    where: Where
+    #: How clusters' own roles are named; None if clusters share the workspace's.
+    isolated: Isolated | None
+    #: Whether clusters may have launch templates of their own.
+    own_templates: bool = True
+
+    @classmethod
+    def on(cls, aws: Aws, network: DeployedNetwork) -> ClusterSearch:
+        """Return the search for clusters on a network."""
+        isolated = network.isolated()
+        own_templates = isolated is not None or network.own_templates()
+        return cls(aws, network.where, isolated, own_templates)
+
+    def find(self, cluster: str) -> list[Resource]:
+        """Return one cluster's existing resources; those that are an isolated cluster's only if it
+        is one, with the rules and policies in them.
+        """
+        where, isolated = self.where.of_cluster(cluster), self.isolated
+        searches = self._in_ec2(where)
+        if isolated is None:
+            return [resource for resource in _answers(searches) if resource.is_of(where)]
+        iam, prefix = self.aws.client("iam"), isolated.role_name_prefix
+        searches += [
+            partial(find_by_name, iam, kind.terraform, where.role_name(role, prefix))
+            for kind in KINDS.values()
+            if kind.clusters == "isolated" and isinstance(kind.find, Named)
+            for role in ROLES
+        ]
+        found = [resource for resource in _answers(searches) if resource.is_of(where)]
+        # Rules without the tags are deleted only with their group.
+        rules = [rule for rule in find_rules_in(self.aws, found) if rule.is_of(where)]
+        policies = _answers(
+            [partial(_find_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")]
+        )
+        return [*found, *rules, *policies]
+
+    def clusters(self, known: Collection[str] = ()) -> set[str]:
+        """Return the names of the clusters that have a group, a secret, or other resources of their
+        own, by their tags; of those known, their roles aren't looked at.
+
+        Permissions needed besides: ``autoscaling:DescribeAutoScalingGroups``,
+        ``secretsmanager:ListSecrets``, ``DescribeSecret``.
+        """
+        scaling, secrets = self.aws.client("autoscaling"), self.aws.client("secretsmanager")
+        where = self.where
+        found = clusters_of(find_groups(scaling, Filters=tag_filters(where.tags)), where)
+        begins = secrets_prefix(where.workspace)
+        listed = {one.id.removeprefix(begins) for one in find_secrets(secrets, where)}
+        found |= {name for name in listed - found if find_secret(secrets, where.of_cluster(name))}
+        found |= self.clusters_in_ec2()
+        return found | self.clusters_with_roles(found.union(known))
+
+    def clusters_in_ec2(self) -> set[str]:
+        """Return the names of those that have their own resources in EC2, beside hosts."""
+        return clusters_of(_answers(self._in_ec2(self.where)), self.where)
+
+    def clusters_with_roles(self, known: Collection[str]) -> set[str]:
+        """Return the names of those that have roles of their own, but for those known."""
+        if self.isolated is None:
+            return set()
+        iam, prefix = self.aws.client("iam"), self.isolated.role_name_prefix
+        expected = {
+            self.where.of_cluster(cluster).role_name(role, prefix)
+            for cluster in known
+            for role in ROLES
+        }
+        roles = listed(iam, "list_roles", "Roles", PathPrefix=self.isolated.role_path)
+        names = {role["RoleName"] for role in roles} - expected
+        # The list has no tags.
+        return clusters_of(
+            _answers([partial(find_by_name, iam, "aws_iam_role", name) for name in sorted(names)]),
+            self.where,
+        )
+
+    def _in_ec2(self, where: Where) -> list[_Search]:
+        theirs = {"each"} | ({"templates", "isolated"} if self.isolated is not None else set())
+        theirs |= {"templates"} if self.own_templates else set()
+        return [
+            partial(
+                _unless_denied if kind.is_optional else find_in_ec2,
+                self.aws.client("ec2"),
+                kind.terraform,
+                where,
+            )
+            for kind in _in_ec2()
+            if kind.clusters in theirs
+        ]
 
 
-def clusters_with_resources(
-    aws: Aws,
-    *,
-    workspace: str,
-    isolated: Isolated | None,
-    own_templates: bool = True,
-    known: Collection[str] = (),
-) -> set[str]:
-    """Return the names of the clusters that have a group, a secret, or other resources of their
-    own, by their tags.
-
-    Permissions needed: ``autoscaling:DescribeAutoScalingGroups``; ``secretsmanager:ListSecrets``,
-    ``DescribeSecret``; ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
-    ``DescribeLaunchTemplates``; ``iam:ListRoles``, ``iam:GetRole``.
-    """
-    scaling, secrets = aws.client("autoscaling"), aws.client("secretsmanager")
-    found = clusters_of(find_groups(scaling, Filters=Owner(workspace).filters), workspace)
-    begins = secrets_prefix(workspace)
-    listed = {one.id.removeprefix(begins) for one in find_secrets(secrets, workspace=workspace)}
-    found |= {name for name in listed - found if find_secret(secrets, Owner(workspace, name))}
-    found |= clusters_in_ec2(
-        aws, workspace=workspace, isolated=isolated, own_templates=own_templates
-    )
-    if isolated is None:
-        return found
-    return found | clusters_with_roles(
-        aws, workspace=workspace, isolated=isolated, known=found.union(known)
-    )
-
-
-def clusters_in_ec2(
-    aws: Aws, *, workspace: str, isolated: Isolated | None, own_templates: bool = True
-) -> set[str]:
-    """Return the names of the clusters that have their own resources in EC2, beside hosts."""
-    owner = Owner(workspace)
-    found = _answers(_in_ec2_of_clusters(aws, owner, isolated, own_templates=own_templates))
-    return clusters_of(found, workspace)
-
-
-def clusters_with_roles(
-    aws: Aws, *, workspace: str, isolated: Isolated, known: Collection[str]
-) -> set[str]:
-    """Return the names of the clusters that have roles of their own, but for those known."""
-    iam = aws.client("iam")
-    expected = {
-        role_name(workspace, role, isolated.role_name_prefix, cluster)
-        for cluster in known
-        for role in ROLES
-    }
-    roles = listed(iam, "list_roles", "Roles", PathPrefix=isolated.role_path)
-    names = {role["RoleName"] for role in roles} - expected
-    # The list has no tags.
-    return clusters_of(
-        _answers([partial(find_by_name, iam, "aws_iam_role", name) for name in sorted(names)]),
-        workspace,
-    )
-
-
-def find_security_groups(aws: Aws, *, workspace: str) -> list[Resource]:
+def find_security_groups(aws: Aws, where: Where) -> list[Resource]:
     """Return the security groups of a workspace's network, and their rules."""
-    client, owner = aws.client("ec2"), Owner(workspace)
-    groups = [
-        group for group in find_in_ec2(client, "aws_security_group", owner) if owner.owns(group)
-    ]
+    found = find_in_ec2(aws.client("ec2"), "aws_security_group", where)
+    groups = [group for group in found if group.is_of(where)]
     return [*groups, *find_rules_in(aws, groups)]
 
 
@@ -213,10 +220,10 @@ def described(client: Any, kind: str, filters: Sequence[Mapping[str, Any]]) -> I
 
 
 def find_in_ec2(
-    client: Any, kind: str, owner: Owner, *filters: Mapping[str, Any]
+    client: Any, kind: str, where: Where, *filters: Mapping[str, Any]
 ) -> list[Resource]:
-    """Return EC2 resources of one kind with an owner's tags that match further filters."""
-    found = described(client, kind, [*owner.filters, *filters])
+    """Return EC2 resources of one kind with these tags that match further filters."""
+    found = described(client, kind, [*tag_filters(where.tags), *filters])
     # A VPC's default group is deleted with the VPC.
     return [
         r
@@ -226,26 +233,25 @@ def find_in_ec2(
     ]
 
 
-def find_everything_in_ec2(client: Any, workspace: str) -> list[Resource]:
+def find_everything_in_ec2(client: Any, where: Where) -> list[Resource]:
     """Return a workspace's EC2 resources of all kinds but instances, whatever cluster's.
 
     Permission needed: ``ec2:Describe*``.
     """
-    owner = Owner(workspace)
-    found = _answers([partial(find_in_ec2, client, kind.terraform, owner) for kind in _in_ec2()])
-    return [each for each in found if owner.tags.items() <= each.tags.items()]
+    found = _answers([partial(find_in_ec2, client, kind.terraform, where) for kind in _in_ec2()])
+    return [each for each in found if where.tags.items() <= each.tags.items()]
 
 
-def find_groups_and_secret(aws: Aws, owner: Owner) -> dict[str, Resource]:
+def find_groups_and_secret(aws: Aws, where: Where) -> dict[str, Resource]:
     """Return a cluster's groups and secret, by their names and tags: address -> resource.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``,
     ``secretsmanager:DescribeSecret``.
     """
-    scaling, cluster = aws.client("autoscaling"), str(owner.cluster)
+    scaling, cluster = aws.client("autoscaling"), str(where.cluster)
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(find_secret, aws.client("secretsmanager"), owner)
-        groups = dict(tagged_groups(scaling, workspace=owner.workspace, cluster=cluster))
+        found = pool.submit(find_secret, aws.client("secretsmanager"), where)
+        groups = dict(tagged_groups(scaling, workspace=where.workspace, cluster=cluster))
         secret = found.result()
     return {
         **{f"{AUTOSCALING_GROUP}.{name}": _group(group) for name, group in groups.items()},
@@ -263,19 +269,19 @@ def _group(group: Mapping[str, Any]) -> Resource:
     return Resource(AUTOSCALING_GROUP, group["AutoScalingGroupName"], tags, group)
 
 
-def find_secrets(client: Any, *, workspace: str, **options: bool) -> list[Resource]:
+def find_secrets(client: Any, where: Where, **options: bool) -> list[Resource]:
     """Return a workspace's secrets; the list is up to five minutes old, with deleted ones."""
-    filters = [{"Key": "name", "Values": [secrets_prefix(workspace)]}]
+    filters = [{"Key": "name", "Values": [secrets_prefix(where.workspace)]}]
     return [
         Resource(SECRET, one["Name"], tags_of(one.get("Tags")), one)
         for one in listed(client, "list_secrets", "SecretList", Filters=filters, **options)
     ]
 
 
-def find_secret(client: Any, owner: Owner) -> Resource | None:
+def find_secret(client: Any, where: Where) -> Resource | None:
     """Return a cluster's secret if it exists with its tags, and isn't to be deleted."""
-    found = describe_secret(client, secret_id(owner.workspace, str(owner.cluster)))
-    if found is None or not owner.owns(found) or found.description.get("DeletedDate"):
+    found = describe_secret(client, where.secret_id)
+    if found is None or not found.is_of(where) or found.description.get("DeletedDate"):
         return None
     return found
 
@@ -298,27 +304,9 @@ def _in_ec2() -> list[ResourceKind]:
     return [kind for kind in KINDS.values() if isinstance(kind.find, Listed)]
 
 
-def _in_ec2_of_clusters(
-    aws: Aws, owner: Owner, isolated: Isolated | None, *, own_templates: bool
-) -> list[_Search]:
-    """Return the searches in EC2 for what clusters have of their own."""
-    theirs = {"each"} | ({"templates", "isolated"} if isolated is not None else set())
-    theirs |= {"templates"} if own_templates else set()
-    return [
-        partial(
-            _unless_denied if kind.is_optional else find_in_ec2,
-            aws.client("ec2"),
-            kind.terraform,
-            owner,
-        )
-        for kind in _in_ec2()
-        if kind.clusters in theirs
-    ]
-
-
-def _unless_denied(client: Any, kind: str, owner: Owner) -> list[Resource]:
+def _unless_denied(client: Any, kind: str, where: Where) -> list[Resource]:
     try:
-        return find_in_ec2(client, kind, owner)
+        return find_in_ec2(client, kind, where)
     except AccessDenied:
         # An older caller policy without this permission: such a caller can't have created any.
         return []
@@ -327,7 +315,7 @@ def _unless_denied(client: Any, kind: str, owner: Owner) -> list[Resource]:
 # ---- by name, of services that list none by tags -------------------------------------------------
 
 
-def find_named(aws: Aws, kind: str, name: str, path: str = "/") -> list[Resource]:
+def _find_named(aws: Aws, kind: str, name: str, path: str = "/") -> list[Resource]:
     """Return the resource of this kind and name, if there is one."""
     about = KINDS[kind]
     assert isinstance(about.find, Named)  # only such kinds
@@ -351,7 +339,7 @@ def find_by_name(client: Any, kind: str, identity: str) -> list[Resource]:
     return []
 
 
-def find_role_policies(client: Any, role: str) -> list[Resource]:
+def _find_role_policies(client: Any, role: str) -> list[Resource]:
     """Return the inline policies of a role."""
     names: list[str] = []
     with unless("NoSuchEntity"):

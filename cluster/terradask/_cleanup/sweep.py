@@ -11,7 +11,7 @@ from terradask._cleanup.findings import Sweep, Swept
 from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray, judge
 from terradask._cleanup.remove_orphans import ClusterActions, OrphanRemoval
-from terradask._cleanup.scan import ScanScope, scan
+from terradask._cleanup.scan import Scan, ScanScope
 from terradask._common.progress import Message, Progress, phase
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.running import price_keys
@@ -60,9 +60,9 @@ class Sweeper:
         return replace(swept, kept={**kept, **swept.kept})
 
     def _scan(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, Inventory]:
-        scope = self.scope
-        with phase(self.progress, "look", scope.workspace):
-            inventory = scan(scope)
+        scope, where = self.scope, self.scope.network.where
+        with phase(self.progress, "look", where.workspace):
+            inventory = Scan(scope).run()
         orphans = judge(
             inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen
         )
@@ -72,9 +72,9 @@ class Sweeper:
             if item.born is None
         }
         found = Sweep(
-            workspace=scope.workspace,
-            region=scope.aws.region,
-            account=scope.aws.account_id,
+            workspace=where.workspace,
+            region=where.region,
+            account=where.account,
             looked_at=inventory.seen_at,
             grace_seconds=grace_seconds,
             strays=tuple(orphans),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from terradask._aws.listing import listed
 from terradask._aws.tags import tag_filters, tags_of
 from terradask._cleanup.delete import delete_resource
-from terradask._cleanup.resources import Owner, Resource
+from terradask._cleanup.resources import Resource
 from terradask._cleanup.search import (
     describe_secret,
     find_bucket,
@@ -27,11 +27,8 @@ from terradask._live_check.smoke_settings import CLUSTER
 from terradask._live_check.steps import Step, StepResult
 from terradask.errors import BaselineError, ClusterNotFound, InUse, TerradaskError
 from terradask_modules.kinds import KINDS
-from terradask_modules.names import (
-    TAG_WORKSPACE,
-    log_group_name,
-    resource_name,
-)
+from terradask_modules.names import TAG_WORKSPACE, log_group_name, resource_name
+from terradask_modules.where import Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -91,11 +88,13 @@ def remains(workspace: Workspace) -> list[str]:
     ``s3:ListBucket``, ``iam:ListRoles``, ``iam:ListPolicies``.
     """
     aws, name = workspace.aws, workspace.settings.workspace.name
-    owner = Owner(name)
+    where = Where(
+        partition=aws.partition, region=aws.region, account=aws.account_id, workspace=name
+    )
     written = [kind.writer.log_group(name) for kind in KINDS.values() if kind.writer is not None]
     found = [
-        *find_everything_in_ec2(aws.client("ec2"), name),
-        *find_groups(aws.client("autoscaling"), Filters=owner.filters),
+        *find_everything_in_ec2(aws.client("ec2"), where),
+        *find_groups(aws.client("autoscaling"), Filters=tag_filters(where.tags)),
         *find_bucket(aws.client("s3"), workspace.bucket, aws.account_id),
         *(
             one
@@ -105,7 +104,7 @@ def remains(workspace: Workspace) -> list[str]:
     ]
     left = [f"{one.type} {one.id}" for one in found]
     left += [f"instance {one.id}" for one in find_instances(aws, workspace=name)]
-    for secret in find_secrets(aws.client("secretsmanager"), workspace=name):
+    for secret in find_secrets(aws.client("secretsmanager"), where):
         # The list is up to five minutes old.
         if describe_secret(aws.client("secretsmanager"), secret.id) is not None:
             left.append(f"secret {secret.id}")

@@ -1,23 +1,28 @@
-"""Apply saved plans, and note what stacks are applied from."""
+"""Apply saved plans, destroy without a plan, and sweep what no deployment owns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
+from terradask._cleanup.remove_orphans import ClusterActions
+from terradask._cleanup.scan import ScanScope
+from terradask._cleanup.sweep import Sweeper
+from terradask._deployments.key_access import check_may_change
 from terradask._plans.impact import refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
-from terradask._stacks.stack import Stack
-from terradask._workspace.cleanup import Cleanup
 from terradask._workspace.clusters import Clusters
-from terradask._workspace.context import WorkspaceContext
+from terradask._workspace.context import WorkspaceContext, configuration_of
 from terradask._workspace.host_packages import HostPackages
+from terradask._workspace.stack import Stack
 from terradask._workspace.stack_runner import StackRunner
-from terradask.errors import AccessDenied, AwsError, TerraformError
+from terradask.errors import AccessDenied, AwsError, ClusterNotFound, NoBaseline, TerraformError
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.settings import validate_cluster_name
 
 #: A plan that creates it is of a new network.
 BUCKET_ADDRESS = "aws_s3_bucket.workspace"
@@ -25,12 +30,11 @@ BUCKET_ADDRESS = "aws_s3_bucket.workspace"
 
 @dataclass(frozen=True)
 class Applier:
-    """Applies exactly the plan that it is given."""
+    """Applies exactly the plan that it is given; destroys after any interruption."""
 
     context: WorkspaceContext
     stacks: StackRunner
     clusters: Clusters
-    cleanup: Cleanup
     packages: HostPackages
     gate: PolicyGate
 
@@ -82,9 +86,9 @@ class Applier:
             plan.check()
             # Another machine's folder may not be initialised.
             stack.init()
-            recovery = self.cleanup.network(stack)
+            recovery = self.stacks.network_recovery(stack)
             if plan.destroy:
-                self.cleanup.refuse_while_in_use()
+                self.clusters.refuse_network_in_use()
                 recovery.remove_unknown()
                 stack.apply(plan)
                 return
@@ -129,7 +133,7 @@ class Applier:
             plan.check()
             if not plan.destroy:
                 self._refuse_while_running(plan)
-            recovery = self.cleanup.cluster(plan.stack)
+            recovery = self.clusters.recovery(plan.stack)
             if plan.destroy:
                 stack.check_state()
                 self.clusters.one(plan.stack).note_closing()
@@ -150,3 +154,82 @@ class Applier:
 
     def _keep(self, cluster: str) -> None:
         self.clusters.one(cluster).keep()
+
+    # ---- without a plan, from any machine --------------------------------------------------------
+
+    def destroy_cluster(self, name: str) -> None:
+        """Destroy a cluster; as `Workspace.destroy_cluster` says."""
+        validate_cluster_name(name)
+        self.stacks.states.check_not_rolled_back(name)
+        if not self.clusters.one(name).objects.names():
+            if self.clusters.recovery(name).remove_all():
+                return
+            raise ClusterNotFound(
+                f"there is no cluster {name!r} in this workspace",
+                cluster=name,
+                given=f"nothing under clusters/{name}/ in s3://{self.context.bucket}",
+                advice="terradask list shows those there are",
+            )
+        deployment = self.clusters.one(name)
+        if deployment.exists:
+            doing = f"destroy it (`terradask stop {name}` ends its hosts)"
+            check_may_change(self.context.aws, deployment.descriptor, doing)
+        with ThreadPoolExecutor(1) as pool, self.stacks.locked(name) as stack:
+            stack.check_state()
+            deployment.note_closing()
+            # The groups first: from here on no host costs anything.
+            recovery = self.clusters.recovery(name)
+            zeroed = pool.submit(recovery.zero)
+            configuration_of(self.context).cluster_to_destroy(name)
+            stack.init()
+            zeroed.result()
+            deployment.keep_events()
+            recovery.make_way(stack.ids)
+            stack.destroy(refresh=False)
+            recovery.forget()
+            stack.remove()
+        self.stacks.states.forget_applied(name)
+        self.stacks.states.history.note("destroyed", name)
+
+    def destroy_network(self) -> None:
+        """Destroy the network; as `Workspace.destroy_network` says."""
+        self.clusters.refuse_network_in_use()
+        with self.stacks.locked(NETWORK_STACK) as stack:
+            self.stacks.states.check_not_rolled_back(NETWORK_STACK)
+            configuration_of(self.context).network(destroy=True)
+            stack.init()
+            recovery = self.stacks.network_recovery(stack)
+            removed = recovery.remove_unknown()
+            if stack.ids():
+                stack.destroy(refresh=True)
+            elif not removed:
+                context = self.context
+                raise NoBaseline(
+                    "there is no network to destroy",
+                    given=(
+                        f"workspace {context.name} in {context.aws.region}, account "
+                        f"{context.aws.account_id}"
+                    ),
+                    advice="check workspace.name, workspace.region and the AWS account",
+                )
+            stack.remove()
+        self.context.network.forget()
+
+    def sweeper(self) -> Sweeper:
+        """Return what finds and removes what no deployment owns."""
+        context = self.context
+        scope = ScanScope(
+            context.aws,
+            network=context.network,
+            stacks=context.stacks,
+            plans=context.plans,
+            network_state=self.stacks.states.place(NETWORK_STACK),
+        )
+        actions = ClusterActions(
+            destroy=self.destroy_cluster,
+            unlock=self.stacks.states.unlock,
+            hold=self.stacks.holding_state,
+            objects=lambda cluster: self.clusters.one(cluster).objects,
+            close_account=lambda cluster: self.clusters.one(cluster).close_account(),
+        )
+        return Sweeper(scope, actions, context.progress)

@@ -7,12 +7,15 @@ from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
 
+from terradask._cleanup.recover import ClusterRecovery
+from terradask._cleanup.search import ClusterSearch
+from terradask._common.naming import counted
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import holds_nothing
 from terradask._network.clusters import cluster_names, listed_clusters
 from terradask._plans.impact import RunningCluster
-from terradask.errors import DocumentFormat
+from terradask.errors import DocumentFormat, InUse
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -79,6 +82,27 @@ class Clusters:
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
         """Return the clusters on a stack that aren't stopped: all for the network, else one."""
         return running_among(self.deployed() if stack == NETWORK_STACK else [self.one(stack)])
+
+    def recovery(self, name: str) -> ClusterRecovery:
+        """Return what an interruption leaves of a cluster, beside what Terraform's state knows."""
+        context = self._context
+        return ClusterRecovery(context.aws, self.one(name), context.network, context.progress)
+
+    def refuse_network_in_use(self) -> None:
+        """Refuse to destroy the network while clusters stand on it. Raises `InUse`."""
+        context = self._context
+        # Also those of which the bucket, or what was in it, is gone.
+        names = self.with_objects()
+        names |= ClusterSearch.on(context.aws, context.network).clusters(known=names)
+        if names:
+            clusters = sorted(names)
+            raise InUse(
+                f"{counted(len(clusters), 'deployment')} still use this network",
+                clusters=clusters,
+                given=", ".join(clusters),
+                advice="destroy them first: "
+                + "; ".join(f"terradask destroy {name}" for name in clusters),
+            )
 
     def _those(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
         """Return the clusters in the bucket that are as wanted; none without a bucket."""

@@ -24,7 +24,7 @@ from terradask._workspace.context import WorkspaceContext
 from terradask.errors import AwsError
 
 if TYPE_CHECKING:
-    from terradask._stacks.stack import Stack
+    from terradask._workspace.stack import Stack
     from terradask_stacks.settings import Settings
 
 _CONTENT_TYPE = "application/zip"

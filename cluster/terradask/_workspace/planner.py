@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from terradask._plans.saved import Plan
     from terradask._plans.summary import PlanSummary
     from terradask._stacks.answers import HardwareExplanation
-    from terradask._workspace.cleanup import Cleanup
     from terradask._workspace.clusters import Clusters
     from terradask._workspace.context import WorkspaceContext
 
@@ -179,7 +178,7 @@ class Planner:
         from terradask._quotas.check import check_network_quotas
 
         if destroy:
-            self._cleanup.refuse_while_in_use()
+            self._clusters.refuse_network_in_use()
         with self._stacks.locked(NETWORK_STACK) as stack:
             self._stacks.states.check_not_rolled_back(NETWORK_STACK)
             folder = configuration_of(self._context).network(
@@ -187,7 +186,7 @@ class Planner:
             )
             expected = _configuration_in(folder)
             stack.init()
-            imports = {} if destroy else self._cleanup.network(stack).imports()
+            imports = {} if destroy else self._stacks.network_recovery(stack).imports()
             plan = stack.plan(
                 self._context.network.where, destroy=destroy, imports=imports, expected=expected
             )
@@ -304,7 +303,7 @@ class Planner:
                     self._context.network.where, destroy=destroy, out=out, expected=expected
                 )
             except BaseException:
-                self._cleanup.cluster(name).forget_empty_state()
+                self._clusters.recovery(name).forget_empty_state()
                 raise
 
     def accept_older_state(self, stack: str) -> None:
@@ -502,12 +501,6 @@ class Planner:
         from terradask._workspace.clusters import Clusters
 
         return Clusters(self._context)
-
-    @property
-    def _cleanup(self) -> Cleanup:
-        from terradask._workspace.cleanup import Cleanup
-
-        return Cleanup(self._context)
 
     @property
     def _gate(self) -> PolicyGate:

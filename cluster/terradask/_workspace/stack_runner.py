@@ -12,8 +12,9 @@ from terradask.errors import BackendMissing
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
-    from terradask._stacks.stack import Stack
+    from terradask._cleanup.recover import NetworkRecovery
     from terradask._workspace.context import WorkspaceContext
+    from terradask._workspace.stack import Stack
     from terradask._workspace.states import StackStates
 
 
@@ -34,7 +35,7 @@ class StackRunner:
 
     def stack(self, name: str) -> Stack:
         """Return a stack, without its lock."""
-        from terradask._stacks.stack import Stack
+        from terradask._workspace.stack import Stack
 
         context, states = self._context, self.states
         return Stack(
@@ -75,6 +76,19 @@ class StackRunner:
             with suppress(BackendMissing):
                 held.enter_context(place.held(stack.folder, lock.killed, self._context.message))
             yield
+
+    def network_recovery(self, stack: Stack) -> NetworkRecovery:
+        """Return what an interruption leaves of the network, beside what its state knows."""
+        from terradask._cleanup.recover import NetworkRecovery
+
+        context = self._context
+        return NetworkRecovery(
+            context.aws,
+            context.network.where,
+            stack.ids,
+            stack.terraform.configuration,
+            context.progress,
+        )
 
     def cancel(self) -> None:
         """Ask what is running to stop in order."""

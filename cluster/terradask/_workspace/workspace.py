@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from terradask._quotas.check import QuotaCheck
     from terradask._terraform.state.unlock import BrokenLock
     from terradask._workspace.applier import Applier
-    from terradask._workspace.destroyer import Destroyer
     from terradask._workspace.environments import Environments
     from terradask._workspace.host_packages import HostPackages
     from terradask_stacks.settings import Settings
@@ -401,7 +400,7 @@ class Workspace(Planner):
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
-        self._destroyer.destroy_cluster(name)
+        self._applier.destroy_cluster(name)
 
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
@@ -419,7 +418,7 @@ class Workspace(Planner):
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
-        self._destroyer.destroy_network()
+        self._applier.destroy_network()
 
     def strays(self, *, grace_seconds: float | None = None) -> Sweep:
         """Look for everything that carries the workspace's tag and that no live deployment owns.
@@ -444,7 +443,7 @@ class Workspace(Planner):
         grace = (
             self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds
         )
-        return self._destroyer.sweeper().find(grace)
+        return self._applier.sweeper().find(grace)
 
     def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
         """Remove what no live deployment owns.
@@ -468,7 +467,7 @@ class Workspace(Planner):
         """
         if found is None:
             found = self.strays(grace_seconds=grace_seconds)
-        return self._destroyer.sweeper().remove(found)
+        return self._applier.sweeper().remove(found)
 
     def foreign_in_state(self, cluster: str) -> tuple[Mapping[str, str], ...]:
         """Return the entries of a cluster's state that aren't the cluster's.
@@ -552,12 +551,4 @@ class Workspace(Planner):
     def _applier(self) -> Applier:
         from terradask._workspace.applier import Applier
 
-        return Applier(
-            self._context, self._stacks, self._clusters, self._cleanup, self._packages, self._gate
-        )
-
-    @property
-    def _destroyer(self) -> Destroyer:
-        from terradask._workspace.destroyer import Destroyer
-
-        return Destroyer(self._context, self._stacks, self._clusters, self._cleanup)
+        return Applier(self._context, self._stacks, self._clusters, self._packages, self._gate)

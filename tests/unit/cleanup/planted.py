@@ -9,8 +9,8 @@ from typing import Any
 
 from terradask._aws.session import Aws
 from terradask._cleanup.recover import ClusterRecovery
-from terradask._cleanup.resources import Owner, Resource, of_clusters
-from terradask._cleanup.search import find_cluster
+from terradask._cleanup.resources import Resource, of_clusters
+from terradask._cleanup.search import ClusterSearch
 from terradask._common.progress import ProgressEvent
 from terradask._deployments.deployment import Deployment
 from terradask._network.baseline import Isolated
@@ -21,6 +21,7 @@ from terradask_modules.names import (
     resource_name,
     role_name,
 )
+from terradask_modules.where import Where
 
 REGION = "us-east-1"
 PREFIX = "dept-"
@@ -122,12 +123,28 @@ def templates(aws: Aws) -> list[dict[str, Any]]:
     return found
 
 
+def place(workspace: str = "default", cluster: str | None = None) -> Where:
+    return Where(
+        partition="aws",
+        region=REGION,
+        account="123456789012",
+        workspace=workspace,
+        cluster=cluster,
+    )
+
+
+def search(
+    aws: Aws, named: Isolated | None, workspace: str = "default", *, own_templates: bool = True
+) -> ClusterSearch:
+    return ClusterSearch(aws, place(workspace), named, own_templates)
+
+
 def tagged(workspace: str, cluster: str | None = None) -> list[dict[str, str]]:
-    return [{"Key": key, "Value": value} for key, value in Owner(workspace, cluster).tags.items()]
+    return [{"Key": key, "Value": value} for key, value in place(workspace, cluster).tags.items()]
 
 
 def own(aws: Aws, cluster: str, workspace: str = "default") -> list[Resource]:
-    return find_cluster(aws, workspace=workspace, cluster=cluster, isolated=isolated(workspace))
+    return search(aws, isolated(workspace), workspace).find(cluster)
 
 
 def ids(found: list[Resource]) -> set[tuple[str, str]]:
@@ -149,12 +166,13 @@ def remains(
     own_templates: bool = False,
 ) -> ClusterRecovery:
     network: Any = SimpleNamespace(
-        isolated=lambda: isolated() if is_isolated else None, own_templates=lambda: own_templates
+        where=place(),
+        isolated=lambda: isolated() if is_isolated else None,
+        own_templates=lambda: own_templates,
     )
     return ClusterRecovery(
         aws,
         Deployment(aws, "terradask-default-123456789012-us-east-1", cluster),
-        workspace="default",
-        network=network,
-        progress=events.append,
+        network,
+        events.append,
     )

@@ -13,7 +13,7 @@ from terradask._cleanup.adopt import _Adoption, imports, unknown_addresses
 from terradask._cleanup.delete import delete_resources
 from terradask._cleanup.known_state import PROVIDER
 from terradask._cleanup.resources import Resource
-from terradask._cleanup.search import find_cluster, find_everything_in_ec2, find_network
+from terradask._cleanup.search import find_everything_in_ec2, find_network
 from terradask._cleanup.state_guard import StateGuard
 from terradask._plans.impact import RunningCluster, impacts, refuse_while_running
 from terradask._plans.summary import Change
@@ -32,7 +32,7 @@ from terradask_simulator import leftovers
 from ..iam_requests import asked, query
 from ..plan_documents import dangers_of
 from ..report_data import of_changes
-from .planted import tagged
+from .planted import place, search, tagged
 from .swept_account import Account, keys, swept
 
 KEY_PAIR = "aws_key_pair"
@@ -82,7 +82,7 @@ def ids_of(found: list[Resource]) -> list[str]:
 def test_an_invented_kind_is_found_adopted_and_removed_with_the_network(aws: Aws):
     mine = made(aws, "mine")
     made(aws, "theirs", "etl")
-    found = find_network(aws, workspace="default", bucket="terradask-default-1", configuration={})
+    found = find_network(aws, place(), {})
     assert ids_of(found) == [mine.id]
     configuration = {
         "resource": {KEY_PAIR: {"x": {"tags": {"Name": "mine", TAG_WORKSPACE: "default"}}}}
@@ -90,7 +90,7 @@ def test_an_invented_kind_is_found_adopted_and_removed_with_the_network(aws: Aws
     assert unknown_addresses(configuration, {}) == [f"{KEY_PAIR}.x"]
     assert imports(configuration, {}, found) == {f"{KEY_PAIR}.x": mine.id}
     delete_resources(aws, [mine], progress=lambda _: None)
-    assert ids_of(find_everything_in_ec2(aws.client("ec2"), "default")) == ["theirs"]
+    assert ids_of(find_everything_in_ec2(aws.client("ec2"), place())) == ["theirs"]
 
 
 @pytest.mark.usefixtures("invented")
@@ -99,12 +99,12 @@ def test_an_invented_kind_of_a_cluster_without_a_deployment_is_swept(
 ):
     account.put("workspace.json")
     lost = made(workspace.aws, "lost", "gone")
-    found = find_cluster(workspace.aws, workspace="default", cluster="gone", isolated=None)
+    found = search(workspace.aws, None).find("gone")
     assert ids_of(found) == [lost.id]
     assert ("key-pair", lost.id) in keys(workspace.strays(grace_seconds=-2))
     done = swept(workspace)
     assert ("key-pair", lost.id) in {stray.key for stray in done.removed}
-    assert ids_of(find_everything_in_ec2(account.ec2, "default")) == []
+    assert ids_of(find_everything_in_ec2(account.ec2, place())) == []
 
 
 @pytest.mark.usefixtures("invented")

@@ -14,13 +14,11 @@ from terradask._cleanup.delete import delete_resources
 from terradask._cleanup.resources import (
     EGRESS_RULE,
     INGRESS_RULE,
-    Owner,
     Resource,
     of_clusters,
     outermost,
     unknown,
 )
-from terradask._cleanup.search import clusters_with_resources
 from terradask._common.progress import ProgressEvent
 from terradask.errors import AccessDenied, ForeignResources
 from terradask_modules.names import role_name
@@ -35,7 +33,9 @@ from .planted import (
     ids,
     isolated,
     own,
+    place,
     remains,
+    search,
     tagged,
     templates,
 )
@@ -54,7 +54,7 @@ from .planted import (
 )
 def test_whose_a_resource_is_its_tags_say(tags: Mapping[str, str], networks: bool, clusters: bool):
     resource = Resource("aws_security_group", "sg-1", {"Name": "x", **tags})
-    assert (Owner("w").owns(resource), Owner("w", "etl").owns(resource)) == (networks, clusters)
+    assert (resource.is_of(place("w")), resource.is_of(place("w", "etl"))) == (networks, clusters)
 
 
 def test_a_state_knows_by_type_and_id():
@@ -250,8 +250,8 @@ def test_templates_alone_are_removed_where_clusters_may_have_no_more(aws: Aws):
 
 def test_clusters_are_known_by_their_templates(aws: Aws):
     Planted(aws, "default", "etl")
-    assert clusters_with_resources(aws, workspace="default", isolated=None) == {"etl"}
-    assert clusters_with_resources(aws, workspace="other", isolated=None) == set()
+    assert search(aws, None).clusters() == {"etl"}
+    assert search(aws, None, "other").clusters() == set()
 
 
 def test_a_cluster_without_a_state_is_removed_whole(aws: Aws):
@@ -263,7 +263,7 @@ def test_a_cluster_without_a_state_is_removed_whole(aws: Aws):
 
 def test_clusters_are_known_by_any_of_their_own(aws: Aws):
     def clusters(*known: str) -> set[str]:
-        return clusters_with_resources(aws, workspace="default", isolated=isolated(), known=known)
+        return search(aws, isolated()).clusters(known)
 
     assert clusters() == set()
     Planted(aws, "default", "roles", kinds=frozenset({"aws_iam_role"}))

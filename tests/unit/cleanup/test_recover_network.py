@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from terradask._aws.session import Aws
@@ -18,7 +17,7 @@ from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import Listed
 from terradask_modules.names import boundary_name, clusters_role_path
 
-from .planted import DOCUMENT, PREFIX, Planted, as_state, ids, own, tagged, templates
+from .planted import DOCUMENT, PREFIX, Planted, as_state, ids, own, place, tagged, templates
 
 
 def test_the_boundary_is_the_networks(aws: Aws):
@@ -27,9 +26,7 @@ def test_the_boundary_is_the_networks(aws: Aws):
     configuration = {"resource": {"aws_iam_policy": {"boundary": {"name": name, "path": path}}}}
 
     def network(configuration: Mapping[str, Any]) -> list[Resource]:
-        found = find_network(
-            aws, workspace="default", bucket="terradask-default-1", configuration=configuration
-        )
+        found = find_network(aws, place(), configuration)
         return [resource for resource in found if resource.type == "aws_iam_policy"]
 
     assert network(configuration) == []
@@ -57,7 +54,7 @@ def test_a_rule_between_groups_that_the_state_knows_is_removed_before_them(aws: 
     planted = Planted(aws, "default", None)
     Planted(aws, "default", "etl")
     unknown_rule = planted.admit("scheduler", "scheduler")
-    groups = find_security_groups(aws, workspace="default")
+    groups = find_security_groups(aws, place())
     state = as_state(
         [resource for resource in groups if resource.id != unknown_rule and resource.tags]
     )
@@ -65,16 +62,10 @@ def test_a_rule_between_groups_that_the_state_knows_is_removed_before_them(aws: 
         f"aws_launch_template.{t['LaunchTemplateName']}": t["LaunchTemplateId"]
         for t in templates(aws)
     }
-    terraform = SimpleNamespace(configuration=dict)
-    stack: Any = SimpleNamespace(terraform=terraform, ids=lambda: state)
     others = own(aws, "etl")
-    recovery = NetworkRecovery(
-        aws, workspace="default", bucket="terradask-default-1", stack=stack, progress=lambda _: None
-    )
+    recovery = NetworkRecovery(aws, place(), lambda: state, dict, lambda _: None)
     assert recovery.remove_unknown()
-    assert ids(find_security_groups(aws, workspace="default")) == ids(groups) - {
-        (INGRESS_RULE, unknown_rule)
-    }
+    assert ids(find_security_groups(aws, place())) == ids(groups) - {(INGRESS_RULE, unknown_rule)}
     assert not recovery.remove_unknown()
     assert own(aws, "etl") == others
 
@@ -82,7 +73,7 @@ def test_a_rule_between_groups_that_the_state_knows_is_removed_before_them(aws: 
 def test_what_clusters_have_of_their_own_is_not_the_networks(aws: Aws):
     Planted(aws, "default", "etl")
     groups = Planted(aws, "default", None).groups
-    found = find_network(aws, workspace="default", bucket="terradask-default-1", configuration={})
+    found = find_network(aws, place(), {})
     assert [resource.type for resource in found] == ["aws_security_group"] * 2 + [
         "aws_launch_template"
     ] * 2
@@ -105,9 +96,7 @@ def test_the_topic_for_messages_of_an_end_is_found_by_its_name_and_removed(aws: 
     configuration = {"resource": {"aws_sns_topic": {"ends": {"name": name}}}}
 
     def topics() -> list[str]:
-        found = find_network(
-            aws, workspace="default", bucket="terradask-default-1", configuration=configuration
-        )
+        found = find_network(aws, place(), configuration)
         return [resource.id for resource in found if resource.type == "aws_sns_topic"]
 
     assert topics() == []

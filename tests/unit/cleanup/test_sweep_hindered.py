@@ -13,8 +13,8 @@ import pytest
 
 from terradask._common.processes import this_machine, this_user
 from terradask._terraform.folder_lock import FolderLock
+from terradask._workspace.applier import Applier
 from terradask._workspace.context import SettingsSource, WorkspaceContext
-from terradask._workspace.destroyer import Destroyer
 from terradask._workspace.stack_runner import StackRunner
 from terradask._workspace.workspace import Workspace
 from terradask.errors import AccessDenied, FolderBusy, TerraformCancelled
@@ -168,11 +168,11 @@ def test_ctrl_c_during_a_destruction_ends_the_sweep(
         account.put(f"clusters/{name}/closing.json")
     begun: list[str] = []
 
-    def cancelled(_destroyer: Destroyer, name: str) -> None:
+    def cancelled(_applier: Applier, name: str) -> None:
         begun.append(name)
         raise TerraformCancelled("cancelled")
 
-    monkeypatch.setattr(Destroyer, "destroy_cluster", cancelled)
+    monkeypatch.setattr(Applier, "destroy_cluster", cancelled)
     with pytest.raises(TerraformCancelled):
         swept(workspace)
     assert begun == ["a"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress, phase
 from terradask._plans.basis import (
@@ -36,20 +36,11 @@ from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
 from terradask_modules.where import Where
 
+if TYPE_CHECKING:
+    from terradask._workspace.states import ClusterStateCheck
+
 #: How often a plan is made until it starts from the state that there is.
 _ATTEMPTS = 6
-
-
-class StateCheck(Protocol):
-    """Refuses states with anything that isn't the stack's."""
-
-    def stored(self) -> None:
-        """Check the state where it lies."""
-        ...
-
-    def planned(self, path: Path) -> None:
-        """Check the state that a plan's file starts from."""
-        ...
 
 
 class Stack:
@@ -63,7 +54,7 @@ class Stack:
         plans: Path,
         progress: Progress,
         state: Callable[[], StateInfo | None],
-        check: StateCheck | None = None,
+        check: ClusterStateCheck | None = None,
         state_lock_seconds: int = 60,
         break_lock: BreakLock | None = None,
         find_lock: Callable[[], LockInfo | None] = lambda: None,
