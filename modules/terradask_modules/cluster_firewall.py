@@ -24,12 +24,8 @@ class ClusterFirewall(SecurityGroups):
     Resources created: two security groups, six rules, one for each range of ports of `ingress`, and
     one out to a scheduler's port below 1024. They cost nothing.
 
-    Permissions needed: those of :class:`terradask_modules.firewall.Firewall`.
-
     Parameters
     ----------
-    scope
-        The stack.
     where
         The cluster.
     vpc_id

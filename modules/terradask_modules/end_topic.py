@@ -19,14 +19,8 @@ class EndTopic(Construct):
     Resources created: an encrypted topic with a policy, and subscriptions by mail, which deliver
     once they are confirmed. SNS bills messages.
 
-    Permissions needed: ``sns:CreateTopic``, ``SetTopicAttributes``, ``GetTopicAttributes``,
-    ``DeleteTopic``, ``TagResource``, ``UntagResource``, ``ListTagsForResource``, ``Subscribe``,
-    ``Unsubscribe``, ``GetSubscriptionAttributes``.
-
     Parameters
     ----------
-    scope
-        The stack.
     where
         The workspace.
     emails

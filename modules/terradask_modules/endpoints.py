@@ -27,13 +27,8 @@ class InterfaceEndpoints(Construct):
 
     Resources created: an interface endpoint per service. Each costs by the hour and zone.
 
-    Permissions needed: ``ec2:CreateVpcEndpoint``, ``DescribeVpcEndpoints``, ``ModifyVpcEndpoint``,
-    ``DeleteVpcEndpoints``.
-
     Parameters
     ----------
-    scope
-        The stack.
     workspace
         Name of the workspace.
     vpc_id

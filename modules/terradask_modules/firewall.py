@@ -29,14 +29,8 @@ class Firewall(SecurityGroups):
     Resources created: two to five security groups and their rules, one resource each. They cost
     nothing.
 
-    Permissions needed: ``ec2:CreateSecurityGroup``, ``AuthorizeSecurityGroupIngress``,
-    ``AuthorizeSecurityGroupEgress``, their ``Revoke``, ``Describe`` and ``Delete`` counterparts,
-    ``CreateTags``.
-
     Parameters
     ----------
-    scope
-        The stack.
     workspace
         Name of the workspace.
     vpc_id

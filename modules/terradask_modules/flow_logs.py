@@ -19,14 +19,8 @@ class FlowLogs(Construct):
     Resources created: a flow log, a log group, and a role with one inline policy by which AWS
     writes there. They cost by what is written and kept.
 
-    Permissions needed: ``ec2:CreateFlowLogs``, ``DescribeFlowLogs``, ``DeleteFlowLogs``; those of
-    :class:`terradask_modules.logs.Logs`; ``iam:CreateRole``, ``PutRolePolicy``, their ``Get``,
-    ``Tag`` and ``Delete`` counterparts, and ``iam:PassRole`` on the role.
-
     Parameters
     ----------
-    scope
-        The stack.
     vpc_id
         The VPC.
     where

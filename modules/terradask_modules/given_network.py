@@ -24,13 +24,8 @@ class GivenNetwork(Construct):
     A zone's ``public_subnet_id`` is that of schedulers, its ``private_subnet_id`` that of workers,
     whatever their routes are.
 
-    Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeRouteTables``,
-    ``DescribeSubnets``.
-
     Parameters
     ----------
-    scope
-        The stack.
     vpc_id
         The VPC.
     subnets

@@ -28,15 +28,8 @@ class InstanceGroup(Construct):
 
     Resources created: an Auto Scaling group. It costs nothing while nothing runs.
 
-    Permissions needed: ``autoscaling:CreateAutoScalingGroup``, ``UpdateAutoScalingGroup``,
-    ``SuspendProcesses``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
-    ``DescribeScalingActivities``, ``DeleteAutoScalingGroup``; ``ec2:RunInstances`` and
-    ``iam:PassRole`` on the hosts' roles, which AWS checks when the group is made.
-
     Parameters
     ----------
-    scope
-        The stack.
     group
         The cluster's own name of it, such as ``workers``: the name in the resource's address.
     name

@@ -84,14 +84,8 @@ class Identity(Construct):
     Resources created: for schedulers and for workers a role, its one inline policy, an instance
     profile. They cost nothing.
 
-    Permissions needed: ``iam:CreateRole``, ``PutRolePolicy``, ``CreateInstanceProfile``,
-    ``AddRoleToInstanceProfile``, their ``Get``, ``Tag`` and ``Delete`` counterparts;
-    ``iam:PassRole`` on both roles for callers who start clusters.
-
     Parameters
     ----------
-    scope
-        The stack.
     hosts
         Where the roles' rights end. With a cluster in that the roles are that cluster's own.
     rules
@@ -189,14 +183,8 @@ class Boundary(Construct):
 
     Resources created: a managed policy, which costs nothing.
 
-    Permissions needed: ``iam:CreatePolicy``, ``GetPolicy``, ``GetPolicyVersion``,
-    ``ListPolicyVersions``, ``CreatePolicyVersion``, ``DeletePolicyVersion``, ``DeletePolicy``,
-    ``TagPolicy``.
-
     Parameters
     ----------
-    scope
-        The stack.
     hosts
         The workspace, and what its hosts may do.
     rules
@@ -262,13 +250,8 @@ def _within(
 class GivenIdentity(Construct):
     """Instance profiles that exist already, each with the role in it. Nothing is made or changed.
 
-    Permission needed: ``iam:GetInstanceProfile``; ``iam:PassRole`` on the roles for callers who
-    start clusters.
-
     Parameters
     ----------
-    scope
-        The stack.
     profiles
         ``scheduler`` and ``worker`` -> name of the instance profile.
     """

@@ -87,14 +87,8 @@ class Templates(Construct):
 
     Resources created: a launch template for each role and architecture. They cost nothing.
 
-    Permissions needed: ``ec2:CreateLaunchTemplate``, ``CreateLaunchTemplateVersion``,
-    ``ModifyLaunchTemplate``, ``DescribeLaunchTemplates``, ``DescribeLaunchTemplateVersions``,
-    ``DeleteLaunchTemplate``, ``CreateTags``.
-
     Parameters
     ----------
-    scope
-        The stack.
     where
         The workspace; or the cluster whose own the templates are.
     hosts

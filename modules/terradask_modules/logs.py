@@ -13,13 +13,8 @@ class Logs(Construct):
 
     Resources created: a CloudWatch log group. It costs by what is written and kept.
 
-    Permissions needed: ``logs:CreateLogGroup``, ``PutRetentionPolicy``, ``TagResource``,
-    ``DescribeLogGroups``, ``DeleteLogGroup``.
-
     Parameters
     ----------
-    scope
-        The stack.
     workspace
         Name of the workspace.
     retention_days

@@ -49,14 +49,8 @@ class Network(Construct):
     for S3; per zone a public and a private subnet and a private route table; NAT gateways with
     their addresses; with IPv6 an egress-only internet gateway. NAT gateways cost by the hour.
 
-    Permissions needed: ``ec2:*Vpc*``, ``*Subnet*``, ``*Route*``, ``*InternetGateway*``,
-    ``*NatGateway*``, ``*Address*``, ``*VpcEndpoint*``, ``*SecurityGroup*``,
-    ``*EgressOnlyInternetGateway*`` and ``CreateTags``.
-
     Parameters
     ----------
-    scope
-        The stack.
     workspace
         Name of the workspace.
     region

@@ -15,14 +15,8 @@ class ClusterPlacement(Construct):
     Resources created: a placement group. It costs nothing
     (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html).
 
-    Permissions needed: ``ec2:CreatePlacementGroup``, ``DescribePlacementGroups``,
-    ``DeletePlacementGroup``, ``CreateTags``, and ``RunInstances`` on it for the groups that launch
-    there.
-
     Parameters
     ----------
-    scope
-        The stack.
     where
         The cluster.
     """

@@ -24,8 +24,6 @@ class SecurityGroups(Construct):
 
     Parameters
     ----------
-    scope
-        The stack.
     vpc_id
         The VPC.
     tags

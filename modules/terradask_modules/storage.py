@@ -36,14 +36,8 @@ class Storage(Construct):
     Resources created: an S3 bucket with its public access block, ownership, encryption, versioning,
     lifecycle and policy. Destroying it deletes what is in it.
 
-    Permissions needed: ``s3:CreateBucket``, ``DeleteBucket``, ``PutBucket*``, ``GetBucket*``,
-    ``PutEncryptionConfiguration``, ``PutLifecycleConfiguration``, and to empty it
-    ``ListBucketVersions`` and ``DeleteObjectVersion``.
-
     Parameters
     ----------
-    scope
-        The stack.
     where
         The workspace.
     kms_key_arn

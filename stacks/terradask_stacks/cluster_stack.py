@@ -65,19 +65,11 @@ class ClusterStack(TerraformStack):
     :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
     :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs only its secret.
 
-    Permissions needed: those of :class:`terradask_modules.group.InstanceGroup` and
-    :class:`~terradask_modules.placement.ClusterPlacement`; ``secretsmanager:CreateSecret``,
-    ``DescribeSecret``, ``GetResourcePolicy``, ``TagResource``, ``DeleteSecret``, if it is private
-    to its creator also ``PutResourcePolicy``; ``s3:GetObject``, ``PutObject`` and ``DeleteObject``
-    in the workspace's bucket.
-
     If applying is interrupted, applying again finishes; destroying removes what was made. The state
     lies in the workspace's bucket, so any machine can do either.
 
     Parameters
     ----------
-    scope
-        The CDKTF app.
     name
         Name of the cluster.
     workspace

@@ -64,8 +64,6 @@ class NetworkStack(TerraformStack):
 
     Parameters
     ----------
-    scope
-        The CDKTF app.
     settings
         Workspace and network.
     lock

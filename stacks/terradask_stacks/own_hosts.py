@@ -103,10 +103,6 @@ class OwnTemplates:
         External rules, such as ingress to schedulers, stay with the network: changing them changes
         no cluster, except those with their own ingress.
 
-        Parameters
-        ----------
-        scope
-            The cluster's stack.
         """
         where, baseline = self.hosts.where, self.baseline
         firewall = ClusterFirewall(
@@ -152,10 +148,6 @@ class OwnTemplates:
         """Create only launch templates, for roles and groups of workers with the cluster's own
         disks; return them by these.
 
-        Parameters
-        ----------
-        scope
-            The cluster's stack.
         """
         baseline = self.baseline
         hosts = [
