@@ -112,6 +112,12 @@ def present(key: str) -> Condition:
     return {"Null": {key: "false"}}
 
 
+def one_or_many(values: Iterable[str]) -> str | list[str]:
+    """Return values as policies have them: a single one without a list."""
+    several = list(values)
+    return several[0] if len(several) == 1 else several
+
+
 def listed(value: Any) -> list[Any]:
     """Return a value's items: of a list, of a single one written without a list, of nothing."""
     if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from terradask_modules.iam import Statement, allow
+from terradask_modules.iam import Statement, allow, one_or_many
 from terradask_modules.partitions import partition_of
 
 #: ``<account>.dkr.ecr.<region>.amazonaws.com/<name>``:
@@ -36,12 +36,12 @@ def pull_statements(repositories: Sequence[str]) -> list[Statement]:
     arns = sorted(map(repository_arn, repositories))
     regions = sorted({arn.split(":")[3] for arn in arns})
     return [
-        allow("PullImages", list(PULL_ACTIONS), arns[0] if len(arns) == 1 else arns),
+        allow("PullImages", list(PULL_ACTIONS), one_or_many(arns)),
         # AWS knows no narrower resource for it; a password opens what the role may read.
         allow(
             "LogInToRegistry",
             LOGIN_ACTION,
             "*",
-            {"StringEquals": {"aws:RequestedRegion": regions[0] if len(regions) == 1 else regions}},
+            {"StringEquals": {"aws:RequestedRegion": one_or_many(regions)}},
         ),
     ]

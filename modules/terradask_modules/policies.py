@@ -15,6 +15,7 @@ from terradask_modules.iam import (
     allow,
     both,
     deny_without_tls,
+    one_or_many,
     only_in_account,
     policy_text,
     statement,
@@ -39,6 +40,9 @@ _DATA_ACTIONS = (
     "s3:ListMultipartUploadParts",
     "s3:PutObject",
 )
+
+#: What reading and writing takes that a customer's key encrypts.
+USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 
 #: What a host reads of a cluster. Terraform's state is not among it.
 _READABLE = ("run.json", "software.lock", "scheduler.json", "environment.json", "wheels/*")
@@ -140,7 +144,7 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
 
 
 def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
-    groups = _one_or_many(scope.group_arns)
+    groups = one_or_many(scope.group_arns)
     leave = "autoscaling:TerminateInstanceInAutoScalingGroup"
     if role != "scheduler":
         return [*_common(scope), allow("LeaveForGood", leave, groups, scope.where.own)]
@@ -173,7 +177,7 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
             "SeeGroups",
             ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
             "*",
-            {"StringEquals": {"aws:RequestedRegion": scope.where.region}},
+            scope.where.here,
         ),
     ]
 
@@ -262,18 +266,15 @@ def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
     if not scope.session_manager:
         return notice
     # AWS knows no narrower resource for them.
-    here = {"StringEquals": {"aws:RequestedRegion": scope.where.region}}
     channels = [
         f"ssmmessages:{verb}{kind}Channel"
         for verb in ("Create", "Open")
         for kind in ("Control", "Data")
     ]
-    agent = allow("ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", here)
+    agent = allow(
+        "ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", scope.where.here
+    )
     return [agent, *notice]
-
-
-def _one_or_many(values: list[str]) -> str | list[str]:
-    return values[0] if len(values) == 1 else values
 
 
 def _data_statements(scope: PolicyScope) -> list[Statement]:
@@ -291,13 +292,13 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
         for bucket, _, prefix in paths
     ]
     return [
-        allow("LocateData", "s3:GetBucketLocation", _one_or_many(list(buckets))),
-        allow("UseData", list(_DATA_ACTIONS), _one_or_many(objects)),
+        allow("LocateData", "s3:GetBucketLocation", one_or_many(list(buckets))),
+        allow("UseData", list(_DATA_ACTIONS), one_or_many(objects)),
         *(
             allow(
                 f"ListData{number}",
                 "s3:ListBucket",
-                _one_or_many(arns),
+                one_or_many(arns),
                 {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}} if prefix else None,
             )
             for number, (prefix, arns) in enumerate(sorted(listed.items()))
@@ -308,9 +309,5 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
 def _key_statements(scope: PolicyScope) -> list[Statement]:
     if scope.kms_key_arn is None:
         return []
-    services = [
-        f"{service}.{scope.where.region}.{scope.where.dns_suffix}"
-        for service in ("s3", "secretsmanager")
-    ]
-    through = {"StringEquals": {"kms:ViaService": services}}
-    return [allow("UseKey", ["kms:Decrypt", "kms:GenerateDataKey"], scope.kms_key_arn, through)]
+    through = scope.where.through("s3", "secretsmanager")
+    return [allow("UseKey", list(USE_KEY), scope.kms_key_arn, through)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from terradask_modules.iam import Condition
+from terradask_modules.iam import Condition, one_or_many
 from terradask_modules.names import (
     TAG_CLUSTER,
     TAG_WORKSPACE,
@@ -111,6 +111,18 @@ class Where:
     def own(self) -> Condition:
         """Condition: the resource carries these tags."""
         return {"StringEquals": {f"aws:ResourceTag/{key}": it for key, it in self.tags.items()}}
+
+    @property
+    def here(self) -> Condition:
+        """Condition: the region, the narrowest bound that AWS evaluates for actions that know no
+        resource.
+        """
+        return {"StringEquals": {"aws:RequestedRegion": self.region}}
+
+    def through(self, *services: str) -> Condition:
+        """Return that a key is used by services alone, such as ``s3``, in the caller's name."""
+        names = [f"{service}.{self.region}.{self.dns_suffix}" for service in services]
+        return {"StringEquals": {"kms:ViaService": one_or_many(names)}}
 
     def host_name(self, role: str) -> str:
         """Return the name of what makes a role's hosts what they are: templates, groups."""

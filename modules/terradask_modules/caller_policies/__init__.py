@@ -23,16 +23,18 @@ change. What hosts may do is in :mod:`terradask_modules.policies`.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from terradask_modules.caller_policies._about import about
-from terradask_modules.caller_policies._boundary import boundary_policy, bounded
 from terradask_modules.caller_policies._by_kind import see_of_each
 from terradask_modules.caller_policies._clusters import (
     change_clusters,
     keep_reports,
     lock_states,
     make_private,
+    open_sessions,
     read_keys,
     read_logs,
     read_no_keys,
@@ -44,22 +46,26 @@ from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import (
     read_network,
     see_prices,
+    see_quotas,
     see_service_roles,
+    see_vcpu_quotas,
     see_zones,
 )
 from terradask_modules.caller_policies._own_things import see_roles_of_gone_clusters
-from terradask_modules.caller_policies._quotas import see_quotas, see_vcpu_quotas
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope
-from terradask_modules.caller_policies._sessions import open_sessions
 from terradask_modules.caller_policies._state import keep_network_state, read_network_state
 from terradask_modules.caller_policies._trust import GitHubActions, parse_trust
+from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import (
     MAX_POLICY_CHARACTERS,
     Statement,
     characters,
     only_in_account,
+    policy_document,
+    statements_of,
 )
 from terradask_modules.names import resource_name
+from terradask_modules.policies import scheduler_policy
 
 __all__ = [
     "CALLERS",
@@ -77,9 +83,6 @@ __all__ = [
     "characters",
     "parse_trust",
 ]
-from collections.abc import Sequence
-
-from terradask_modules.iam import policy_document
 
 Caller = Literal["setup", "ongoing", "ci", "user"]
 CALLERS: tuple[Caller, ...] = get_args(Caller)
@@ -171,3 +174,82 @@ def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str,
     if len(packed) == 1:
         return {name: policy_document(packed[0])}
     return {f"{name}-{number}": policy_document(part) for number, part in enumerate(packed, 1)}
+
+
+# ---- what bounds the roles that the network makes ------------------------------------------------
+#
+# Where the company prescribes no boundary: a caller who makes roles, and gives them rights, could
+# otherwise give itself every right.
+
+
+def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
+    """Return the name and the document of the policy that bounds them: what any host of the
+    workspace may do, and what writes its logs. A scheduler's rights include a worker's.
+
+    Raises `InvalidInput` if it is longer than AWS takes.
+    """
+    texts = [scheduler_policy(scope.hosts)]
+    texts += [writer.policy(scope.where) for writer in scope.writers.values()]
+    document = policy_document([one for text in texts for one in statements_of(json.loads(text))])
+    length = characters(document)
+    if length > MAX_POLICY_CHARACTERS:
+        raise InvalidInput(
+            "the policy that bounds the roles of hosts is longer than AWS takes",
+            given=f"{length} characters",
+            allowed=f"{MAX_POLICY_CHARACTERS} characters",
+            advice="name fewer network.data_buckets or network.container_repositories, or a "
+            "network.permissions_boundary of your own",
+        )
+    return resource_name(scope.workspace, "boundary"), document
+
+
+def bounded(scope: CallerScope) -> CallerScope:
+    """Return the scope of callers who make roles within that boundary alone."""
+    name, _ = boundary_policy(scope)
+    return replace(scope, permissions_boundary=scope.where.iam_arn(f"policy/{name}"))
+
+
+# ---- what a caller with some policies is: more than the list of its actions says ----------------
+
+
+_ABOUT = {
+    "ongoing": (
+        "deploys and starts clusters. It reads no keys with its own credentials, but hosts that it "
+        "launches do: trust it as you trust users"
+    ),
+    "ci": (
+        "plans, and changes nothing but the locks of states. It reads the states and documents of "
+        "all clusters"
+    ),
+}
+
+
+def about(scope: CallerScope, caller: str) -> str:
+    """Return what a caller with its policies is."""
+    if caller == "setup":
+        what = f"makes the network, and decides what hosts run{_roles(scope)}"
+    elif caller == "user":
+        what = (
+            "runs code on every cluster of the workspace that isn't private, with the rights of "
+            f"its hosts; it starts, stops and destroys clusters of others too{_sessions(scope)}"
+        )
+    else:
+        what = _ABOUT[caller]
+    return f"{caller} {what}"
+
+
+def _sessions(scope: CallerScope) -> str:
+    return (
+        ", and forwards any port of any scheduler through sessions" if scope.session_manager else ""
+    )
+
+
+def _roles(scope: CallerScope) -> str:
+    if not scope.made_roles:
+        return ""
+    if scope.permissions_boundary is None:
+        return (
+            " and what they may do, without a permissions boundary: it can become the account's "
+            "administrator, by a role that it makes"
+        )
+    return f" and what they may do, within the permissions boundary {scope.permissions_boundary}"

@@ -1,14 +1,72 @@
-"""What kinds of resources need that each cluster can have, or the network by a setting."""
+"""Actions by the kind of what they make or change, and what kinds need that each cluster can have,
+or the network by a setting.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
-from terradask_modules.caller_policies._actions import of_ec2, one_or_more, rights_of, see_in_ec2
 from terradask_modules.caller_policies._scope import CallerScope
-from terradask_modules.iam import Statement, allow, both
+from terradask_modules.iam import Statement, allow, one_or_many
 from terradask_modules.kinds import KINDS
-from terradask_modules.kinds.kind import ResourceKind, Rights
+from terradask_modules.kinds.kind import Listed, ResourceKind, Rights, action_of
+
+#: By which rules of a security group are made.
+RULES = ("AuthorizeSecurityGroupEgress", "AuthorizeSecurityGroupIngress")
+
+SEE_ROLES = (
+    "iam:GetRole",
+    "iam:GetRolePolicy",
+    "iam:ListAttachedRolePolicies",
+    "iam:ListRolePolicies",
+)
+#: What a role's permissions boundary can be a condition of.
+MAKE_ROLES = (
+    "iam:CreateRole",
+    "iam:DeleteRolePolicy",
+    "iam:DetachRolePolicy",
+    "iam:PutRolePolicy",
+)
+#: The same, where a boundary is demanded: it can be put on a role, and there is no right to take it
+#: away.
+MAKE_BOUNDED_ROLES = tuple(sorted([*MAKE_ROLES, "iam:PutRolePermissionsBoundary"]))
+TAG_AND_REMOVE_ROLES = (
+    "iam:DeleteRole",
+    "iam:ListInstanceProfilesForRole",
+    "iam:TagRole",
+    "iam:UntagRole",
+)
+KEEP_INSTANCE_PROFILES = (
+    "iam:AddRoleToInstanceProfile",
+    "iam:CreateInstanceProfile",
+    "iam:DeleteInstanceProfile",
+    "iam:RemoveRoleFromInstanceProfile",
+    "iam:TagInstanceProfile",
+    "iam:UntagInstanceProfile",
+)
+
+
+def rights_of(kinds: Iterable[ResourceKind]) -> list[Rights]:
+    """Return what EC2 calls the actions on kinds, by their types in ARNs, of those that callers
+    make there.
+    """
+    return sorted((one.rights for one in kinds if one.rights), key=lambda rights: rights.type)
+
+
+def see_in_ec2(kinds: Iterable[ResourceKind]) -> list[str]:
+    """Return the actions by which EC2 lists kinds, of those that it lists."""
+    return [action_of(one.find.call) for one in kinds if isinstance(one.find, Listed)]
+
+
+def see_always() -> list[str]:
+    """Return how EC2 lists what a network is searched for, whatever is configured."""
+    return see_in_ec2(one for one in KINDS.values() if not one.is_optional)
+
+
+def of_ec2(actions: Iterable[str]) -> list[str]:
+    """Return EC2's actions in order, as policies name them."""
+    return sorted(f"ec2:{action}" for action in actions)
 
 
 def of_each() -> list[ResourceKind]:
@@ -18,10 +76,8 @@ def of_each() -> list[ResourceKind]:
 
 def see_of_each(scope: CallerScope) -> list[Statement]:
     """Return what looking for clusters' own needs, beside seeing clusters."""
-    # Describe calls know no resources.
     return [
-        allow(see.replace("Describe", "See"), f"ec2:{see}", "*", scope.in_region)
-        for see in see_in_ec2(of_each())
+        scope.see(see.replace("Describe", "See"), f"ec2:{see}") for see in see_in_ec2(of_each())
     ]
 
 
@@ -32,15 +88,9 @@ def keep_of_each(scope: CallerScope) -> list[Statement]:
 
 def _keep(scope: CallerScope, rights: Rights) -> list[Statement]:
     what, arns = f"{rights.make.removeprefix('Create')}s", scope.ec2(rights.type)
-    at_birth = {"StringEquals": {"ec2:CreateAction": [rights.make]}}
     return [
         allow(f"Make{what}", f"ec2:{rights.make}", arns, scope.tagged_for_a_cluster),
-        allow(
-            f"Tag{what}AtBirth",
-            "ec2:CreateTags",
-            arns,
-            both(scope.tagged_for_a_cluster, at_birth),
-        ),
+        scope.tag_at_birth(f"Tag{what}AtBirth", arns, scope.tagged_for_a_cluster, [rights.make]),
         allow(f"Use{what}", of_ec2(rights.change), arns, scope.owned_by_a_cluster),
     ]
 
@@ -53,7 +103,10 @@ def by_settings(scope: CallerScope, what: Literal["see", "keep"]) -> list[Statem
     for access in (kind.access for kind in KINDS.values() if scope.has(kind)):
         if access is not None:
             sid, actions = access.see if what == "see" else access.keep
-            # Where AWS knows no resource, the region is the narrowest bound.
-            where = ("*", scope.in_region) if access.arn is None else (access.arn(scope.where),)
-            statements.append(allow(sid, one_or_more(actions), *where))
+            asked = one_or_many(actions)
+            statements.append(
+                scope.see(sid, asked)
+                if access.arn is None
+                else allow(sid, asked, access.arn(scope.where))
+            )
     return statements

@@ -6,16 +6,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from terradask_modules.caller_policies._actions import of_ec2, see_in_ec2
-from terradask_modules.caller_policies._by_kind import keep_of_each, of_each
+from terradask_modules.caller_policies._by_kind import keep_of_each, of_each, of_ec2, see_in_ec2
 from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import NEW_OBJECT, record_unlocks
 from terradask_modules.iam import Statement, allow, both, present, statement
 from terradask_modules.image_rights import pull_statements
-from terradask_modules.names import ACCOUNTS, HISTORY, REPORTED_EVENTS, REPORTS, SOFTWARE
-from terradask_modules.policies import move_watchdog
+from terradask_modules.names import (
+    ACCOUNTS,
+    HISTORY,
+    REPORTED_EVENTS,
+    REPORTS,
+    SESSION_DOCUMENT,
+    SOFTWARE,
+    TAG_ROLE,
+    TAG_WORKSPACE,
+)
+from terradask_modules.policies import USE_KEY, move_watchdog
 
 #: What an instance is born with, tagged by its launch template.
 _BORN_WITH_AN_INSTANCE = ("instance", "network-interface", "volume")
@@ -24,8 +32,7 @@ _BORN_WITH_AN_INSTANCE = ("instance", "network-interface", "volume")
 def see_clusters(scope: CallerScope) -> list[Statement]:
     """Return what planning clusters, and looking at them, needs."""
     return [
-        # Describe calls know no resources.
-        allow(
+        scope.see(
             "SeeGroupsAndTypes",
             [
                 "autoscaling:DescribeAutoScalingGroups",
@@ -37,8 +44,6 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
                 *of_ec2(see_in_ec2(of_each())),
                 "ec2:DescribeSpotPriceHistory",
             ],
-            "*",
-            scope.in_region,
         ),
         see_prices(),
         allow(
@@ -95,7 +100,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             "ChangeGroups",
             "autoscaling:UpdateAutoScalingGroup",
             scope.groups,
-            both(scope.owned, _OF_OWN_SHAPE),
+            both(scope.where.own, _OF_OWN_SHAPE),
         ),
         # Names of a workspace whose name is longer begin alike: what counts is the tag.
         allow(
@@ -108,11 +113,11 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 "autoscaling:SuspendProcesses",
             ],
             scope.groups,
-            scope.owned,
+            scope.where.own,
         ),
-        move_watchdog(scope.groups, scope.owned),
+        move_watchdog(scope.groups, scope.where.own),
         # What others have scheduled would raise a stopped cluster again.
-        allow("SeeSchedules", "autoscaling:DescribeScheduledActions", "*", scope.in_region),
+        scope.see("SeeSchedules", "autoscaling:DescribeScheduledActions"),
         # What a group belongs to, and what it is there, never changes: it moves to no other
         # workspace or cluster.
         allow(
@@ -196,8 +201,7 @@ def sweep_strays(scope: CallerScope) -> list[Statement]:
     their costs needs.
     """
     return [
-        # Describe calls know no resources.
-        allow(
+        scope.see(
             "SeeStrays",
             [
                 "ec2:DescribeInstances",
@@ -205,14 +209,12 @@ def sweep_strays(scope: CallerScope) -> list[Statement]:
                 "ec2:DescribeVolumes",
                 "secretsmanager:ListSecrets",
             ],
-            "*",
-            scope.in_region,
         ),
         allow(
             "RemoveStrays",
             ["ec2:DeleteNetworkInterface", "ec2:DeleteVolume", "ec2:TerminateInstances"],
             scope.ec2(*_BORN_WITH_AN_INSTANCE),
-            scope.owned,
+            scope.where.own,
         ),
     ]
 
@@ -223,15 +225,8 @@ def use_key(scope: CallerScope) -> list[Statement]:
     """
     if scope.hosts.kms_key_arn is None:
         return []
-    services = scope.through("s3", "secretsmanager")
-    return [
-        allow(
-            "UseKeyOfWorkspace",
-            ["kms:Decrypt", "kms:GenerateDataKey"],
-            scope.hosts.kms_key_arn,
-            services,
-        )
-    ]
+    through = scope.where.through("s3", "secretsmanager")
+    return [allow("UseKeyOfWorkspace", list(USE_KEY), scope.hosts.kms_key_arn, through)]
 
 
 def read_keys(scope: CallerScope) -> Statement:
@@ -259,6 +254,42 @@ def make_private(secrets: str | Sequence[str]) -> list[Statement]:
     return [allow("MakePrivate", "secretsmanager:PutResourcePolicy", resources)]
 
 
+def open_sessions(scope: CallerScope) -> list[Statement]:
+    """Return the right to forward ports of this workspace's schedulers, by one document, and to end
+    one's own sessions.
+
+    A document is asked for by name, or the default one would give a shell:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html.
+    A session carries the unique id of who opened it as a tag; its own id begins with a name, which
+    several roles' sessions can have:
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
+    """
+    if not scope.session_manager:
+        return []
+    where = scope.where
+    schedulers = {
+        f"ssm:resourceTag/{TAG_WORKSPACE}": scope.workspace,
+        f"ssm:resourceTag/{TAG_ROLE}": "scheduler",
+    }
+    named = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
+    document = where.aws_arn("ssm", f"document/{SESSION_DOCUMENT}")
+    return [
+        allow(
+            "OpenSessionsToSchedulers",
+            "ssm:StartSession",
+            scope.ec2("instance"),
+            {"StringEquals": schedulers, **named},
+        ),
+        allow("ForwardPortsInSessions", "ssm:StartSession", document, named),
+        allow(
+            "KeepOwnSessions",
+            ["ssm:ResumeSession", "ssm:TerminateSession"],
+            where.arn("ssm", "session/*"),
+            {"StringEquals": {"ssm:resourceTag/aws:ssmmessages:session-id": "${aws:userid}"}},
+        ),
+    ]
+
+
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
 _OF_OWN_SHAPE = {
     "Null": {"autoscaling:LaunchConfigurationName": "true"},
@@ -284,7 +315,7 @@ def _launch(scope: CallerScope) -> list[Statement]:
             "LaunchOnOwnNetwork",
             "ec2:RunInstances",
             scope.ec2("launch-template", *own),
-            scope.owned,
+            scope.where.own,
         ),
         *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", scope.ec2(*given))] if given else []),
         # By a template, so that no caller launches other instances beside the groups.
@@ -300,11 +331,8 @@ def _launch(scope: CallerScope) -> list[Statement]:
             scope.images,
             both(from_template, {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}),
         ),
-        allow(
-            "TagAtLaunch",
-            "ec2:CreateTags",
-            scope.ec2(*_BORN_WITH_AN_INSTANCE),
-            both(scope.tagged, {"StringEquals": {"ec2:CreateAction": "RunInstances"}}),
+        scope.tag_at_birth(
+            "TagAtLaunch", scope.ec2(*_BORN_WITH_AN_INSTANCE), scope.tagged, "RunInstances"
         ),
         allow("PassRolesOfHosts", "iam:PassRole", scope.passed_roles, scope.to_instances),
     ]

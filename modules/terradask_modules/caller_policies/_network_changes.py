@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._actions import (
+from terradask_modules.caller_policies._by_kind import (
     KEEP_INSTANCE_PROFILES,
     MAKE_BOUNDED_ROLES,
     MAKE_ROLES,
     RULES,
     TAG_AND_REMOVE_ROLES,
+    by_settings,
     of_ec2,
     rights_of,
 )
-from terradask_modules.caller_policies._by_kind import by_settings
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, demanding
 from terradask_modules.iam import Statement, allow, both
 from terradask_modules.kinds import KINDS
@@ -56,11 +56,9 @@ def change_network(scope: CallerScope) -> list[Statement]:
             scope.log_groups,
         ),
         # The network is not destroyed under clusters.
-        allow(
+        scope.see(
             "SeeWhatStandsOnIt",
             ["autoscaling:DescribeAutoScalingGroups", "secretsmanager:ListSecrets"],
-            "*",
-            scope.in_region,
         ),
         allow("SeeKeysOfClustersExist", "secretsmanager:DescribeSecret", scope.secrets),
     ]
@@ -86,25 +84,14 @@ def _make(scope: CallerScope) -> list[Statement]:
         )
     # What a new resource is made in, or of, must be the workspace's already, or given to it.
     within = of_ec2(one.make for one in made if one.within != "nothing")
-    if scope.given_vpc is not None:
-        return [
-            *statements,
-            *(
-                [allow("MakeWithinGivenVpc", within, scope.ec2(f"vpc/{scope.given_vpc}"))]
-                if within
-                else []
-            ),
-        ]
-    parts = ["elastic-ip", "route-table", "security-group", "subnet", "vpc"]
-    return [
-        *statements,
-        allow(
-            "MakeWithinOwn",
-            within,
-            scope.ec2(*(part for part in parts if part in types)),
-            scope.owned,
-        ),
-    ]
+    if scope.given_vpc is None:
+        parts = ("elastic-ip", "route-table", "security-group", "subnet", "vpc")
+        own = scope.ec2(*(part for part in parts if part in types))
+        statements.append(allow("MakeWithinOwn", within, own, scope.where.own))
+    elif within:
+        vpc = scope.ec2(f"vpc/{scope.given_vpc}")
+        statements.append(allow("MakeWithinGivenVpc", within, vpc))
+    return statements
 
 
 def _tag(scope: CallerScope) -> list[Statement]:
@@ -112,12 +99,7 @@ def _tag(scope: CallerScope) -> list[Statement]:
     rules = RULES if "security-group-rule" in types else ()
     born = sorted([*(one.make for one in _made(scope)), *rules])
     statements = [
-        allow(
-            "TagAtBirth",
-            "ec2:CreateTags",
-            scope.ec2(*types),
-            both(scope.tagged, {"StringEquals": {"ec2:CreateAction": born}}),
-        ),
+        scope.tag_at_birth("TagAtBirth", scope.ec2(*types), scope.tagged, born),
         # The workspace's own tag never changes, so that nothing moves between workspaces.
         allow(
             "TagOwn",
@@ -146,7 +128,7 @@ def _change(scope: CallerScope) -> list[Statement]:
     actions = [action for one in _made(scope) for action in one.change]
     if "dual_stack" in scope.settings:
         actions += [action for one in _made(scope) for action in one.dual_stack]
-    statements = [allow("ChangeAndRemoveOwn", of_ec2(actions), scope.ec2(*types), scope.owned)]
+    statements = [allow("ChangeAndRemoveOwn", of_ec2(actions), scope.ec2(*types), scope.where.own)]
     if "elastic-ip" in types:
         # AWS makes and owns these interfaces, so they carry no tag; the address that is named with
         # them must be the workspace's.

@@ -1,18 +1,23 @@
-"""What seeing a network baseline needs: to plan it, and to change nothing."""
+"""What seeing a network baseline needs, to plan it and to change nothing; and quotas: comparing
+them with the settings, or with one launch, and asking for more.
+"""
 
 from __future__ import annotations
 
-from terradask_modules.caller_policies._actions import (
+from terradask_modules.caller_policies._by_kind import (
     SEE_ROLES,
+    by_settings,
     of_ec2,
     see_always,
     see_in_ec2,
 )
-from terradask_modules.caller_policies._by_kind import by_settings
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import SOFTWARE
+
+#: Services that have quotas which a workspace can reach.
+_SERVICES = ("autoscaling", "ebs", "ec2", "vpc")
 
 
 def read_network(scope: CallerScope) -> list[Statement]:
@@ -22,8 +27,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
         *(["ec2:DescribeVpcEndpointServices"] if scope.interface_endpoints else []),
     ]
     return [
-        # Describe calls know no resources.
-        allow(
+        scope.see(
             "SeeNetwork",
             [
                 *optional,
@@ -43,8 +47,6 @@ def read_network(scope: CallerScope) -> list[Statement]:
                 ),
                 "logs:DescribeLogGroups",
             ],
-            "*",
-            scope.in_region,
         ),
         allow(
             "FindNewestImage",
@@ -124,7 +126,7 @@ def see_service_roles(scope: CallerScope) -> Statement:
 
 def see_zones(scope: CallerScope) -> Statement:
     """Return the right by which `terradask doctor` finds that the region answers."""
-    return allow("SeeZones", "ec2:DescribeAvailabilityZones", "*", scope.in_region)
+    return scope.see("SeeZones", "ec2:DescribeAvailabilityZones")
 
 
 def see_prices() -> Statement:
@@ -140,4 +142,49 @@ def _check_key(scope: CallerScope) -> list[Statement]:
         return []
     return [
         allow("CheckKeyOfVolumes", ["kms:DescribeKey", "kms:GetKeyPolicy", "kms:ListGrants"], key)
+    ]
+
+
+# ---- quotas --------------------------------------------------------------------------------------
+
+
+def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
+    """Return what ``terradask quotas`` needs, and with `request` what ``--request`` needs."""
+    asking = ["servicequotas:RequestServiceQuotaIncrease"] if request else []
+    return [
+        # Service Quotas asks Auto Scaling for its limits in the caller's name.
+        scope.see(
+            "SeeUseOfQuotas",
+            [
+                "autoscaling:DescribeAccountLimits",
+                "autoscaling:DescribeAutoScalingGroups",
+                "ec2:DescribeInstanceTypes",
+                "ec2:DescribeInstances",
+                "ec2:DescribeVolumes",
+                "servicequotas:GetAWSDefaultServiceQuota",
+                "servicequotas:ListRequestedServiceQuotaChangeHistory",
+            ],
+        ),
+        allow(
+            "AskForQuotas" if request else "SeeQuotas",
+            ["servicequotas:GetServiceQuota", *asking],
+            [scope.where.arn("servicequotas", f"{service}/*") for service in _SERVICES],
+        ),
+    ]
+
+
+def see_vcpu_quotas(scope: CallerScope) -> list[Statement]:
+    """Return what looking at quotas of vCPUs before a launch needs, beside seeing
+    instance types.
+    """
+    return [
+        scope.see(
+            "SeeUseOfVcpus",
+            ["ec2:DescribeInstances", "servicequotas:GetAWSDefaultServiceQuota"],
+        ),
+        allow(
+            "SeeVcpuQuotas",
+            "servicequotas:GetServiceQuota",
+            scope.where.arn("servicequotas", "ec2/*"),
+        ),
     ]

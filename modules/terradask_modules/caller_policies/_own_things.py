@@ -9,21 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from terradask_modules.caller_policies._actions import (
+from terradask_modules.caller_policies._by_kind import (
     KEEP_INSTANCE_PROFILES,
     MAKE_BOUNDED_ROLES,
     RULES,
     SEE_ROLES,
     TAG_AND_REMOVE_ROLES,
     of_ec2,
-    one_or_more,
     rights_of,
     see_in_ec2,
 )
 from terradask_modules.caller_policies._scope import CallerScope, demanding
-from terradask_modules.iam import Statement, allow, both
+from terradask_modules.iam import Statement, allow, both, one_or_many
 from terradask_modules.kinds import KINDS
-from terradask_modules.kinds.kind import ResourceKind
+from terradask_modules.kinds.kind import ResourceKind, Rights
 
 _RULE = "security-group-rule"
 _MAKE_ROLE, _MAKE_PROFILE = "iam:CreateRole", "iam:CreateInstanceProfile"
@@ -37,33 +36,16 @@ def _own(scope: CallerScope) -> list[ResourceKind]:
     return [kind for kind in KINDS.values() if kind.clusters in whose]
 
 
-def _see_in_ec2(scope: CallerScope) -> list[str]:
-    return of_ec2(see_in_ec2(_own(scope)))
-
-
 def see_own_things(scope: CallerScope) -> list[Statement]:
     """Return what planning such clusters needs, beside what planning any does."""
+    seen = see_in_ec2(_own(scope))
     if not scope.isolated:
-        return (
-            [allow("SeeTemplatesOfClusters", one_or_more(_see_in_ec2(scope)), "*", scope.in_region)]
-            if scope.own_templates
-            else []
-        )
+        templates = scope.see("SeeTemplatesOfClusters", one_or_many(of_ec2(seen)))
+        return [templates] if scope.own_templates else []
+    # Before a security group is removed, Terraform looks for interfaces in it.
+    seen += ["DescribeNetworkInterfaces", "DescribeSecurityGroupRules"]
     return [
-        # Describe calls know no resources. Before a security group is removed, Terraform looks for
-        # interfaces in it.
-        allow(
-            "SeeFirewallsAndTemplatesOfClusters",
-            sorted(
-                [
-                    *_see_in_ec2(scope),
-                    "ec2:DescribeNetworkInterfaces",
-                    "ec2:DescribeSecurityGroupRules",
-                ]
-            ),
-            "*",
-            scope.in_region,
-        ),
+        scope.see("SeeFirewallsAndTemplatesOfClusters", of_ec2(seen)),
         allow("SeeRolesOfClusters", list(SEE_ROLES), scope.asked_for([scope.clusters_roles])),
         allow(
             "SeeInstanceProfilesOfClusters",
@@ -82,9 +64,9 @@ def see_roles_of_gone_clusters(scope: CallerScope) -> list[Statement]:
 
 def change_own_things(scope: CallerScope) -> list[Statement]:
     """Return what making, changing and removing such clusters needs, beside what any needs."""
-    if scope.isolated:
-        return [*_roles(scope), *_firewalls_and_templates(scope)]
-    return _templates(scope) if scope.own_templates else []
+    roles = _roles(scope) if scope.isolated else []
+    own = _firewalls_and_templates(scope) if scope.isolated or scope.own_templates else []
+    return [*roles, *own]
 
 
 def _roles(scope: CallerScope) -> list[Statement]:
@@ -119,69 +101,47 @@ def _besides(actions: Iterable[str]) -> list[str]:
 
 
 def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
-    # The network's own groups and templates carry no cluster's tag, so none of this reaches them.
-    vpc, of_vpc = (
-        ("vpc/*", scope.owned) if scope.given_vpc is None else (f"vpc/{scope.given_vpc}", None)
-    )
-    own = rights_of(_own(scope))
-    types = [*(one.type for one in own), _RULE]
-    make, in_vpc = [one.make for one in own], [one.make for one in own if one.within == "vpc"]
-    at_birth = {"StringEquals": {"ec2:CreateAction": [*make, *RULES]}}
+    """Return the same for security groups and launch templates, or templates alone. The network's
+    own carry no cluster's tag, so none of this reaches them.
+    """
+    own, rules = rights_of(_own(scope)), RULES if scope.isolated else ()
+    made, arns = [one.make for one in own], scope.ec2(*(one.type for one in own))
+    kept = [*arns, *(scope.ec2(_RULE) if rules else [])]
+    what = "" if scope.isolated else "Templates"
     return [
         allow(
-            "MakeFirewallsAndTemplatesOfClusters",
-            of_ec2(make),
-            scope.ec2(*(one.type for one in own)),
+            f"Make{what or 'FirewallsAndTemplates'}OfClusters",
+            of_ec2(made),
+            arns,
             scope.tagged_for_a_cluster,
         ),
-        allow("MakeFirewallsInVpcOfClusters", of_ec2(in_vpc), scope.ec2(vpc), of_vpc),
-        allow("MakeRulesOfClusters", of_ec2(RULES), scope.ec2(_RULE), scope.tagged_for_a_cluster),
-        allow(
-            "TagAtBirthOfClusters",
-            "ec2:CreateTags",
-            scope.ec2(*types),
-            both(scope.tagged_for_a_cluster, at_birth),
+        *(_within_the_vpc(scope, own) if scope.isolated else []),
+        scope.tag_at_birth(
+            f"Tag{what}AtBirthOfClusters", kept, scope.tagged_for_a_cluster, [*made, *rules]
         ),
         # The workspace's tag and the cluster's never change, so that nothing moves between
         # workspaces, or into the network's hands.
         allow(
-            "TagOwnOfClusters",
+            f"Tag{what or 'Own'}OfClusters",
             ["ec2:CreateTags", "ec2:DeleteTags"],
-            scope.ec2(*types),
+            kept,
             scope.keeping_the_tags_of_a_cluster,
         ),
         allow(
-            "ChangeAndRemoveOwnOfClusters",
+            f"ChangeAndRemove{what or 'Own'}OfClusters",
             of_ec2(action for one in own for action in one.change),
-            scope.ec2(*types),
+            kept,
             scope.owned_by_a_cluster,
         ),
     ]
 
 
-def _templates(scope: CallerScope) -> list[Statement]:
-    """Return the same for launch templates alone, by the same tags."""
-    own = rights_of(_own(scope))
-    templates, make = scope.ec2(*(one.type for one in own)), [one.make for one in own]
-    at_birth = {"StringEquals": {"ec2:CreateAction": make}}
+def _within_the_vpc(scope: CallerScope, own: list[Rights]) -> list[Statement]:
+    vpc, of_vpc = (
+        ("vpc/*", scope.where.own) if scope.given_vpc is None else (f"vpc/{scope.given_vpc}", None)
+    )
+    in_vpc = [one.make for one in own if one.within == "vpc"]
     return [
-        allow("MakeTemplatesOfClusters", of_ec2(make), templates, scope.tagged_for_a_cluster),
-        allow(
-            "TagTemplatesAtBirthOfClusters",
-            "ec2:CreateTags",
-            templates,
-            both(scope.tagged_for_a_cluster, at_birth),
-        ),
-        allow(
-            "TagTemplatesOfClusters",
-            ["ec2:CreateTags", "ec2:DeleteTags"],
-            templates,
-            scope.keeping_the_tags_of_a_cluster,
-        ),
-        allow(
-            "ChangeAndRemoveTemplatesOfClusters",
-            of_ec2(action for one in own for action in one.change),
-            templates,
-            scope.owned_by_a_cluster,
-        ),
+        allow("MakeFirewallsInVpcOfClusters", of_ec2(in_vpc), scope.ec2(vpc), of_vpc),
+        allow("MakeRulesOfClusters", of_ec2(RULES), scope.ec2(_RULE), scope.tagged_for_a_cluster),
     ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from terradask_modules.iam import Condition, both, present
+from terradask_modules.iam import Condition, Statement, allow, both, present
 from terradask_modules.kinds import KINDS
-from terradask_modules.kinds.kind import ResourceKind, Writer
+from terradask_modules.kinds.kind import ResourceKind, Setting, Writer
 from terradask_modules.names import (
     ROLES,
     TAG_CLUSTER,
@@ -84,7 +84,7 @@ class CallerScope:
     given_security_groups: tuple[str, ...] = ()
     interface_endpoints: bool = False
     session_manager: bool = False
-    settings: frozenset[str] = frozenset()
+    settings: frozenset[Setting] = frozenset()
     isolated: bool = False
     own_templates: bool = False
     private_clusters: tuple[str, ...] = ()
@@ -135,8 +135,9 @@ class CallerScope:
     @property
     def roles(self) -> list[str]:
         """ARNs of the hosts' roles."""
-        made = [self.where.iam_arn(f"role{self._role(role)}") for role in ROLES]
-        return list(self.given_roles) or made
+        return list(self.given_roles) or [
+            self.where.iam_arn(f"role{self._role(role)}") for role in ROLES
+        ]
 
     @property
     def instance_profiles(self) -> list[str]:
@@ -161,12 +162,10 @@ class CallerScope:
     @property
     def made_roles(self) -> list[str]:
         """ARNs of the roles that the network makes."""
-        return [
-            *([] if self.given_roles else self.roles),
-            *self.writers,
-        ]
+        return [*([] if self.given_roles else self.roles), *self.writers]
 
-    def _of_clusters(self, kind: str, name: str) -> str:
+    def _of_clusters(self, kind: str, name: str = "") -> str:
+        name = name or self.where.of_cluster("*").role_name("*", self.role_name_prefix)
         return self.where.iam_arn(
             f"{kind}{clusters_role_path(self.workspace, self.role_path)}{name}"
         )
@@ -174,16 +173,12 @@ class CallerScope:
     @property
     def clusters_roles(self) -> str:
         """ARN pattern of the roles that are clusters' own."""
-        return self._of_clusters(
-            "role", role_name(self.workspace, "*", self.role_name_prefix, cluster="*")
-        )
+        return self._of_clusters("role")
 
     @property
     def clusters_instance_profiles(self) -> str:
         """ARN pattern of the instance profiles that are clusters' own."""
-        return self._of_clusters(
-            "instance-profile", role_name(self.workspace, "*", self.role_name_prefix, cluster="*")
-        )
+        return self._of_clusters("instance-profile")
 
     @property
     def clusters_boundary(self) -> str:
@@ -261,11 +256,6 @@ class CallerScope:
         ]
 
     @property
-    def owned(self) -> Condition:
-        """The resource carries this workspace's tag."""
-        return self.where.own
-
-    @property
     def tagged(self) -> Condition:
         """The request gives the resource this workspace's tag."""
         return {"StringEquals": {f"aws:RequestTag/{TAG_WORKSPACE}": self.workspace}}
@@ -275,14 +265,14 @@ class CallerScope:
         """The resource carries this workspace's tag, and the request names its tags and doesn't
         touch that one.
         """
-        return self._keeping(self.owned, TAG_WORKSPACE)
+        return self._keeping(self.where.own, TAG_WORKSPACE)
 
     @property
     def owned_by_a_cluster(self) -> Condition:
         """The resource carries this workspace's tag and a cluster's, so that it is none of the
         network's.
         """
-        return both(self.owned, present(f"aws:ResourceTag/{TAG_CLUSTER}"))
+        return both(self.where.own, present(f"aws:ResourceTag/{TAG_CLUSTER}"))
 
     @property
     def tagged_for_a_cluster(self) -> Condition:
@@ -316,7 +306,7 @@ class CallerScope:
         """The group carries this workspace's tag, and the request names its tags and touches none
         that say whose it is, and what for.
         """
-        return self._keeping(self.owned, TAG_WORKSPACE, TAG_CLUSTER, TAG_ROLE, TAG_GROUP)
+        return self._keeping(self.where.own, TAG_WORKSPACE, TAG_CLUSTER, TAG_ROLE, TAG_GROUP)
 
     @property
     def touching_no_tag_of_a_cluster(self) -> Condition:
@@ -333,19 +323,22 @@ class CallerScope:
         )
 
     @property
-    def in_region(self) -> Condition:
-        """The narrowest bound that AWS evaluates for actions that know no resource."""
-        return {"StringEquals": {"aws:RequestedRegion": self.where.region}}
-
-    @property
     def to_instances(self) -> Condition:
         """The role is handed to EC2 instances."""
         return {"StringEquals": {"iam:PassedToService": f"ec2.{self.where.dns_suffix}"}}
 
-    def through(self, *services: str) -> Condition:
-        """Return that a key is used by services alone, such as ``s3``, in the caller's name."""
-        names = [f"{service}.{self.where.region}.{self.where.dns_suffix}" for service in services]
-        return {"StringEquals": {"kms:ViaService": names[0] if len(names) == 1 else names}}
+    # ---- statements of a kind --------------------------------------------------------------------
+
+    def see(self, sid: str, actions: str | list[str]) -> Statement:
+        """Return the right to list things in the region: such calls know no resources."""
+        return allow(sid, actions, "*", self.where.here)
+
+    def tag_at_birth(
+        self, sid: str, arns: list[str], tagged: Condition, made_by: str | list[str]
+    ) -> Statement:
+        """Return the right to give things of EC2's tags by the calls that make them alone."""
+        made = {"StringEquals": {"ec2:CreateAction": made_by}}
+        return allow(sid, "ec2:CreateTags", arns, both(tagged, made))
 
 
 def demanding(boundary: str) -> Condition:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from terradask_modules.caller_policies._scope import CallerScope
-from terradask_modules.iam import Condition, Statement, allow, both, present
+from terradask_modules.iam import Statement, allow, both, present
+from terradask_modules.policies import USE_KEY
 
 #: The request writes an object only if there is none of its name:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
@@ -71,24 +72,10 @@ def _use_key(scope: CallerScope) -> list[Statement]:
     """Return the use of the state's key, through S3 alone. The lock is written with it too."""
     if scope.state_key_arn is None:
         return []
-    through_s3 = scope.through("s3")
-    place, _, alias = scope.state_key_arn.partition(":alias/")
-    if not alias:
-        return [
-            allow(
-                "UseKeyOfState",
-                ["kms:Decrypt", "kms:GenerateDataKey"],
-                scope.state_key_arn,
-                through_s3,
-            )
-        ]
-    # An alias is no resource of these actions: the key is named by its aliases.
-    by_alias: Condition = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/{alias}"}}
-    return [
-        allow(
-            "UseKeyOfState",
-            ["kms:Decrypt", "kms:GenerateDataKey"],
-            f"{place}:key/*",
-            both(through_s3, by_alias),
-        )
-    ]
+    key, condition = scope.state_key_arn, scope.where.through("s3")
+    place, _, alias = key.partition(":alias/")
+    if alias:
+        # An alias is no resource of these actions: the key is named by its aliases.
+        by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/{alias}"}}
+        key, condition = f"{place}:key/*", both(condition, by_alias)
+    return [allow("UseKeyOfState", list(USE_KEY), key, condition)]

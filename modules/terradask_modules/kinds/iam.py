@@ -6,27 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from terradask_modules.kinds.cluster_names import ClusterNames, exactly
+from terradask_modules.kinds.cluster_names import ClusterNames, Shape, exactly
 from terradask_modules.kinds.kind import FREE, HOSTS_NEED_IT, Deletion, Named, ResourceKind
 from terradask_modules.names import ROLES
 
 
-def _role(names: ClusterNames, role: str) -> Mapping[str, str] | None:
-    if role not in ROLES:
-        return None
-    name = names.role(role)
-    arn = names.where.iam_arn(f"role{names.role_path}{name}")
-    return exactly(id=name, name=name, arn=arn)
+def _named_as_its_role(**attributes: str) -> Shape:
+    """Return the shape of what has such attributes, which name the role or its ARN."""
 
+    def shape(names: ClusterNames, role: str) -> Mapping[str, str] | None:
+        if role not in ROLES:
+            return None
+        name = names.role(role)
+        arn = names.where.iam_arn(f"role{names.role_path}{name}")
+        found = {key: text.format(role=name, arn=arn) for key, text in attributes.items()}
+        return exactly(name=name, **found)
 
-def _role_policy(names: ClusterNames, role: str) -> Mapping[str, str] | None:
-    name = names.role(role)
-    return exactly(id=f"{name}:{name}", name=name, role=name) if role in ROLES else None
-
-
-def _instance_profile(names: ClusterNames, role: str) -> Mapping[str, str] | None:
-    name = names.role(role)
-    return exactly(id=name, name=name, role=name) if role in ROLES else None
+    return shape
 
 
 # A role's boundary.
@@ -50,7 +46,7 @@ ROLE = ResourceKind(
     price=FREE,
     born="CreateDate",
     clusters="isolated",
-    shape=_role,
+    shape=_named_as_its_role(id="{role}", arn="{arn}"),
     loss_to_hosts=HOSTS_NEED_IT,
 )
 ROLE_POLICY = ResourceKind(
@@ -60,7 +56,7 @@ ROLE_POLICY = ResourceKind(
     part_of=("aws_iam_role", "RoleName"),
     price=FREE,
     clusters="isolated",
-    shape=_role_policy,
+    shape=_named_as_its_role(id="{role}:{role}", role="{role}"),
 )
 INSTANCE_PROFILE = ResourceKind(
     "aws_iam_instance_profile",
@@ -72,6 +68,6 @@ INSTANCE_PROFILE = ResourceKind(
     price=FREE,
     born="CreateDate",
     clusters="isolated",
-    shape=_instance_profile,
+    shape=_named_as_its_role(id="{role}", role="{role}"),
     loss_to_hosts=HOSTS_NEED_IT,
 )

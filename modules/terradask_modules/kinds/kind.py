@@ -11,6 +11,9 @@ from terradask_modules.kinds.cluster_names import Shape
 from terradask_modules.names import log_group_name
 from terradask_modules.where import Where
 
+#: Settings of the network's without which it has none of a kind.
+Setting = Literal["dual_stack", "flow_logs", "notify_emails"]
+
 #: What the loss of a kind means to running hosts.
 HOSTS_NEED_IT = "its hosts can't do without it"
 
@@ -144,7 +147,7 @@ class ResourceKind:
     rights: Rights | None = None
     access: Access | None = None
     #: The setting of the network's without which it has none.
-    setting: str = ""
+    setting: Setting | None = None
     writer: Writer | None = None
     #: None: it depends on its attributes, or isn't known.
     price: Charge | None = None
