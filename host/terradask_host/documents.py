@@ -212,6 +212,8 @@ class SchedulerAddress:
     #: Groups of which some hosts go back to spot just now. None: its host is of an older terradask,
     #: and changes no market.
     exchanges: Mapping[str, Exchange] | None = None
+    #: Group of workers -> the number of hosts that a client has set, and that it doesn't have yet.
+    numbers: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -243,6 +245,7 @@ class SchedulerAddress:
             "exchanges": None
             if self.exchanges is None
             else {name: asdict(each) for name, each in self.exchanges.items()},
+            "numbers": dict(self.numbers),
         }
         return document if self.ended is None else {**document, "ended": asdict(self.ended)}
 

@@ -119,11 +119,12 @@ class Groups:
 class Stand:
     """A scaler with its groups; what it sends, keeps and tells."""
 
-    def __init__(self, policies, groups=None, *, timing=QUIET, exchanges=None):
+    def __init__(self, policies, groups=None, *, timing=QUIET, exchanges=None, numbers=None):
         self.groups = groups or Groups()
         self.exchanges: list[Any] = []
         self.sent: list[Any] = []
         self.kept: list[Any] = []
+        self.numbers: list[dict[str, int]] = []
         self.told: list[str] = []
         self.refuses: Exception | None = None
         self.hosts = WorkerHosts(self.groups, send=self.send, log=self.told.append)
@@ -143,7 +144,9 @@ class Stand:
             STRUCTURE,
             policies,
             self.markets,
+            numbers=numbers or {},
             keep=self.keep,
+            keep_numbers=self.keep_numbers,
             send=self.send,
             log=self.told.append,
             tell=self.tell,
@@ -162,6 +165,11 @@ class Stand:
         if self.refuses is not None:
             raise self.refuses
         self.kept.append(dict(policies))
+
+    def keep_numbers(self, numbers):
+        if self.refuses is not None:
+            raise self.refuses
+        self.numbers.append(dict(numbers))
 
     def load(self, *hosts, idle=0, waiting=0, **resources):
         """Send a load, and wait until it is taken."""
@@ -190,6 +198,11 @@ class Stand:
         rows = [[host, 1, 0.0, 0, 0, GIB] for host in hosts]
         load = {"hosts": rows, "idle_count": 0, "kept_count": 0, "waiting": []}
         self.scaler.take({"observed": load})
+
+    @property
+    def policies(self):
+        """The policies that the scheduler's process was sent last."""
+        return [each["policies"] for each in self.sent if each["do"] == "policies"][-1]
 
     def answer(self, number):
         return next((one for one in self.sent if one.get("number") == number), None)

@@ -26,6 +26,7 @@ from terradask._dask.host_workers import JoinedWorkers
 from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Adapt, ChooseHosts, ReadPolicies, Scale
 from terradask_host.preload.commands import Commands
+from terradask_host.preload.leave import Questions
 from terradask_host.preload.scaling import ScalingWatch
 from terradask_host.scaling_policy import ScalingPolicy
 
@@ -42,6 +43,7 @@ class Host:
 
     def __init__(self) -> None:
         self.watch: ScalingWatch | None = None
+        self.questions = Questions(self)
         self.policies: dict[str, Any] = {}
         self.refuses: str | None = None
         self.told: list[dict[str, Any]] = []
@@ -56,9 +58,10 @@ class Host:
         elif self.refuses is None:
             ended = {n: self.policies.pop(n) for n in facts["numbers"] if n in self.policies}
             more = {"ended": ended, "leaving": ["i-1"]}
-        self.watch.take_policies(
-            {"number": number, "policies": self.policies, "why": self.refuses, **more}
-        )
+        self.watch.take_policies({"policies": self.policies})
+        # Not within the question: the host program is another process.
+        answer = {"number": number, "why": self.refuses, **more}
+        asyncio.get_running_loop().call_soon(self.questions.take, answer)
 
 
 @contextlib.asynccontextmanager
@@ -68,7 +71,7 @@ async def client_of(host: Host | None) -> AsyncIterator[ScalingPolicies]:
         host="127.0.0.1", port=0, dashboard=False, dashboard_address=":0"
     ) as scheduler:
         if host is not None:
-            watch = host.watch = ScalingWatch(scheduler, {}, host)
+            watch = host.watch = ScalingWatch(scheduler, {}, host, host.questions)
             handlers = {
                 Adapt: watch.adapt,
                 ReadPolicies: watch.read_policies,
@@ -99,7 +102,7 @@ async def test_what_is_set_is_known_and_so_is_what_others_set() -> None:
         assert policies.known == {"workers": POLICY}
         assert host.policies == {"workers": POLICY.to_document()}
         assert host.watch is not None
-        host.watch.take_policies({"number": 0, "policies": {}, "why": None})
+        host.watch.take_policies({"policies": {}})
         await policies.refresh()
         assert policies.known == {}
 

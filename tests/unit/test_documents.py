@@ -61,6 +61,7 @@ REPORT = HostReport(
         ADDRESS,
         SchedulerAddress(**{**vars(ADDRESS), "ended": Ended(AT, "idle")}),
         SchedulerAddress(**{**vars(ADDRESS), "exchanges": {"workers": Exchange(4, 2, 1)}}),
+        SchedulerAddress(**{**vars(ADDRESS), "numbers": {"workers": 4}}),
         REPORT,
     ],
 )
@@ -82,7 +83,7 @@ def test_keys_are_those_of_format_1() -> None:
             "public_address",
             "dashboard_port",
         ),
-        *("packages", "python", "scaling", "exchanges"),
+        *("packages", "python", "scaling", "exchanges", "numbers"),
     ]
     assert list(REPORT.to_document()) == [
         *(

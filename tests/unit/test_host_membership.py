@@ -295,7 +295,11 @@ async def test_a_worker_that_is_retired_before_it_joins_waits_whether_its_host_e
 async def test_no_worker_of_a_host_that_is_retired_before_it_joins_may_join():
     async with scheduler_with(Rules(workers_per_host=2), lambda: ["i-3"]) as (scheduler, *_):
         said = []
-        watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
+
+        def report(event, **facts):
+            said.append((event, facts))
+
+        watch = ScalingWatch(scheduler, {}, report, Questions(report))
         watch.retire({"hosts": ["i-3"], "drain": False, "forced": True})
         await eventually_async(lambda: said)
         assert said == [("retired", {"hosts": ["i-3"], "kept": []})]

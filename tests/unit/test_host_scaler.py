@@ -9,7 +9,7 @@ import time
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask_host.agent import scaling, worker_hosts
+from terradask_host.agent import scale_commands, worker_hosts
 from terradask_host.scaling_policy import ScalingPolicy
 
 from ..waiting import eventually
@@ -120,15 +120,12 @@ def test_launches_that_have_not_come_are_given_up_and_booting_hosts_ended(stand)
 def test_a_clients_word_is_answered_when_it_is_kept(stand):
     here = stand({})
     answer = here.adapt({"workers": EAGER.to_document()})
-    assert answer == {
-        "do": "policies",
-        "number": 1,
-        "why": None,
-        "policies": {"workers": EAGER.to_document()},
-    }
+    assert answer == {"do": "answer", "number": 1, "why": None}
+    assert here.policies == {"workers": EAGER.to_document()}
     assert here.kept == [{"workers": EAGER}]
     here.sent.clear()
-    assert here.adapt({"workers": None})["policies"] == {}
+    here.adapt({"workers": None})
+    assert here.policies == {}
     assert here.kept[-1] == {}
     assert here.told == [
         "workers: adapts between 0 and 6 hosts",
@@ -150,7 +147,7 @@ def test_a_word_that_can_not_be_is_refused(stand, policies, says):
     here = stand({"workers": EAGER})
     answer = here.adapt(policies)
     assert says in answer["why"]
-    assert answer["policies"] == {"workers": EAGER.to_document()}
+    assert here.scaler.policies == {"workers": EAGER}
     assert here.kept == []
 
 
@@ -159,7 +156,7 @@ def test_a_word_that_can_not_be_kept_changes_nothing(stand):
     here.refuses = OSError("no bucket")
     answer = here.adapt({"workers": None})
     assert "no bucket" in answer["why"]
-    assert answer["policies"] == {"workers": EAGER.to_document()}
+    assert here.scaler.policies == {"workers": EAGER}
 
 
 def test_a_group_that_is_given_up_is_left_alone_until_a_client_says_otherwise(stand):
@@ -182,7 +179,7 @@ def test_a_clients_number_is_one_look_and_one_call_and_ends_adapting(stand):
     assert here.groups.calls == ["look", ("workers-spot", 4)]
     assert (answer["why"], answer["leaving"]) == (None, [])
     assert answer["ended"] == {"workers": EAGER.to_document()}
-    assert answer["policies"] == {"gpu": EAGER.to_document()}
+    assert here.policies == {"gpu": EAGER.to_document()}
     assert here.kept == [{"gpu": EAGER}]
     assert here.told == [
         "workers: adapts no more: its number was set",
@@ -201,7 +198,7 @@ def test_hosts_leave_once_retired_and_the_client_is_answered_then(stand):
     retired = [each["hosts"] for each in here.sent if each["do"] == "retire"]
     assert retired == [["i-3"], ["i-2"]]
     assert all(each["forced"] for each in here.sent if each["do"] == "retire")
-    number = here.scaler._answers[0].number
+    number = here.scaler._commands._answers[0].number
     here.scaler.take({"hosts": ["i-3"], "kept": []})
     here.settle()
     assert here.answer(number) is None
@@ -234,7 +231,7 @@ def test_a_larger_number_while_hosts_leave_gets_others_in_their_place(stand):
 
 
 def test_launches_are_cancelled_once_aws_shows_what_it_has_launched(stand, monkeypatch):
-    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(scale_commands, "_AGAIN_SECONDS", 0.05)
     here = stand({})
     here.groups.have("i-1", "i-2", desired=2)
     here.scale({"workers": 4}, loaded=["i-1", "i-2"])
@@ -246,7 +243,7 @@ def test_launches_are_cancelled_once_aws_shows_what_it_has_launched(stand, monke
         return [each for each in here.groups.changes if each[0] != "why"]
 
     assert numbers() == [("workers-spot", 4)]
-    monkeypatch.setattr(scaling, "SHOWN_SECONDS", 0.0)
+    monkeypatch.setattr(worker_hosts, "SHOWN_SECONDS", 0.0)
     eventually(lambda: here.observed("i-1", "i-2") or numbers()[1:] == [("workers-spot", 2)])
 
     def retired():
@@ -304,7 +301,7 @@ def test_what_aws_refuses_for_good_is_the_answer(stand):
 
 
 def test_a_number_that_aws_throttles_is_tried_again_and_answered_then(stand, monkeypatch):
-    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(scale_commands, "_AGAIN_SECONDS", 0.05)
     here = stand({})
     here.groups.fails = refusal("Throttling")
     assert here.scale({"workers": 3}) is None
@@ -314,7 +311,7 @@ def test_a_number_that_aws_throttles_is_tried_again_and_answered_then(stand, mon
 
 
 def test_a_number_beyond_a_lowered_maximum_is_reached_when_it_is_back(stand, monkeypatch):
-    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(scale_commands, "_AGAIN_SECONDS", 0.05)
     here = stand({})
     here.groups.max_size = 2
     assert here.scale({"gpu": 3})["why"] is None
@@ -325,7 +322,7 @@ def test_a_number_beyond_a_lowered_maximum_is_reached_when_it_is_back(stand, mon
 
 
 def test_a_number_that_another_sets_meanwhile_holds(stand, monkeypatch):
-    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(scale_commands, "_AGAIN_SECONDS", 0.05)
     here = stand({})
     here.groups.max_size = 2
     here.scale({"gpu": 3})
@@ -333,8 +330,48 @@ def test_a_number_that_another_sets_meanwhile_holds(stand, monkeypatch):
     here.groups.max_size = 9
     eventually(lambda: any(each["do"] == "observe" for each in here.sent))
     # It is asked at each try.
-    eventually(lambda: here.observed() or not here.scaler._goals)
+    eventually(lambda: here.observed() or not here.scaler._commands._goals)
     assert here.groups.desired["gpu"] == 1
+
+
+def test_a_number_is_kept_until_its_group_has_it_and_its_hosts_have_left(stand):
+    here = stand({})
+    here.groups.max_size = 2
+    here.groups.have("i-1", "i-2")
+    here.scale({"gpu": 3, "workers": 1}, loaded=["i-1", "i-2"])
+    assert here.numbers == [{"gpu": 3, "workers": 1}]
+    here.scaler.take({"hosts": ["i-1"], "kept": []})
+    here.settle()
+    assert here.numbers[1:] == [{"gpu": 3}]
+    here.adapt({"gpu": EAGER.to_document()})
+    assert here.numbers[2:] == [{}]
+
+
+def test_a_number_that_is_reached_at_once_is_not_stored(stand):
+    here = stand({})
+    here.scale({"workers": 4}, loaded=["i-1"])
+    assert (here.groups.desired["workers-spot"], here.numbers) == (4, [])
+
+
+def test_a_number_that_can_not_be_stored_holds_and_is_stored_later(stand, monkeypatch):
+    monkeypatch.setattr(scale_commands, "_AGAIN_SECONDS", 0.05)
+    here = stand({})
+    here.groups.max_size = 2
+    here.refuses = OSError("no bucket")
+    assert here.scale({"gpu": 3})["why"] is None
+    here.refuses = None
+    eventually(lambda: here.numbers == [{"gpu": 3}])
+    assert here.told.count("numbers of hosts can't be stored: OSError: no bucket") == 1
+
+
+def test_the_next_host_program_goes_on_to_a_number_and_a_policy_comes_first(stand):
+    here = stand({"workers": EAGER}, numbers={"gpu": 3, "workers": 5})
+    eventually(lambda: any(each["do"] == "observe" for each in here.sent))
+    here.observed()
+    eventually(lambda: here.groups.desired["gpu"] == 3)
+    here.settle()
+    assert here.groups.desired["workers-spot"] == 1
+    assert here.numbers[-1] == {}
 
 
 def test_what_aws_refuses_is_said_once_and_tried_again(stand):

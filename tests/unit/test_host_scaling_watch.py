@@ -15,6 +15,7 @@ from distributed import Client, Scheduler, Worker
 
 from terradask_host.errors import CommandRefused
 from terradask_host.preload.downscaling import keep_extra_worker
+from terradask_host.preload.leave import Questions
 from terradask_host.preload.scaling import ScalingWatch, observe
 from terradask_host.rules.load import Load
 from terradask_host.scaling_policy import ScalingPolicy
@@ -154,18 +155,25 @@ def test_resources_of_workers_are_told():
     asyncio.run(main())
 
 
+def watch_of(scheduler, policies, report):
+    questions = Questions(report)
+    watch = ScalingWatch(scheduler, policies, report, questions)
+    watch.questions = questions
+    return watch
+
+
 def test_the_load_is_reported_while_any_group_adapts():
     async def main():
         async with scheduler_with("i-0a") as (scheduler, _):
             said = []
-            watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
+            watch = watch_of(scheduler, {}, lambda event, **facts: said.append((event, facts)))
             running = asyncio.create_task(watch.run())
             await asyncio.sleep(0.1)
             assert said == []
-            watch.take_policies({"number": 0, "policies": {"workers": POLICY}, "why": None})
+            watch.take_policies({"policies": {"workers": POLICY}})
             await eventually_async(lambda: len(said) > 3)
             assert {event for event, _ in said} == {"load"}
-            watch.take_policies({"number": 0, "policies": {}, "why": None})
+            watch.take_policies({"policies": {}})
             await asyncio.sleep(0.05)
             said.clear()
             await asyncio.sleep(0.1)
@@ -181,7 +189,7 @@ def test_tasks_that_begin_to_wait_are_reported_within_an_interval_once():
     async def main():
         async with scheduler_with() as (scheduler, client):
             said = []
-            watch = ScalingWatch(
+            watch = watch_of(
                 scheduler, {"workers": policy}, lambda _, **facts: said.append(Load.read(facts))
             )
             running = asyncio.create_task(watch.run())
@@ -205,16 +213,17 @@ def test_a_client_is_answered_when_the_host_program_has_taken_its_policy():
     async def main():
         async with scheduler_with() as (scheduler, _):
             said = []
-            watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
+            watch = watch_of(scheduler, {}, lambda event, **facts: said.append((event, facts)))
             asked = asyncio.ensure_future(watch.adapt({"workers": POLICY}))
             await eventually_async(lambda: said)
             assert said == [("adapt", {"number": 1, "policies": {"workers": POLICY}})]
             assert not asked.done()
-            watch.take_policies({"number": 1, "policies": {"workers": POLICY}, "why": None})
+            watch.take_policies({"policies": {"workers": POLICY}})
+            watch.questions.take({"number": 1, "why": None})
             assert await asked == watch.read_policies() == {"workers": POLICY}
             asked = asyncio.ensure_future(watch.adapt({}))
             await eventually_async(lambda: len(said) == 2)
-            watch.take_policies({"number": 2, "policies": {}, "why": "no bucket"})
+            watch.questions.take({"number": 2, "why": "no bucket"})
             with pytest.raises(CommandRefused, match="no bucket"):
                 await asked
 
@@ -225,7 +234,7 @@ def test_retired_workers_keep_their_results():
     async def main():
         async with scheduler_with("i-0a", "i-0b", "i-0b-1") as (scheduler, client):
             said = []
-            watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
+            watch = watch_of(scheduler, {}, lambda event, **facts: said.append((event, facts)))
             futures = client.map(lambda n: n + 1, range(30))
             await client.gather(futures)
             watch.retire({"hosts": ["i-0b", "i-0gone"], "drain": False, "forced": False})
@@ -249,7 +258,7 @@ def test_drained_workers_finish_their_tasks_and_none_waits_for_anothers():
     async def main():
         async with scheduler_with("i-0a", "i-0b", "i-0c") as (scheduler, client):
             said = []
-            watch = ScalingWatch(scheduler, {}, lambda event, **facts: said.append((event, facts)))
+            watch = watch_of(scheduler, {}, lambda event, **facts: said.append((event, facts)))
             RUNS.clear()
             futures = [
                 client.submit(_held, seconds, workers=[name], allow_other_workers=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask_host.agent import scaling, worker_hosts
+from terradask_host.agent import scale_commands, worker_hosts
 from terradask_host.agent.kept_exchanges import KeptExchanges
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.scaling import Scaler
@@ -29,8 +29,8 @@ ROUNDS = 300
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scaling, "_AGAIN_SECONDS", 0.001)
-    monkeypatch.setattr(scaling, "SHOWN_SECONDS", 0.0)
+    monkeypatch.setattr(scale_commands, "_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(worker_hosts, "SHOWN_SECONDS", 0.0)
     monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_LOOKS", 0.0)
 
 
@@ -112,7 +112,7 @@ class World:
             self.scaler.take({"hosts": word["hosts"], "kept": []})
         elif word["do"] == "observe":
             self.scaler.take({"observed": self.load()})
-        elif word["number"]:
+        elif word["do"] == "answer":
             self.answers.append(word)
             self.answered.set()
 
@@ -127,7 +127,7 @@ class World:
         assert self.answers[-1]["why"] is None
 
     def is_settled(self) -> bool:
-        return not (self.scaler._goals or self.scaler._hosts.unended)
+        return not (self.scaler._commands._goals or self.scaler._hosts.unended)
 
 
 def scaler_of(world: World) -> Scaler:
@@ -149,7 +149,9 @@ def scaler_of(world: World) -> Scaler:
         Structure(groups={"workers": entry}),
         {},
         markets,
+        numbers={},
         keep=print,
+        keep_numbers=print,
         send=lambda word: world.send(dict(word)),
         log=print,
         tell=print,

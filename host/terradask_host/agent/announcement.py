@@ -33,6 +33,7 @@ def build_address(
     versions: Mapping[str, Any],
     scaling: Mapping[str, ScalingPolicy],
     exchanges: Mapping[str, Exchange],
+    numbers: Mapping[str, int],
 ) -> SchedulerAddress:
     """Return what ``scheduler.json`` will say; `versions` has ``python`` and ``packages`` of the
     scheduler's process.
@@ -50,6 +51,7 @@ def build_address(
         started_at=now_text(),
         scaling=scaling,
         exchanges=exchanges,
+        numbers=numbers,
     )
 
 
@@ -87,6 +89,12 @@ class Announcement:
         return {} if previous is None else previous.exchanges or {}
 
     @property
+    def numbers(self) -> Mapping[str, int]:
+        """The numbers of hosts that clients had set, and that groups didn't have yet."""
+        previous = self._of_this_run
+        return {} if previous is None else previous.numbers
+
+    @property
     def ended(self) -> Ended | None:
         """The end to which an earlier host of this run came, and which it has told."""
         previous = self._of_this_run
@@ -109,6 +117,7 @@ class Announcement:
                 versions=versions,
                 scaling=self.scaling,
                 exchanges=self.exchanges,
+                numbers=self.numbers,
             )
             self._etag = self._patiently(
                 lambda _: self._host.objects.write_document(NAME, address.to_document()),
@@ -124,6 +133,10 @@ class Announcement:
     def keep_exchanges(self, exchanges: Mapping[str, Exchange]) -> None:
         """Store which hosts go back to spot, as `keep_scaling`."""
         self._keep(exchanges=dict(exchanges))
+
+    def keep_numbers(self, numbers: Mapping[str, int]) -> None:
+        """Store the numbers that groups don't have yet, as `keep_scaling`."""
+        self._keep(numbers=dict(numbers))
 
     def _keep(self, **changed: Any) -> None:
         # Stopping the cluster deletes the document; it is not brought back.

@@ -18,6 +18,7 @@ from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.lifetime import duration
 from terradask_host.rules.load import Load
 from terradask_host.rules.markets import PendingGroups, lacking, moved_on, still_owed
+from terradask_host.rules.scaling import Decision, Shrink, WorkersSeen, numbers
 from terradask_host.rules.spot_return import (
     Begin,
     Cut,
@@ -100,6 +101,31 @@ class Markets:
     def exhausted(self) -> frozenset[str]:
         """Auto Scaling groups in which launches have failed in the last minutes."""
         return self._memory.exhausted(time.monotonic())
+
+    def workers(self, group: str) -> WorkersSeen:
+        """Return a group of workers as it was read; what is asked for in place of others doesn't
+        count.
+        """
+        return self._hosts.workers(group, self.surplus(group))
+
+    def act(self, decision: Decision, *, of_client: bool = False) -> bool:
+        """Do what was decided, and return whether anything was to do.
+
+        A number of a client's asks the first market, and holds where data has room nowhere else.
+        """
+        self._hosts.stale = True
+        changed = numbers(
+            decision,
+            self.workers(decision.group),
+            given_up=self._hosts.given_up,
+            avoided=() if of_client else self.exhausted,
+        )
+        self._hosts.set_desired(changed)
+        if isinstance(decision, Shrink):
+            # They wait for none of the others' data.
+            self._hosts.retire(decision.booting, forced=True)
+            self._hosts.retire(decision.retired, forced=of_client)
+        return isinstance(decision, Shrink) or bool(changed)
 
     def surplus(self, group: str) -> int:
         """Return how many hosts of a group are asked for in place of others."""

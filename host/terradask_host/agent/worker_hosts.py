@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Protocol
 
 from terradask_host.agent.aws import error_code, passes
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.scaling import WorkersSeen
+
+#: What was read counts for so long where nothing is under way: others may have scaled.
+SETTLED_SECONDS = 60.0
+
+#: How long AWS may take to show what it has launched.
+SHOWN_SECONDS = 5.0
 
 #: Two looks at the groups are this far apart.
 LEAST_SECONDS_BETWEEN_LOOKS = 0.5
@@ -92,6 +98,27 @@ class WorkerHosts:
     def active_ids(self) -> set[str]:
         """Instances of all groups that count."""
         return {one for chain in self.seen.values() for group in chain for one in group.active_ids}
+
+    def may_differ(self, joined: Set[str], now: float) -> bool:
+        """Return whether the groups may have changed since they were read; `joined` are the hosts
+        at the scheduler.
+        """
+        active = self.active_ids
+        desired = sum(group.desired for chain in self.seen.values() for group in chain)
+        settled = desired == len(active) == len(joined & active)
+        return bool(
+            self.stale
+            or not settled
+            or self.leaving
+            or joined - active
+            or now - self.looked_at >= SETTLED_SECONDS
+        )
+
+    def shows_all(self, joined: Set[str]) -> bool:
+        """Return whether what AWS doesn't show is not launched yet: a smaller number would end any
+        of the newest.
+        """
+        return time.monotonic() - self.raised_at >= SHOWN_SECONDS and joined <= self.active_ids
 
     def workers(self, group: str, surplus: int = 0) -> WorkersSeen:
         """Return a group of workers as it was read."""

@@ -5,17 +5,17 @@ numbers from clients; retire workers for the host program.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from terradask_host.errors import CommandRefused
 from terradask_host.preload.drain import empty
+from terradask_host.preload.leave import Questions, Report
 from terradask_host.rules.join_watchdog import instance_of
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
 
@@ -39,13 +39,12 @@ class ScalingWatch:
     """
 
     def __init__(
-        self, scheduler: Any, policies: Mapping[str, Any], report: Callable[..., None]
+        self, scheduler: Any, policies: Mapping[str, Any], report: Report, questions: Questions
     ) -> None:
         self._scheduler = scheduler
         self._policies = dict(policies)
         self._report = report
-        self._numbers = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Mapping[str, Any]]] = {}
+        self._questions = questions
         self._retiring: set[asyncio.Task[None]] = set()
         self._trouble: str | None = None
         self._changed = asyncio.Event()
@@ -86,29 +85,20 @@ class ScalingWatch:
 
     async def _ask(self, event: str, seconds: float | None, **facts: Any) -> Mapping[str, Any]:
         """Return what the host program answers, within a limit."""
-        number = next(self._numbers)
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        self._report(event, number=number, **facts)
         try:
-            async with asyncio.timeout(seconds):
-                word = await self._asked[number]
+            word = await self._questions.ask(event, seconds, **facts)
         except TimeoutError:
             raise CommandRefused(
                 f"the scheduler's host didn't answer for {seconds:.0f} s"
             ) from None
-        finally:
-            del self._asked[number]
         if word["why"] is not None:
             raise CommandRefused(word["why"])
         return word
 
     def take_policies(self, word: Mapping[str, Any]) -> None:
-        """Take what the host program says of policies, which may be its answer to a client."""
+        """Take the policies that are in force now."""
         self._policies = dict(word["policies"])
         self._changed.set()
-        waits = self._asked.get(word["number"])
-        if waits is not None and not waits.done():
-            waits.set_result(word)
 
     def retire(self, word: Mapping[str, Any]) -> None:
         """Retire the workers of hosts, and report when their data has moved; those to be drained

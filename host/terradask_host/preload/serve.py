@@ -181,7 +181,7 @@ async def serve_scheduler(
         await shared.start()
         inner = await _on_loopback(start["loopback"])
         life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
-        scaling = ScalingWatch(scheduler, start["scaling"], report)
+        scaling = ScalingWatch(scheduler, start["scaling"], report, questions)
         handlers: Handlers = {
             commands.Adapt: scaling.adapt,
             commands.ReadPolicies: scaling.read_policies,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.load import GroupLoad, Load, Resources, split
-from terradask_host.rules.markets import dearest_first
+from terradask_host.rules.markets import dearest_first, grown, without_missing
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_host.structure import WORKER_GROUP
 
@@ -165,6 +165,26 @@ def reach(group: str, n: int, seen: WorkersSeen, load: Load) -> Decision | None:
         *(one for one in reversed(active) if one in held),
     ]
     return _shrink(group, planned, leaving[:excess], load)
+
+
+def numbers(
+    decision: Decision,
+    seen: WorkersSeen,
+    *,
+    given_up: Collection[str],
+    avoided: Collection[str],
+) -> dict[str, int]:
+    """Return the new desired numbers of the Auto Scaling groups that a decision changes at once;
+    hosts that are retired lower theirs as they go.
+
+    Nothing is asked for in groups that are `given_up`, and in those that are `avoided` last.
+    """
+    if isinstance(decision, Shrink):
+        asked = sum(group.desired for group in seen.chain)
+        return without_missing(seen.chain, asked - decision.launches)
+    chain = [group for group in seen.chain if group.name not in given_up]
+    others = sum(group.desired for group in seen.chain if group.name in given_up)
+    return grown(chain, decision.n + seen.leaving_count - others, avoided=avoided)
 
 
 def _learn(before: Memory, seen: WorkersSeen, load: Load) -> Memory:

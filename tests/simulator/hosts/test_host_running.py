@@ -59,6 +59,7 @@ def test_the_scheduler_says_where_it_is(cluster: Cluster) -> None:
         "boot": 1,
         "scaling": {},
         "exchanges": {},
+        "numbers": {},
         "private_address": f"tls://{cluster.subnet}.10:8786",
         "public_address": "tls://127.200.0.1:8786",
         "dashboard_port": 8787,

@@ -1,0 +1,245 @@
+"""What clients command of a cluster's groups of workers: numbers of hosts, and hosts to end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from terradask_host.agent.aws import error_code, passes
+from terradask_host.agent.markets import Markets
+from terradask_host.agent.worker_hosts import WorkerHosts
+from terradask_host.rules.load import Load
+from terradask_host.rules.scaling import Shrink, reach
+from terradask_host.scaling_policy import ScalingPolicy, policies_document
+
+#: Pause before what AWS didn't do at once is tried again, and after the first minute.
+_AGAIN_SECONDS, _LATE_AGAIN_SECONDS = 2.0, 10.0
+_YOUNG_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class ScaleCommand:
+    """Numbers of hosts of groups, and hosts to end; unless it is to `act`, the client only asks
+    which hosts would leave.
+    """
+
+    number: int
+    numbers: Mapping[str, Any]
+    hosts: Collection[str]
+    act: bool
+    load: Load
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """A number that a client has set, and the one that its group was brought to; another one than
+    that is another's, and holds. None: an earlier host program brought it there.
+    """
+
+    n: int
+    planned: int | None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a client is told once the hosts that leave have been ended."""
+
+    number: int
+    ended: Mapping[str, Any]
+    leaving: frozenset[str]
+
+
+class ScaleCommands:
+    """Does what clients command, until AWS has the numbers; used by the thread that scales.
+
+    Parameters
+    ----------
+    hosts, markets
+        The hosts of workers at AWS, and the markets of their groups.
+    numbers
+        Those that an earlier host program has not reached, by group.
+    check_groups
+        Raises `ValueError` where a name is no group's.
+    end_policies
+        Ends adapting of groups, and returns the policies that they had.
+    answer
+        Sends a client's answer: its number, why it is refused, and facts.
+    keep
+        Stores numbers for the host that may take this one's place.
+    send
+        Sends a word to the scheduler's process.
+    log
+        Takes lines.
+    """
+
+    def __init__(
+        self,
+        hosts: WorkerHosts,
+        markets: Markets,
+        numbers: Mapping[str, int],
+        *,
+        check_groups: Callable[[Collection[str]], None],
+        end_policies: Callable[[Collection[str]], dict[str, ScalingPolicy]],
+        answer: Callable[..., None],
+        keep: Callable[[Mapping[str, int]], None],
+        send: Callable[[Mapping[str, Any]], None],
+        log: Callable[[str], None],
+    ) -> None:
+        self._hosts, self._markets = hosts, markets
+        self._check_groups, self._end_policies = check_groups, end_policies
+        self._answer, self._keep, self._send, self._log = answer, keep, send, log
+        #: Group -> the number that it doesn't have yet.
+        self._goals = {group: _Goal(n, None) for group, n in numbers.items()}
+        #: Group -> the number that it doesn't have yet, or whose hosts that leave are still there.
+        self._numbers = dict(numbers)
+        self._kept = dict(numbers)
+        #: Commands during which AWS didn't answer.
+        self._unanswered: list[ScaleCommand] = []
+        self._answers: list[_Answer] = []
+        self._tried_at = 0.0
+        self._newest_at = time.monotonic()
+        self._trouble: str | None = None
+
+    def take(self, asked: ScaleCommand) -> None:
+        """Do what a client commands, after those that came before."""
+        self._unanswered.append(asked)
+        self._do_all()
+
+    def drop(self, groups: Collection[str]) -> None:
+        """Forget the numbers of groups: a policy, or another number, takes their place."""
+        for group in groups:
+            self._goals.pop(group, None)
+            self._numbers.pop(group, None)
+
+    def forget(self) -> None:
+        """Note that the scheduler's process, which asked, has ended."""
+        self._unanswered.clear()
+        self._answers.clear()
+
+    def pause_seconds(self) -> float | None:
+        """Return how long to wait before `go_on`; None: there is nothing to go on with."""
+        if not (self._goals or self._unanswered or self._hosts.unended):
+            return None
+        now = time.monotonic()
+        young = not self._goals or now - self._newest_at < _YOUNG_SECONDS
+        return max(self._tried_at + (_AGAIN_SECONDS if young else _LATE_AGAIN_SECONDS) - now, 0.0)
+
+    def go_on(self) -> None:
+        """Go on with what AWS didn't do at once."""
+        self._do_all()
+        if self._goals or self._hosts.unended:
+            self._hosts.look_at_once(time.monotonic())
+        if self._goals:
+            self._send({"do": "observe"})
+        self._hosts.end_again()
+
+    def observe(self, load: Load) -> None:
+        """Take the load that was asked for to go on."""
+        if self._goals and self._hosts.stale:
+            self._hosts.look_at_once(time.monotonic())
+        self._reach_goals(load)
+
+    def settle(self) -> None:
+        """Store what isn't reached, and answer the clients whose hosts have been ended."""
+        retiring = self._hosts.retiring
+        for group in self._numbers.keys() - self._goals.keys():
+            chain = self._hosts.seen.get(group, ())
+            if retiring.isdisjoint(one for each in chain for one in each.active_ids):
+                del self._numbers[group]
+        self._store()
+        for each in [one for one in self._answers if retiring.isdisjoint(one.leaving)]:
+            self._answers.remove(each)
+            self._answer(each.number, None, ended=each.ended, leaving=sorted(each.leaving))
+
+    def _do_all(self) -> None:
+        """Do what clients command; while AWS doesn't answer, it stays to be done."""
+        self._tried_at = time.monotonic()
+        while self._unanswered:
+            asked = self._unanswered[0]
+            try:
+                self._do(asked)
+            except Exception as error:
+                if passes(error):
+                    raise
+                self.drop(asked.numbers)
+                why = str(error) if isinstance(error, ValueError) else told(error)
+                self._answer(asked.number, why)
+            self._unanswered.pop(0)
+
+    def _do(self, asked: ScaleCommand) -> None:
+        self._hosts.look_at_once(time.monotonic())
+        if not self._hosts.seen:
+            raise ValueError("the cluster is over")
+        self._check_groups(asked.numbers)
+        if not all(type(n) is int and n >= 0 for n in asked.numbers.values()):
+            raise ValueError(f"not numbers of hosts: {asked.numbers}")
+        if not asked.act:
+            return self._answer(asked.number, None, leaving=self._would_leave(asked))
+        before = set(self._hosts.leaving)
+        self.drop(asked.numbers)
+        ended = self._end_policies(asked.numbers)
+        self._newest_at = time.monotonic()
+        for group, n in asked.numbers.items():
+            self._hosts.given_up.difference_update(one.name for one in self._hosts.seen[group])
+            self._markets.absorb(group)
+            self._goals[group] = _Goal(n, self._markets.workers(group).planned)
+            self._numbers[group] = n
+        self._reach_goals(asked.load)
+        chosen = self._hosts.active_ids.intersection(asked.hosts) - self._hosts.leaving.keys()
+        self._hosts.retire(sorted(chosen), forced=True)
+        leaving = frozenset(self._hosts.leaving.keys() - before)
+        self._answers.append(_Answer(asked.number, policies_document(ended), leaving))
+        return None
+
+    def _would_leave(self, asked: ScaleCommand) -> list[str]:
+        found = [
+            reach(group, n, self._markets.workers(group), asked.load)
+            for group, n in asked.numbers.items()
+        ]
+        return [
+            one for each in found if isinstance(each, Shrink) for one in each.booting + each.retired
+        ]
+
+    def _reach_goals(self, load: Load) -> None:
+        """Bring groups to the numbers that clients have set, as far as AWS shows its instances and
+        the limits of groups allow.
+        """
+        for group, goal in list(self._goals.items()):
+            seen = self._hosts.seen and self._markets.workers(group)
+            if not seen or goal.planned not in (seen.planned, None):
+                del self._goals[group]
+                continue
+            decision, planned = reach(group, goal.n, seen, load), seen.planned
+            if isinstance(decision, Shrink) and decision.launches:
+                if not self._hosts.shows_all(load.joined):
+                    continue
+                # AWS may end another one instead: look again before others are chosen.
+                decision = replace(decision, booting=(), retired=())
+            if decision is not None:
+                self._markets.act(decision, of_client=True)
+                self._log(f"{group}: from {decision.before} to {decision.n} hosts, as a client set")
+                planned = decision.n
+            if planned == goal.n:
+                del self._goals[group]
+            else:
+                self._goals[group] = replace(goal, planned=planned)
+
+    def _store(self) -> None:
+        if self._numbers == self._kept:
+            return
+        try:
+            self._keep(self._numbers)
+        except Exception as error:  # noqa: BLE001 - without a copy, this program goes on all the same
+            trouble = f"numbers of hosts can't be stored: {told(error)}"
+            if trouble != self._trouble:
+                self._log(trouble)
+            self._trouble = trouble
+        else:
+            self._kept, self._trouble = dict(self._numbers), None
+
+
+def told(error: Exception) -> str:
+    """Return an error of AWS's as it is told."""
+    return f"{error_code(error)}: {error}"
