@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from terradask_host.document_fields import typed
-from terradask_host.structure import known_fields
+from terradask_host.document_fields import fields_of
 
 #: Of commands and replies. It changes where one would be misread; an operation or a field that is
 #: new needs no other.
@@ -46,7 +45,7 @@ class Command:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Return the command with a document's arguments. Raises one of `documents.UNREADABLE`."""
-        return cls(**typed(cls, known_fields(cls, document["arguments"])))
+        return cls(**fields_of(cls, document["arguments"]))
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,69 @@
-"""Whether a document's values have the types of a dataclass's fields."""
+"""Dataclasses that documents hold: read by the types of their fields."""
 
 from __future__ import annotations
 
 import collections.abc
+import contextlib
 import functools
 import types
 from collections.abc import Mapping
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Self, Union, get_args, get_origin, get_type_hints
 
 _NUMBERS = {float: (int, float), int: (int,)}
 
 
-def typed(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a dataclass's fields.
+class Record:
+    """A dataclass that a document, or a part of one, holds."""
 
-    Raises `TypeError` where one has another type than its field.
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Return what a document has of the fields; those that it lacks have their defaults.
+
+        Raises one of `documents.UNREADABLE` where it isn't as the fields' types say.
+        """
+        return cls(**fields_of(cls, document))
+
+
+def fields_of(cls: type, document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a document has of the fields of a dataclass, as these have it: tuples for lists,
+    and records for what they hold. Raises as `Record.read` does.
     """
     hints = _hints(cls)
-    for name, value in values.items():
-        if not _fits(value, hints[name]):
-            raise TypeError(f"{name} is {type(value).__name__}")
-    return dict(values)
+    return {
+        name: _read(value, hints[name], name) for name, value in document.items() if name in hints
+    }
 
 
 @functools.cache
 def _hints(cls: type) -> Mapping[str, Any]:
-    return get_type_hints(cls)
+    hints = get_type_hints(cls)
+    return {name: hints[name] for name in cls.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
-def _fits(value: Any, hint: Any) -> bool:
+def _read(value: Any, hint: Any, name: str) -> Any:
+    """Return a value as a field of this type has it. Raises `TypeError` where it can't be one."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
-        return any(_fits(value, each) for each in arguments)
-    if origin is collections.abc.Mapping:
-        return isinstance(value, Mapping) and all(
-            _fits(key, arguments[0]) and _fits(each, arguments[1]) for key, each in value.items()
-        )
-    if origin in (tuple, collections.abc.Sequence):
-        fits = isinstance(value, origin) and not isinstance(value, str)
-        return fits and all(_fits(each, arguments[0]) for each in value)
+        for each in arguments:
+            with contextlib.suppress(TypeError):
+                return _read(value, each, name)
+    elif origin is collections.abc.Mapping and isinstance(value, Mapping):
+        of_key, of_value = arguments
+        return {_read(k, of_key, name): _read(v, of_value, name) for k, v in value.items()}
+    elif origin in (tuple, collections.abc.Sequence) and isinstance(value, list | tuple):
+        fixed = origin is tuple and Ellipsis not in arguments
+        hints = arguments if fixed else arguments[:1] * len(value)
+        if len(hints) == len(value):
+            items = (_read(v, each, name) for v, each in zip(value, hints, strict=True))
+            return tuple(items) if origin is tuple else list(items)
+    elif isinstance(hint, type) and issubclass(hint, Record) and isinstance(value, Mapping):
+        return hint.read(value)
+    elif hint is Any or (origin is None and _is_one(value, hint)):
+        return value
+    raise TypeError(f"{name} is {type(value).__name__}")
+
+
+def _is_one(value: Any, hint: Any) -> bool:
     if hint in _NUMBERS:
         return isinstance(value, _NUMBERS[hint]) and not isinstance(value, bool)
-    return hint is Any or isinstance(value, hint)
+    return isinstance(value, hint)

@@ -10,20 +10,13 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from terradask_host.document_fields import typed
-from terradask_host.scaling_policy import ScalingPolicy, policies_document, read_policies
-from terradask_host.spot_exchange import Exchange
-from terradask_host.structure import (
-    GroupEntry,
-    SchedulerEntry,
-    Structure,
-    WorkerEntry,
-    known_fields,
-)
+from terradask_host.document_fields import Record
+from terradask_host.scaling_policy import Exchange, ScalingPolicy
+from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
 #: The format of all of them.
 FORMAT = 1
@@ -43,7 +36,7 @@ MOST_LIFETIME_SECONDS = 30 * 86_400.0
 
 
 @dataclass(frozen=True)
-class ClusterDocument:
+class ClusterDocument(Record):
     """A deployed cluster: structure, as ``cluster.json`` holds it."""
 
     workspace: str
@@ -61,8 +54,7 @@ class ClusterDocument:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``cluster.json``."""
-        whole = {**document, **vars(Structure.read(document))}
-        return cls(**typed(cls, known_fields(cls, whole)))
+        return super().read({**document, **vars(Structure.read(document))})
 
     @property
     def structure(self) -> Structure:
@@ -71,7 +63,7 @@ class ClusterDocument:
 
 
 @dataclass(frozen=True)
-class LifetimePolicy:
+class LifetimePolicy(Record):
     """When a run ends by itself, as ``life`` of ``run.json`` has it. Times are in seconds; None
     means never.
 
@@ -99,14 +91,9 @@ class LifetimePolicy:
     scheduler_silent_seconds: float | None = None
     destroyed_after: bool = False
 
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read ``life`` of ``run.json``."""
-        return cls(**typed(cls, known_fields(cls, document)))
-
 
 @dataclass(frozen=True)
-class EnvironmentArchive:
+class EnvironmentArchive(Record):
     """An environment in the workspace's bucket: its object's key, size in bytes, and SHA-256."""
 
     key: str
@@ -121,7 +108,7 @@ class EnvironmentArchive:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the part of a document that names it."""
-        found = cls(**typed(cls, known_fields(cls, document)))
+        found = super().read(document)
         # Elsewhere those may write who may not write what hosts execute.
         if not found.key.startswith("environments/"):
             raise ValueError("an environment's archive isn't where schedulers' hosts put them")
@@ -129,7 +116,7 @@ class EnvironmentArchive:
 
 
 @dataclass(frozen=True)
-class Run:
+class Run(Record):
     """One run of a cluster, from start to stop, as ``run.json`` holds it."""
 
     run_id: str
@@ -162,18 +149,9 @@ class Run:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``run.json``."""
-        known = known_fields(cls, document)
-        life, structure = known.get("life"), known.get("structure")
-        if archive := known.get("environment"):
-            known["environment"] = EnvironmentArchive.read(archive)
-        known["scaling"] = read_policies(known.get("scaling") or {})
-        known["life"] = None if life is None else LifetimePolicy.read(life)
-        known["structure"] = None if structure is None else Structure.read(structure)
-        roles = known.get("host_roles", {})
-        known["host_roles"] = {role: tuple(arns) for role, arns in roles.items()}
         # What hosts give to processes stays as it is, and is shown nowhere.
-        shown = {k: v if k in _AS_GIVEN else plain_lines(v) for k, v in known.items()}
-        return cls(**typed(cls, shown))
+        shown = {k: v if k in _AS_GIVEN else plain_lines(v) for k, v in document.items()}
+        return super().read({**shown, "scaling": shown.get("scaling") or {}})
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``run.json`` holds."""
@@ -182,7 +160,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Ended:
+class Ended(Record):
     """That a run has ended by itself: when, and why."""
 
     at: str
@@ -190,7 +168,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class SchedulerAddress:
+class SchedulerAddress(Record):
     """Where the scheduler of a run is, or that the run has ended, as its host writes in
     ``scheduler.json``.
     """
@@ -218,40 +196,17 @@ class SchedulerAddress:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``scheduler.json``."""
-        known = plain_lines(known_fields(cls, document))
-        ended = document.get("ended")
-        known["ended"] = (
-            Ended(plain_text(ended["at"]), plain_text(ended["reason"])) if ended else None
-        )
-        known["scaling"] = None if (found := known.get("scaling")) is None else read_policies(found)
-        if (exchanges := known.get("exchanges")) is not None:
-            known["exchanges"] = {name: Exchange.read(each) for name, each in exchanges.items()}
-        return cls(**typed(cls, known))
+        ended = plain(document.get("ended")) or None
+        return super().read({**plain_lines(document), "ended": ended})
 
     def to_document(self) -> dict[str, Any]:
         """Return what ``scheduler.json`` holds."""
-        document = {
-            "format": FORMAT,
-            "run_id": self.run_id,
-            "instance_id": self.instance_id,
-            "boot": self.boot,
-            "started_at": self.started_at,
-            "private_address": self.private_address,
-            "public_address": self.public_address,
-            "dashboard_port": self.dashboard_port,
-            "packages": dict(self.packages),
-            "python": self.python,
-            "scaling": None if self.scaling is None else policies_document(self.scaling),
-            "exchanges": None
-            if self.exchanges is None
-            else {name: asdict(each) for name, each in self.exchanges.items()},
-            "numbers": dict(self.numbers),
-        }
-        return document if self.ended is None else {**document, "ended": asdict(self.ended)}
+        document = {"format": FORMAT, **asdict(self)}
+        return document if self.ended else {k: v for k, v in document.items() if k != "ended"}
 
 
 @dataclass(frozen=True)
-class HostReport:
+class HostReport(Record):
     """What one host says of itself, in ``hosts/<instance id>.json``."""
 
     instance_id: str
@@ -277,44 +232,14 @@ class HostReport:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read a report: whatever runs on a host can write it, and people see it in a terminal."""
-        known = known_fields(cls, document)
-        plain: dict[str, Any] = {
-            k: v if v is None else plain_text(v)
-            for k, v in known.items()
-            if k not in _LISTS_OF_REPORTS
-        }
-        plain["at"] = moment_text(known["at"])
-        plain["history"] = tuple(
-            (plain_text(state), moment_text(at)) for state, at in known.get("history", ())
-        )
-        plain["reasons"] = tuple(
-            None if reason is None else plain_text(reason) for reason in known.get("reasons", ())
-        )
-        plain["log_tail"] = tuple(plain_text(line) for line in known.get("log_tail", ()))
-        plain["notes"] = tuple(
-            (moment_text(at), plain_text(group), plain_text(what), plain_text(why))
-            for at, group, what, why in known.get("notes", ())
-        )
-        return cls(**plain)
+        found = super().read(plain(document))
+        for at in (found.at, *(at for _, at in found.history), *(note[0] for note in found.notes)):
+            moment_text(at)
+        return found
 
     def to_document(self) -> dict[str, Any]:
         """Return what the report's object holds."""
-        return {
-            "format": FORMAT,
-            "run_id": self.run_id,
-            "instance_id": self.instance_id,
-            "role": self.role,
-            "group": self.group,
-            "state": self.state,
-            "reason": self.reason,
-            "at": self.at,
-            "history": [list(entry) for entry in self.history],
-            "reasons": list(self.reasons),
-            "notes": [list(note) for note in self.notes],
-            "private_address": self.private_address,
-            "instance_type": self.instance_type,
-            "log_tail": list(self.log_tail),
-        }
+        return {"format": FORMAT, **asdict(self)}
 
     def lost(self) -> Self:
         """Return the report of a host whose instance is gone: its last words, unless it left or
@@ -382,16 +307,21 @@ def plain_text(text: Any) -> str:
     )
 
 
+def plain(value: Any, show: Callable[[str], str] = plain_text) -> Any:
+    """Return a value with each text in it, also of lists and mappings, as `plain_text` shows it."""
+    if isinstance(value, str):
+        return show(value)
+    if isinstance(value, tuple | list):
+        shown = (plain(each, show) for each in value)
+        return list(shown) if isinstance(value, list) else tuple(shown)
+    if isinstance(value, Mapping):
+        return {plain(key, show): plain(each, show) for key, each in value.items()}
+    return value
+
+
 def plain_lines(value: Any) -> Any:
     """Return a value with each text in it, also of lists and mappings, as one line of text."""
-    if isinstance(value, str):
-        return plain_text(value).translate({10: " ", 9: " "})
-    if isinstance(value, tuple | list):
-        lines = map(plain_lines, value)
-        return list(lines) if isinstance(value, list) else tuple(lines)
-    if isinstance(value, Mapping):
-        return {plain_lines(key): plain_lines(each) for key, each in value.items()}
-    return value
+    return plain(value, lambda text: plain_text(text).translate({10: " ", 9: " "}))
 
 
 def moment_text(text: Any) -> str:

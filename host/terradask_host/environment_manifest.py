@@ -9,13 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Self
+from typing import Any
 
-from terradask_host.document_fields import typed
+from terradask_host.document_fields import Record
 from terradask_host.documents import FORMAT, EnvironmentArchive
-from terradask_host.structure import known_fields
 
 #: Other hosts wait for it, fetch it, build their own, or fail.
 BUILDING, READY, SEPARATE, FAILED = "building", "ready", "separate", "failed"
@@ -28,7 +26,7 @@ _PURPOSE = b"terradask environment"
 
 
 @dataclass(frozen=True)
-class EnvironmentManifest:
+class EnvironmentManifest(Record):
     """``environment.json``, as a scheduler's host writes it.
 
     Parameters
@@ -51,14 +49,6 @@ class EnvironmentManifest:
     archive: EnvironmentArchive | None = None
     reason: str = ""
     proof: str = ""
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read ``environment.json``."""
-        known = known_fields(cls, document)
-        if archive := known.get("archive"):
-            known["archive"] = EnvironmentArchive.read(archive)
-        return cls(**typed(cls, known))
 
     def proven(self, key: bytes) -> EnvironmentManifest:
         """Return it with its proof."""

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from terradask_host.document_fields import typed
+from terradask_host.document_fields import fields_of
 from terradask_host.documents import plain_lines
 from terradask_host.rules.job_tasks import NAMES_OF_STATES, NO_EXIT_CODE, JobTask, worst
-from terradask_host.structure import known_fields
 
 FORMAT = 1
 
@@ -154,22 +153,22 @@ def job_of(document: Mapping[str, Any], cluster: str) -> JobRecord:
     if document["format"] != FORMAT:
         raise ValueError("another format")
     columns, rows, inputs = document["columns"], document["tasks"], document["inputs"]
-    inputs = [None] if inputs is None else _tuple(inputs)
+    if isinstance(inputs, str):
+        raise TypeError("a text, and no list of texts")
+    inputs = [None] if inputs is None else inputs
     if not len(inputs) == len(rows) <= MOST_TASKS:
         raise ValueError("another number of tasks")
     values = {
-        **known_fields(JobRecord, document),
+        **document,
         "cluster": cluster,
         "id": document["job"],
         "is_lost": False,
-        "command": _tuple(document["command"]),
-        "environ": _tuple(document["environ"]),
         "tasks": tuple(
             _task({"index": index, "input": given}, zip(columns, row, strict=True))
             for index, (given, row) in enumerate(zip(inputs, rows, strict=True))
         ),
     }
-    return JobRecord(**typed(JobRecord, values))
+    return JobRecord(**fields_of(JobRecord, values))
 
 
 def state_of(counts: Mapping[str, int]) -> str:
@@ -188,16 +187,10 @@ _COLUMNS = [one.name for one in fields(JobTask) if one.name not in ("index", "in
 
 def _task(given: dict[str, Any], row: Iterable[tuple[str, Any]]) -> JobTask:
     # A newer host may say more.
-    task = JobTask(**typed(JobTask, known_fields(JobTask, {**dict(row), **given})))
+    task = JobTask(**fields_of(JobTask, {**dict(row), **given}))
     if task.state not in NAMES_OF_STATES:
         raise ValueError("an unknown state")
     return task
-
-
-def _tuple(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, str):
-        raise TypeError("a text, and no list of texts")
-    return tuple(value)
 
 
 def record_name(job: str) -> str:

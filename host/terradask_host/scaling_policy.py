@@ -1,17 +1,16 @@
-"""Between which numbers a group of workers scales itself, as both ends know it."""
+"""How groups of workers scale themselves and change their markets, as documents have it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any
 
-from terradask_host.document_fields import typed
-from terradask_host.structure import known_fields
+from terradask_host.document_fields import Record
 
 
 @dataclass(frozen=True)
-class ScalingPolicy:
+class ScalingPolicy(Record):
     """How a group of workers adapts to its work.
 
     Parameters
@@ -41,21 +40,31 @@ class ScalingPolicy:
         if self.wait_count < 1:
             raise ValueError(f"wait_count is {self.wait_count}")
 
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read it from a document, or from an operation's arguments."""
-        return cls(**typed(cls, known_fields(cls, document)))
-
     def to_document(self) -> dict[str, Any]:
         """Return what `read` reads."""
         return asdict(self)
 
 
-def read_policies(document: Mapping[str, Any]) -> dict[str, ScalingPolicy]:
-    """Read the policies of groups, by the group's name."""
-    return {str(group): ScalingPolicy.read(policy) for group, policy in document.items()}
-
-
 def policies_document(policies: Mapping[str, ScalingPolicy]) -> dict[str, Any]:
-    """Return what `read_policies` reads."""
+    """Return the policies of groups, as documents have them by the group's name."""
     return {group: policy.to_document() for group, policy in policies.items()}
+
+
+@dataclass(frozen=True)
+class Exchange(Record):
+    """Hosts that go back to spot, or that spot lacks and that move on demand.
+
+    Parameters
+    ----------
+    planned
+        How many hosts the group is to have when it is over.
+    count
+        How many change their market.
+    spot
+        To what the spot group's number is lowered before the other group's is raised. None: hosts
+        go back to spot.
+    """
+
+    planned: int
+    count: int
+    spot: int | None = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from terradask_host.document_fields import typed
+from terradask_host.document_fields import Record
 
 #: Classes that make one worker, with the name that they get.
 _SINGLE_WORKER_CLASSES = frozenset(
@@ -33,13 +33,8 @@ def worker_names(instance_id: str, workers_per_host: int) -> list[str]:
     return [instance_id, *(f"{instance_id}-{number}" for number in range(1, workers_per_host))]
 
 
-def known_fields(cls: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a document has of the fields of a dataclass."""
-    return {name: value for name, value in document.items() if name in cls.__dataclass_fields__}  # type: ignore[attr-defined]
-
-
 @dataclass(frozen=True, kw_only=True)
-class GroupEntry:
+class GroupEntry(Record):
     """One Auto Scaling group of a cluster."""
 
     autoscaling_group: str
@@ -55,14 +50,27 @@ class GroupEntry:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the entry."""
-        known = known_fields(cls, document)
-        known["zones"] = tuple(known.get("zones", ()))
-        known["resources"] = known.get("resources") or {}
-        return cls(**typed(cls, known))
+        return super().read({**document, "resources": document.get("resources") or {}})
+
+
+class _Runs(Record):
+    """What a role runs: a class, which is ``class`` in documents."""
+
+    class_name: str
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        return super().read({**document, "class_name": document.get("class", cls.class_name)})
+
+    def to_document(self) -> dict[str, Any]:
+        """Return what `read` reads."""
+        document = asdict(self)  # type: ignore[call-overload]
+        return {"class": document.pop("class_name"), **document}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchedulerEntry:
+class SchedulerEntry(_Runs):
     """What the scheduler's host runs, and where it listens."""
 
     class_name: str = "distributed.Scheduler"
@@ -80,26 +88,14 @@ class SchedulerEntry:
     #: Where metrics go: ``off`` or ``cloudwatch``.
     metrics: str = "off"
 
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the entry."""
-        named = {**document, "class_name": document.get("class", cls.class_name)}
-        return cls(**typed(cls, known_fields(cls, named)))
-
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerEntry:
+class WorkerEntry(_Runs):
     """What hosts of workers run."""
 
     class_name: str = "distributed.Nanny"
     options: Mapping[str, Any] = field(default_factory=dict)
     workers_per_host: int = 1
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the entry."""
-        named = {**document, "class_name": document.get("class", cls.class_name)}
-        return cls(**typed(cls, known_fields(cls, named)))
 
     @property
     def may_make_several(self) -> bool:
@@ -112,7 +108,7 @@ class WorkerEntry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Structure:
+class Structure(Record):
     """The groups of a cluster, and what its hosts run."""
 
     groups: Mapping[str, GroupEntry]
@@ -122,21 +118,13 @@ class Structure:
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read it from ``cluster.json``, or from ``structure`` of ``run.json``."""
-        return cls(
-            groups={key: GroupEntry.read(entry) for key, entry in document["groups"].items()},
-            worker=WorkerEntry.read(document["worker"]),
-            scheduler=SchedulerEntry.read(document.get("scheduler") or {}),
-        )
+        scheduler = document.get("scheduler") or {}
+        return super().read({"worker": document["worker"], **document, "scheduler": scheduler})
 
     def to_document(self) -> dict[str, Any]:
         """Return what `read` reads."""
         return {
             "groups": {key: asdict(entry) for key, entry in self.groups.items()},
-            "worker": _runs(self.worker),
-            "scheduler": _runs(self.scheduler),
+            "worker": self.worker.to_document(),
+            "scheduler": self.scheduler.to_document(),
         }
-
-
-def _runs(entry: SchedulerEntry | WorkerEntry) -> dict[str, Any]:
-    document = asdict(entry)
-    return {"class": document.pop("class_name"), **document}

@@ -16,7 +16,7 @@ from terradask_host.documents import (
     SchedulerEntry,
     WorkerEntry,
 )
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange
 from terradask_modules.names import WORKER_GROUP
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.life import IDLE_TIMEOUT_SECONDS, MOST_LIFETIME_SECONDS

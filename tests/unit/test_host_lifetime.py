@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +16,11 @@ from terradask_host.documents import LifetimePolicy
 from terradask_host.rules.lifetime import (
     BLOCKED_SECONDS,
     Activity,
-    Limits,
     Observation,
+    beside_dask,
     duration,
     end_reason,
+    ends_at,
     lifetime_end_reason,
 )
 from terradask_host.timing import Timing
@@ -28,8 +30,13 @@ NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)
 STARTED = "2026-11-20T11:00:00Z"
 ANN, BOB = frozenset({"Client-ann"}), frozenset({"terradask-watch-1"})
 
-IDLE = Limits(idle_seconds=60, no_client_seconds=None)
-NO_CLIENT = Limits(idle_seconds=None, no_client_seconds=30, first_client_seconds=30)
+IDLE = LifetimePolicy(idle_timeout_seconds=60, no_client_timeout_seconds=None)
+NO_CLIENT = LifetimePolicy(idle_timeout_seconds=None, no_client_timeout_seconds=30)
+BOTH = replace(NO_CLIENT, idle_timeout_seconds=60)
+
+
+#: Where the first client is waited for no longer than another.
+why_over = partial(end_reason, first_client_seconds=30)
 
 
 def tell(*looks: tuple[float, dict[str, Any]]) -> Activity:
@@ -57,17 +64,21 @@ BUSY = {"idle_seconds": None}
         (NO_CLIENT, [(200, BUSY | {"left_work": True}), (225, {})], None),
         (NO_CLIENT, [(200, BUSY | {"left_work": True}), (230, {})], "no client"),
         # Held, it is waited for as long as an idle cluster may be there.
-        (replace(NO_CLIENT, idle_seconds=60), [(55, {"holds_published": True})], None),
-        (replace(NO_CLIENT, idle_seconds=60), [(60, {"holds_published": True})], "idle for"),
-        (replace(NO_CLIENT, idle_seconds=60), [(55, {})], "no client"),
+        (replace(NO_CLIENT, idle_timeout_seconds=60), [(55, {"holds_published": True})], None),
+        (
+            replace(NO_CLIENT, idle_timeout_seconds=60),
+            [(60, {"holds_published": True})],
+            "idle for",
+        ),
+        (replace(NO_CLIENT, idle_timeout_seconds=60), [(55, {})], "no client"),
         # No dataset keeps a cluster for ever.
         (NO_CLIENT, [(30, {"holds_published": True})], "no client"),
     ],
 )
 def test_what_a_client_left_behind_keeps_the_cluster_until_it_is_done(
-    limits: Limits, looks: list[tuple[float, dict[str, Any]]], reason: str | None
+    limits: LifetimePolicy, looks: list[tuple[float, dict[str, Any]]], reason: str | None
 ) -> None:
-    found = end_reason(tell(*looks), limits, NOON)
+    found = why_over(tell(*looks), limits, NOON)
     assert found is None if reason is None else str(found).startswith(reason)
 
 
@@ -95,12 +106,12 @@ def test_what_a_client_left_behind_keeps_the_cluster_until_it_is_done(
     ],
 )
 def test_idle(looks: list[tuple[float, dict[str, Any]]], since: float | None) -> None:
-    why = end_reason(tell(*looks), IDLE, NOON)
+    why = why_over(tell(*looks), IDLE, NOON)
     assert (why is None) is (since is None)
     if why is not None and since is not None:
         at = NOON - datetime.timedelta(seconds=max(until for until, _ in looks) - since)
         assert why.startswith(f"idle for 1 minute, since {at:%Y-%m-%dT%H:%M:%SZ}: no task, ")
-    assert end_reason(tell(*looks), replace(IDLE, idle_seconds=None), NOON) is None
+    assert why_over(tell(*looks), replace(IDLE, idle_seconds=None), NOON) is None
 
 
 @pytest.mark.parametrize(
@@ -124,30 +135,30 @@ def test_idle(looks: list[tuple[float, dict[str, Any]]], since: float | None) ->
     ],
 )
 def test_no_client(looks: list[tuple[float, dict[str, Any]]], over: bool) -> None:
-    why = end_reason(tell(*looks), NO_CLIENT, NOON)
+    why = why_over(tell(*looks), NO_CLIENT, NOON)
     assert (why is not None) is over
     assert why is None or why.startswith("no client for 30 seconds, since 2026-11-20T11:59:30Z: ")
-    assert end_reason(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
+    assert why_over(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
 
 
 def test_an_open_kernel_is_work_and_somebody() -> None:
     for limits in (IDLE, NO_CLIENT):
-        assert end_reason(tell((300, {"open_kernels": 1})), limits, NOON) is None
-        assert end_reason(tell((300, {"open_kernels": 1}), (325, {})), limits, NOON) is None
-        assert end_reason(tell((300, {"open_kernels": 1}), (365, {})), limits, NOON) is not None
+        assert why_over(tell((300, {"open_kernels": 1})), limits, NOON) is None
+        assert why_over(tell((300, {"open_kernels": 1}), (325, {})), limits, NOON) is None
+        assert why_over(tell((300, {"open_kernels": 1}), (365, {})), limits, NOON) is not None
 
 
 def test_the_first_client_is_waited_for_longer() -> None:
-    limits = replace(NO_CLIENT, first_client_seconds=120)
-    assert end_reason(tell((115, {})), limits, NOON) is None
-    never = end_reason(tell((120, {})), limits, NOON)
+    assert end_reason(tell((115, {})), NO_CLIENT, NOON) is None
+    never = end_reason(tell((120, {})), NO_CLIENT, NOON)
     assert never == "no client for 2 minutes, since 2026-11-20T11:58:00Z: no client ever came"
-    assert end_reason(tell((50, {"present": ANN}), (80, {})), limits, NOON) is not None
+    assert end_reason(tell((50, {"present": ANN}), (80, {})), NO_CLIENT, NOON) is not None
     # Nobody saw him but in passing.
     passing = Activity.begin(0).after(Observation(5, 5, came=ANN)).after(Observation(10, 5))
     assert (passing.attended_at, passing.left_at, passing.active_at) == (5, 5, 5)
     # One that came is waited for no longer, and a long limit is not cut.
-    assert end_reason(tell((120, {})), replace(limits, no_client_seconds=300), NOON) is None
+    patient = replace(NO_CLIENT, no_client_timeout_seconds=300)
+    assert end_reason(tell((120, {})), patient, NOON) is None
 
 
 def test_a_loop_that_was_blocked_was_busy_and_nobody_could_connect_meanwhile() -> None:
@@ -155,40 +166,31 @@ def test_a_loop_that_was_blocked_was_busy_and_nobody_could_connect_meanwhile() -
         activity = tell((20, {}))
         steady = activity.after(Observation(20 + BLOCKED_SECONDS, idle_seconds=30))
         blocked = activity.after(Observation(20 + 600, idle_seconds=620))
-        assert end_reason(blocked, limits, NOON) is None
+        assert why_over(blocked, limits, NOON) is None
         again = steady
         for at in range(35, 100, 5):
             again = again.after(Observation(float(at), idle_seconds=float(at)))
-        assert end_reason(again, limits, NOON) is not None
+        assert why_over(again, limits, NOON) is not None
 
 
 def test_the_reason_says_who_was_there_last() -> None:
-    gone = end_reason(tell((50, {"present": ANN}), (115, {})), IDLE, NOON)
+    gone = why_over(tell((50, {"present": ANN}), (115, {})), IDLE, NOON)
     assert gone == (
         "idle for 1 minute, since 2026-11-20T11:59:00Z: no task, the last client left at "
         "2026-11-20T11:59:00Z"
     )
-    assert str(end_reason(tell((60, {})), IDLE, NOON)).endswith("no task, no client ever came")
-    assert str(end_reason(tell((65, {"present": ANN | BOB})), IDLE, NOON)).endswith(
+    assert str(why_over(tell((60, {})), IDLE, NOON)).endswith("no task, no client ever came")
+    assert str(why_over(tell((65, {"present": ANN | BOB})), IDLE, NOON)).endswith(
         "no task, 2 connected"
     )
 
 
-def test_limits_are_what_the_run_says_and_older_runs_say_nothing() -> None:
-    assert Limits.of_policy(None) == Limits()
-    # Whatever a run says: its certificates end then.
+def test_a_run_ends_with_its_certificates_whatever_it_says() -> None:
     a_month_on = datetime.datetime(2026, 12, 20, 11, tzinfo=datetime.UTC)
-    assert Limits.of_policy(None, STARTED) == Limits(ends_at=a_month_on)
+    assert ends_at(None, STARTED) == ends_at(LifetimePolicy(), STARTED) == a_month_on
     life = lifetime_policy(ClusterSettings(), closes_with_client=True)
-    limits = Limits.of_policy(life, STARTED)
-    assert limits == Limits(1200, True, 120, 120, a_month_on)
-    said = {
-        "idle_timeout_seconds": None,
-        "idle_timeout_yields": False,
-        "no_client_timeout_seconds": 5,
-    }
-    never = Limits.of_policy(LifetimePolicy.read(said))
-    assert never == Limits(None, False, 5, 120, None)
+    assert (life.idle_timeout_seconds, life.no_client_timeout_seconds) == (1200, 120)
+    assert ends_at(life, STARTED) == a_month_on
 
 
 @pytest.mark.parametrize(
@@ -206,18 +208,17 @@ def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(
     given: Any, dask: float | None, idle: float | None
 ) -> None:
     life = lifetime_policy(ClusterSettings(idle_timeout_seconds=given))
-    assert Limits.of_policy(life).beside(dask).idle_seconds == idle
+    assert beside_dask(life, dask).idle_timeout_seconds == idle
 
 
 def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it() -> None:
-    limits = Limits.of_policy(LifetimePolicy(max_lifetime_seconds=3600), STARTED)
+    ends = ends_at(LifetimePolicy(max_lifetime_seconds=3600), STARTED)
     second = datetime.timedelta(seconds=1)
-    assert lifetime_end_reason(limits, NOON - second) is None
+    assert lifetime_end_reason(ends, NOON - second) is None
     assert (
-        lifetime_end_reason(limits, NOON)
+        lifetime_end_reason(ends, NOON)
         == "its lifetime was over at 2026-11-20T12:00:00Z (max_lifetime)"
     )
-    assert lifetime_end_reason(Limits(), NOON) is None
     assert fires_at(NOON, 1800, None) == NOON + 1800 * second
     assert fires_at(NOON, 1800, NOON + 1801 * second) == NOON + 1800 * second
     assert fires_at(NOON, 1800, NOON + 60 * second) == NOON + 60 * second

@@ -16,8 +16,7 @@ from terradask_host.agent.markets import Markets
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.load import HostLoad, Load
-from terradask_host.scaling_policy import ScalingPolicy
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange, ScalingPolicy
 from terradask_host.timing import Timing
 
 from ..waiting import eventually

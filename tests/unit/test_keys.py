@@ -17,7 +17,7 @@ from terradask._common.clock import utc_text
 from terradask._deployments.certificates import make_keys
 from terradask._deployments.keys import KeySet
 from terradask_host.documents import LifetimePolicy
-from terradask_host.rules.lifetime import Limits, lifetime_end_reason
+from terradask_host.rules.lifetime import ends_at, lifetime_end_reason
 
 
 @pytest.fixture(scope="module")
@@ -176,15 +176,13 @@ def test_a_long_name_still_gets_certificates():
 @pytest.mark.parametrize("lifetime_seconds", [5400, 60 * 86_400])
 def test_a_run_is_over_before_its_certificates_are_and_after_thirty_days_at_most(lifetime_seconds):
     started = datetime.datetime.now(datetime.UTC)
-    limits = Limits.of_policy(
-        LifetimePolicy(max_lifetime_seconds=lifetime_seconds), utc_text(started)
-    )
+    ends = ends_at(LifetimePolicy(max_lifetime_seconds=lifetime_seconds), utc_text(started))
     keys = make_keys("etl", "run", lifetime_days=lifetime_seconds / 86_400)
     certificates = (each.cert for each in (keys.scheduler, keys.worker, keys.client, keys.metrics))
     for pem in (keys.ca, *certificates):
         assert (
-            limits.ends_at
+            ends
             <= _certificate(pem).not_valid_after_utc
             <= started + datetime.timedelta(days=30, minutes=1)
         )
-    assert lifetime_end_reason(limits, _certificate(keys.ca).not_valid_after_utc) is not None
+    assert lifetime_end_reason(ends, _certificate(keys.ca).not_valid_after_utc) is not None

@@ -16,7 +16,6 @@ from terradask._deployments.lifetime import lifetime_policy, parse_duration
 from terradask._deployments.state import SILENT, over
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, LifetimePolicy, Run, SchedulerAddress
-from terradask_host.rules.lifetime import Limits
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.life import MOST_LIFETIME_SECONDS
 
@@ -103,9 +102,9 @@ def test_a_run_tells_its_life_and_older_ones_have_none():
         read_run({**document, "life": {**document["life"], "of_a_later_version": 1}}).life == life
     )
     assert read_run({k: v for k, v in document.items() if k != "life"}).life is None
-    assert Limits.of_policy(read_run(document).life).no_client_seconds == 120
+    assert life.no_client_timeout_seconds == 120
     # Hosts that are told nothing go by what the settings go by.
-    assert Limits().idle_seconds == Limits.of_policy(read_run(document).life).idle_seconds
+    assert LifetimePolicy().idle_timeout_seconds == life.idle_timeout_seconds
     assert (
         read_address({"format": 1, **vars(SCHEDULER), "ended": vars(SCHEDULER.ended)}) == SCHEDULER
     )

@@ -23,7 +23,7 @@ from terradask_host.rules.markets import (
     still_owed,
     without_missing,
 )
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange
 
 NAMES = ("workers-spot", "workers")
 NO_SPOT = LaunchProblem("UnfulfillableCapacity", "Unable to fulfill capacity")

@@ -19,7 +19,7 @@ from terradask_host.rules.spot_return import (
     may_begin,
     surplus,
 )
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange
 
 GIB = 2**30
 SPOT, ON_DEMAND = "workers-spot", "workers"

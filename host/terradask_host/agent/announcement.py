@@ -15,8 +15,7 @@ from terradask_host.documents import UNREADABLE, Ended, SchedulerAddress, now_te
 from terradask_host.errors import ConfigInvalid
 from terradask_host.metadata import Identity
 from terradask_host.rules import policy
-from terradask_host.scaling_policy import ScalingPolicy
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange, ScalingPolicy
 from terradask_host.structure import SchedulerEntry
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from terradask_host import states
 from terradask_host.agent.child import DaskChild
-from terradask_host.agent.event_queue import ChildSaid, Stop
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Stop
 from terradask_host.agent.host import Host, next_event
 from terradask_host.errors import DaskFailed
 from terradask_host.rules.policy import Exit
@@ -67,9 +67,9 @@ def close_in_order(host: Host, child: DaskChild, seconds: float, take: Take | No
     child.send({"do": "leave", "seconds": seconds})
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        received = next_event(host.events, child, left)
-        if received.said and take is not None:
-            take(received.said)
-        if received.ended:
+        event = next_event(host.events, child, left)
+        if isinstance(event, ChildSaid) and take is not None:
+            take(event)
+        if isinstance(event, ChildEnded):
             return
     host.log.info("the Dask process did not close in time and is ended")

@@ -10,7 +10,7 @@ from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.dask_process import DaskProgram
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue, Recommended, Stop
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Event, EventQueue
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.instance_proofs import prove
 from terradask_host.agent.keys import KeyFiles
@@ -23,7 +23,7 @@ from terradask_host.documents import Run
 from terradask_host.errors import DaskFailed, DistributedTooOld, VersionsDiffer
 from terradask_host.metadata import Identity
 from terradask_host.rules.instance_proof import audience_of
-from terradask_host.rules.policy import LEAST_DISTRIBUTED, Exit, is_too_old
+from terradask_host.rules.policy import LEAST_DISTRIBUTED, is_too_old
 from terradask_host.structure import Structure
 
 
@@ -151,29 +151,11 @@ def check_imported(imported: Mapping[str, Any], run: Run) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Received:
-    """What :func:`next_event` returns: an event of the process, its end, a request to stop, AWS's
-    recommendation, or nothing in time.
-    """
-
-    said: ChildSaid | None = None
-    recommended: bool = False
-    ended: Exit | None = None
-    stop: Stop | None = None
-
-
-def next_event(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Received:
-    """Wait for the next event that concerns this Dask process; those of earlier processes are
-    dropped.
+def next_event(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Event | None:
+    """Return the next event that concerns this Dask process, or None where none comes in time;
+    those of earlier processes are dropped.
     """
     event = events.next(timeout_seconds)
-    if isinstance(event, Stop):
-        return Received(stop=event)
-    if isinstance(event, Recommended):
-        return Received(recommended=True)
-    if isinstance(event, ChildSaid) and event.child == child.number:
-        return Received(said=event)
-    if isinstance(event, ChildEnded) and event.child == child.number:
-        return Received(ended=event.end)
-    return Received()
+    if isinstance(event, ChildSaid | ChildEnded) and event.child != child.number:
+        return None
+    return event

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from terradask_host.agent.aws import error_code
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange
 
 
 class KeptExchanges:

@@ -28,7 +28,7 @@ from terradask_host.rules.spot_return import (
     may_begin,
     surplus,
 )
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange
 from terradask_host.timing import Timing
 
 #: When and why launches of an Auto Scaling group failed lately.

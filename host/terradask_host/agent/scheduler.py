@@ -16,7 +16,7 @@ from terradask_host import states
 from terradask_host.agent.announcement import Announcement
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
-from terradask_host.agent.event_queue import ChildSaid, Stop, StopRequested
+from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Stop, StopRequested
 from terradask_host.agent.host import Host, check_imported, next_event
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
@@ -39,7 +39,7 @@ from terradask_host.documents import (
 )
 from terradask_host.rules import policy
 from terradask_host.rules.instance_proof import Verdict
-from terradask_host.rules.lifetime import Limits, lifetime_end_reason
+from terradask_host.rules.lifetime import ends_at, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
 from terradask_host.scaling_policy import policies_document
 
@@ -68,8 +68,8 @@ class SchedulerHost:
         self._host = host
         self._timing = host.config.timing
         self._crashes = Crashes(host)
-        self._limits = Limits.of_policy(host.run.life, host.run.started_at)
-        self._watchdog = WatchdogSchedule(host, self._limits.ends_at)
+        self._ends_at = ends_at(host.run.life, host.run.started_at)
+        self._watchdog = WatchdogSchedule(host, self._ends_at)
         self._join_watchdog = JoinWatchdog(host, on_given_up=self._give_up)
         #: What a client said since, which holds for a Dask process that is started again too.
         self._said_life: dict[str, Any] = {}
@@ -147,17 +147,17 @@ class SchedulerHost:
             self._check_age()
             # One that never comes up keeps nothing alive.
             pause = self._watchdog.tick() if host.reporter.state == states.RUNNING else 5.0
-            received = next_event(host.events, child, min(pause, 5.0))
-            if received.stop:
-                raise StopRequested(received.stop)
-            if received.ended:
-                return received.ended
-            if received.said:
+            event = next_event(host.events, child, min(pause, 5.0))
+            if isinstance(event, Stop):
+                raise StopRequested(event)
+            if isinstance(event, ChildEnded):
+                return event.end
+            if isinstance(event, ChildSaid):
                 self._watchdog.note_alive()
-                if received.said.event == "imported":
-                    check_imported(received.said.facts, self._host.run)
+                if event.event == "imported":
+                    check_imported(event.facts, self._host.run)
                     child.send(document)
-                self._take(received.said, child)
+                self._take(event, child)
             late = time.monotonic() - started > self._timing.dask_start_seconds
             if host.reporter.state == states.STARTING and late:
                 return Exit(
@@ -251,7 +251,7 @@ class SchedulerHost:
         )
 
     def _check_age(self) -> None:
-        reason = lifetime_end_reason(self._limits, datetime.datetime.now(datetime.UTC))
+        reason = lifetime_end_reason(self._ends_at, datetime.datetime.now(datetime.UTC))
         if reason is not None:
             raise _Over(reason)
         if (ended := self._announcement.ended) is not None:

@@ -6,7 +6,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from terradask_host.agent.event_queue import ChildSaid, EventQueue, Stop, StopRequested
+from terradask_host.agent.event_queue import (
+    ChildEnded,
+    ChildSaid,
+    EventQueue,
+    Stop,
+    StopRequested,
+)
 from terradask_host.agent.host import Host, next_event
 from terradask_host.rules.policy import Exit
 
@@ -80,12 +86,12 @@ class SideProcess:
         try:
             child.send(self._document())
             while True:
-                received = next_event(self._events, child, 60.0)
-                if received.stop:
+                event = next_event(self._events, child, 60.0)
+                if isinstance(event, Stop):
                     return None
-                if received.ended:
-                    return received.ended
-                if received.said and self._on_said is not None:
-                    self._on_said(received.said)
+                if isinstance(event, ChildEnded):
+                    return event.end
+                if isinstance(event, ChildSaid) and self._on_said is not None:
+                    self._on_said(event)
         finally:
             child.kill()

@@ -12,8 +12,15 @@ from urllib.parse import urlsplit
 from terradask_host import states
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.endings import Crashes, leave_on_stop
-from terradask_host.agent.event_queue import Stop, StopRequested
-from terradask_host.agent.host import Host, Received, check_imported, next_event
+from terradask_host.agent.event_queue import (
+    ChildEnded,
+    ChildSaid,
+    Event,
+    Recommended,
+    Stop,
+    StopRequested,
+)
+from terradask_host.agent.host import Host, check_imported, next_event
 from terradask_host.agent.keys import KeyFiles
 from terradask_host.agent.launch_documents import worker_document
 from terradask_host.documents import SchedulerAddress
@@ -93,16 +100,17 @@ class WorkerHost:
                 child.send(self._host.with_proof(document))
                 started = time.monotonic()
                 self._host.reporter.enter(states.STARTING)
-            received = next_event(self._host.events, child, self._pause(scheduler is None, started))
-            if received.stop:
-                raise StopRequested(received.stop)
-            if received.ended:
-                return received.ended
-            self._heed(received, child)
-            if received.said and received.said.event == "imported":
-                imported = received.said.facts
+            event = next_event(self._host.events, child, self._pause(scheduler is None, started))
+            if isinstance(event, Stop):
+                raise StopRequested(event)
+            if isinstance(event, ChildEnded):
+                return event.end
+            self._heed(event, child)
+            said = event.event if isinstance(event, ChildSaid) else None
+            if isinstance(event, ChildSaid) and said == "imported":
+                imported = event.facts
                 check_imported(imported, self._host.run)
-            elif received.said and received.said.event == "running":
+            elif said == "running":
                 self._lost, self._silent_since = None, None
                 self._host.reporter.enter(states.RUNNING)
             elif self._host.reporter.state == states.STARTING and self._too_slow(started):
@@ -118,19 +126,18 @@ class WorkerHost:
                     ),
                 )
 
-    def _heed(self, received: Received, child: DaskChild) -> None:
+    def _heed(self, event: Event | None, child: DaskChild) -> None:
         """Have the workers drained when AWS recommends to replace this instance; leave, to be
         replaced, when they are.
         """
-        self._recommended = self._recommended or received.recommended
-        said = received.said.event if received.said else ""
+        is_new = isinstance(event, Recommended)
+        self._recommended = self._recommended or is_new
+        said = event.event if isinstance(event, ChildSaid) else None
         if said == "drained":
             reason = "AWS recommends to replace this instance, and its workers are empty"
             raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
-        if self._recommended and (
-            said == "running"
-            or (received.recommended and self._host.reporter.state == states.RUNNING)
-        ):
+        is_running = is_new and self._host.reporter.state == states.RUNNING
+        if self._recommended and (said == "running" or is_running):
             child.send({"do": "drain"})
 
     def _pause(self, seeking: bool, started: float) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 from terradask_host.documents import LifetimePolicy
 from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.watchers import watching
-from terradask_host.rules.lifetime import Activity, Limits, Observation, end_reason
+from terradask_host.rules.lifetime import Activity, Observation, beside_dask, end_reason
 
 #: In the name of the client by which the scheduler's process runs jobs.
 JOBS_CLIENT_NAME = "jobs"
@@ -46,10 +46,9 @@ class LifetimeWatch:
         jobs_running: Callable[[], bool] = lambda: False,
         came: set[str] | None = None,
     ) -> None:
-        more = {name: life[name] for name in ("first_client_seconds",) if name in life}
-        self._limits = Limits.of_policy(LifetimePolicy.read(life), **more).beside(
-            getattr(scheduler, "idle_timeout", None)
-        )
+        dask_idle_seconds = getattr(scheduler, "idle_timeout", None)
+        self._policy = beside_dask(LifetimePolicy.read(life), dask_idle_seconds)
+        self._first_client_seconds = float(life.get("first_client_seconds", 120.0))
         self._look_seconds = float(life.get("look_seconds", 1.0))
         self._report = report
         self._observer = Observer(scheduler, jobs_running, came)
@@ -62,7 +61,7 @@ class LifetimeWatch:
 
     def set_keepalive(self, seconds: float | None) -> None:
         """Set how long the cluster runs without a client; None: for ever."""
-        self._limits = replace(self._limits, no_client_seconds=seconds)
+        self._policy = replace(self._policy, no_client_timeout_seconds=seconds)
         # So that it applies to the scheduler's next process too.
         self._report("keepalive", seconds=seconds)
 
@@ -73,7 +72,10 @@ class LifetimeWatch:
             try:
                 self._activity = self._activity.after(self._observer.observe())
                 reason = end_reason(
-                    self._activity, self._limits, datetime.datetime.now(datetime.UTC)
+                    self._activity,
+                    self._policy,
+                    datetime.datetime.now(datetime.UTC),
+                    first_client_seconds=self._first_client_seconds,
                 )
             except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything; the next check may succeed
                 self._log_once(traceback.format_exc())

@@ -10,53 +10,6 @@ from terradask_host.documents import MOST_LIFETIME_SECONDS, LifetimePolicy
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How long a run may live, from the key ``life`` of ``run.json``; None means for ever.
-
-    Parameters
-    ----------
-    idle_seconds
-        With no work for so long the cluster ends.
-    idle_yields
-        Whether an idle timeout of Dask's own takes the place of `idle_seconds`.
-    no_client_seconds
-        With no client for so long the cluster ends.
-    first_client_seconds
-        For so long, at least, the first client is waited for.
-    ends_at
-        When it ends in any case.
-    """
-
-    idle_seconds: float | None = LifetimePolicy.idle_timeout_seconds
-    idle_yields: bool = LifetimePolicy.idle_timeout_yields
-    no_client_seconds: float | None = LifetimePolicy.no_client_timeout_seconds
-    first_client_seconds: float = 120.0
-    ends_at: datetime.datetime | None = None
-
-    @classmethod
-    def of_policy(
-        cls, life: LifetimePolicy | None, started_at: str | None = None, **more: float
-    ) -> Self:
-        """Return the limits of a run with this policy; one without is as by default, and ends with
-        its certificates all the same.
-        """
-        policy = life or LifetimePolicy()
-        return cls(
-            idle_seconds=policy.idle_timeout_seconds,
-            idle_yields=policy.idle_timeout_yields,
-            no_client_seconds=policy.no_client_timeout_seconds,
-            ends_at=None
-            if started_at is None
-            else _ends_at(started_at, policy.max_lifetime_seconds or MOST_LIFETIME_SECONDS),
-            **more,
-        )
-
-    def beside(self, dask_idle_seconds: float | None) -> Self:
-        """Return what holds beside an idle timeout of Dask's own, or none."""
-        return replace(self, idle_seconds=None) if dask_idle_seconds and self.idle_yields else self
-
-
-@dataclass(frozen=True)
 class Observation:
     """What there is to see at a scheduler.
 
@@ -158,8 +111,16 @@ class Activity:
         )
 
 
-def end_reason(activity: Activity, limits: Limits, now: datetime.datetime) -> str | None:
-    """Return why a cluster ends; None while it goes on."""
+def end_reason(
+    activity: Activity,
+    policy: LifetimePolicy,
+    now: datetime.datetime,
+    *,
+    first_client_seconds: float = 120.0,
+) -> str | None:
+    """Return why a cluster ends; None while it goes on. For `first_client_seconds`, at least, the
+    first client is waited for.
+    """
 
     def clock(at: float) -> str:
         return (now - datetime.timedelta(seconds=activity.seen_at - at)).strftime(
@@ -174,33 +135,40 @@ def end_reason(activity: Activity, limits: Limits, now: datetime.datetime) -> st
             if activity.left_at is None
             else f"the last client left at {clock(activity.left_at)}"
         )
-    patience = limits.no_client_seconds
-    if activity.holds_published and limits.idle_seconds is not None:
+    patience, idle_seconds = policy.no_client_timeout_seconds, policy.idle_timeout_seconds
+    if activity.holds_published and idle_seconds is not None:
         # It waits for another client, until the cluster has been idle for too long.
         patience = None
     if patience is not None and activity.left_at is None:
         # A client that starts a cluster has yet to learn that its scheduler is up, and to reach it.
-        patience = max(patience, limits.first_client_seconds)
+        patience = max(patience, first_client_seconds)
     if patience is not None and activity.seen_at - activity.attended_at >= patience:
         return f"no client for {duration(patience)}, since {clock(activity.attended_at)}: {who}"
-    if (
-        limits.idle_seconds is not None
-        and activity.seen_at - activity.active_at >= limits.idle_seconds
-    ):
+    if idle_seconds is not None and activity.seen_at - activity.active_at >= idle_seconds:
         return (
-            f"idle for {duration(limits.idle_seconds)}, since {clock(activity.active_at)}: no "
-            f"task, {who}"
+            f"idle for {duration(idle_seconds)}, since {clock(activity.active_at)}: no task, {who}"
         )
     return None
 
 
-def lifetime_end_reason(limits: Limits, now: datetime.datetime) -> str | None:
+def beside_dask(policy: LifetimePolicy, idle_timeout_seconds: float | None) -> LifetimePolicy:
+    """Return what holds of a policy beside an idle timeout of Dask's own, or none."""
+    yields = idle_timeout_seconds and policy.idle_timeout_yields
+    return replace(policy, idle_timeout_seconds=None) if yields else policy
+
+
+def ends_at(policy: LifetimePolicy | None, started_at: str) -> datetime.datetime:
+    """Return when a run ends in any case: with its certificates, whatever it says."""
+    seconds = (policy or LifetimePolicy()).max_lifetime_seconds or MOST_LIFETIME_SECONDS
+    lifetime = datetime.timedelta(seconds=min(seconds, MOST_LIFETIME_SECONDS))
+    return datetime.datetime.fromisoformat(started_at) + lifetime
+
+
+def lifetime_end_reason(ends: datetime.datetime, now: datetime.datetime) -> str | None:
     """Return that a cluster's lifetime is over; None while it is not."""
-    if limits.ends_at is None or now < limits.ends_at:
+    if now < ends:
         return None
-    return (
-        f"its lifetime was over at {limits.ends_at.strftime('%Y-%m-%dT%H:%M:%SZ')} (max_lifetime)"
-    )
+    return f"its lifetime was over at {ends.strftime('%Y-%m-%dT%H:%M:%SZ')} (max_lifetime)"
 
 
 def duration(seconds: float) -> str:
@@ -211,12 +179,6 @@ def duration(seconds: float) -> str:
         if seconds >= length and seconds % length == 0:
             return _counted(seconds / length, unit)
     return _counted(seconds, "second")
-
-
-def _ends_at(started_at: str, lifetime_seconds: float) -> datetime.datetime:
-    return datetime.datetime.fromisoformat(started_at) + datetime.timedelta(
-        seconds=min(lifetime_seconds, MOST_LIFETIME_SECONDS)
-    )
 
 
 def _counted(number: float, unit: str) -> str:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange
 
 
 def lacking(group: Group) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from terradask_host.rules.load import Load
 from terradask_host.rules.markets import dearest_first, lacking
 from terradask_host.rules.scaling import WorkersSeen
-from terradask_host.spot_exchange import Exchange
+from terradask_host.scaling_policy import Exchange
 
 #: So many hosts change their market at a time.
 AT_ONCE = 3
