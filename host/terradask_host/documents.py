@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
-from terradask_host.document_fields import Record
+from terradask_host.document_fields import Record, fields_of
 from terradask_host.scaling_policy import Exchange, ScalingPolicy
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
@@ -36,7 +36,7 @@ MOST_LIFETIME_SECONDS = 30 * 86_400.0
 
 
 @dataclass(frozen=True)
-class ClusterDocument(Record):
+class ClusterDocument:
     """A deployed cluster: structure, as ``cluster.json`` holds it."""
 
     workspace: str
@@ -54,7 +54,7 @@ class ClusterDocument(Record):
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``cluster.json``."""
-        return super().read({**document, **vars(Structure.read(document))})
+        return cls(**fields_of(cls, {**document, **vars(Structure.read(document))}))
 
     @property
     def structure(self) -> Structure:

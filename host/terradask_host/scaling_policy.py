@@ -45,8 +45,13 @@ class ScalingPolicy(Record):
         return asdict(self)
 
 
+def read_policies(document: Mapping[str, Any]) -> dict[str, ScalingPolicy]:
+    """Read the policies of groups, by the group's name."""
+    return {str(group): ScalingPolicy.read(policy) for group, policy in document.items()}
+
+
 def policies_document(policies: Mapping[str, ScalingPolicy]) -> dict[str, Any]:
-    """Return the policies of groups, as documents have them by the group's name."""
+    """Return what `read_policies` reads."""
     return {group: policy.to_document() for group, policy in policies.items()}
 
 

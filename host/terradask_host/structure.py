@@ -53,24 +53,8 @@ class GroupEntry(Record):
         return super().read({**document, "resources": document.get("resources") or {}})
 
 
-class _Runs(Record):
-    """What a role runs: a class, which is ``class`` in documents."""
-
-    class_name: str
-
-    @classmethod
-    def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read the entry."""
-        return super().read({**document, "class_name": document.get("class", cls.class_name)})
-
-    def to_document(self) -> dict[str, Any]:
-        """Return what `read` reads."""
-        document = asdict(self)  # type: ignore[call-overload]
-        return {"class": document.pop("class_name"), **document}
-
-
 @dataclass(frozen=True, kw_only=True)
-class SchedulerEntry(_Runs):
+class SchedulerEntry(Record):
     """What the scheduler's host runs, and where it listens."""
 
     class_name: str = "distributed.Scheduler"
@@ -88,14 +72,24 @@ class SchedulerEntry(_Runs):
     #: Where metrics go: ``off`` or ``cloudwatch``.
     metrics: str = "off"
 
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        return super().read({**document, "class_name": document.get("class", cls.class_name)})
+
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerEntry(_Runs):
+class WorkerEntry(Record):
     """What hosts of workers run."""
 
     class_name: str = "distributed.Nanny"
     options: Mapping[str, Any] = field(default_factory=dict)
     workers_per_host: int = 1
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read the entry."""
+        return super().read({**document, "class_name": document.get("class", cls.class_name)})
 
     @property
     def may_make_several(self) -> bool:
@@ -125,6 +119,11 @@ class Structure(Record):
         """Return what `read` reads."""
         return {
             "groups": {key: asdict(entry) for key, entry in self.groups.items()},
-            "worker": self.worker.to_document(),
-            "scheduler": self.scheduler.to_document(),
+            "worker": _runs(self.worker),
+            "scheduler": _runs(self.scheduler),
         }
+
+
+def _runs(entry: SchedulerEntry | WorkerEntry) -> dict[str, Any]:
+    document = asdict(entry)
+    return {"class": document.pop("class_name"), **document}

@@ -111,7 +111,7 @@ def test_idle(looks: list[tuple[float, dict[str, Any]]], since: float | None) ->
     if why is not None and since is not None:
         at = NOON - datetime.timedelta(seconds=max(until for until, _ in looks) - since)
         assert why.startswith(f"idle for 1 minute, since {at:%Y-%m-%dT%H:%M:%SZ}: no task, ")
-    assert why_over(tell(*looks), replace(IDLE, idle_seconds=None), NOON) is None
+    assert why_over(tell(*looks), replace(IDLE, idle_timeout_seconds=None), NOON) is None
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_no_client(looks: list[tuple[float, dict[str, Any]]], over: bool) -> Non
     why = why_over(tell(*looks), NO_CLIENT, NOON)
     assert (why is not None) is over
     assert why is None or why.startswith("no client for 30 seconds, since 2026-11-20T11:59:30Z: ")
-    assert why_over(tell(*looks), replace(NO_CLIENT, no_client_seconds=None), NOON) is None
+    assert why_over(tell(*looks), replace(NO_CLIENT, no_client_timeout_seconds=None), NOON) is None
 
 
 def test_an_open_kernel_is_work_and_somebody() -> None:
