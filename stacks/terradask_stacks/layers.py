@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -299,8 +300,13 @@ def _parse(text: str, setting: FieldInfo) -> Any:
     except ValueError:
         return text
     # A zone or a name that looks like a number stays text.
-    is_text = setting.annotation is str or setting.annotation == (str | None)
+    kinds = _alternatives(setting.annotation)
+    is_text = {getattr(kind, "__origin__", kind) for kind in kinds} <= {str, NoneType}
     return text if is_text and value is not None and not isinstance(value, str) else value
+
+
+def _alternatives(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
 
 
 def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,12 +6,10 @@ Dask's configuration, environment variables and arguments.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from terradask_modules.errors import InvalidInput
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.environments import DEFAULT_ENVIRONMENT, EnvironmentSettings
@@ -26,7 +24,7 @@ from terradask_stacks.validators.names import (
     validate_environment_name,
     validate_workspace_name,
 )
-from terradask_stacks.validators.refusal import refuse
+from terradask_stacks.validators.refusal import refuse, refusing
 from terradask_stacks.validators.tags import check_together
 
 __all__ = [
@@ -46,24 +44,8 @@ __all__ = [
 ]
 
 
-def _cluster_name(name: str) -> str:
-    return _name(name, validate_cluster_name)
-
-
-def _environment_name(name: str) -> str:
-    return _name(name, validate_environment_name)
-
-
-def _name(name: str, validate: Callable[[str], str]) -> str:
-    try:
-        return validate(name)
-    except InvalidInput as error:
-        raise refuse(
-            error.problem, allowed=error.allowed or "another name", advice=error.advice
-        ) from error
-
-
-_EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
+_ClusterName = Annotated[str, AfterValidator(refusing(validate_cluster_name))]
+_EnvironmentName = Annotated[str, AfterValidator(refusing(validate_environment_name))]
 
 
 class Settings(Section):
@@ -74,7 +56,7 @@ class Settings(Section):
     state: StateSettings = StateSettings()
     policy: PolicySettings = PolicySettings()
     cluster: ClusterSettings = ClusterSettings()
-    clusters: dict[Annotated[str, AfterValidator(_cluster_name)], ClusterSettings] = Field(
+    clusters: dict[_ClusterName, ClusterSettings] = Field(
         default={},
         description=(
             "Declared clusters by name: settings that a table leaves out are as in [cluster]."

@@ -11,7 +11,7 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.hardware.request import HardwareRequest, Role
 from terradask_stacks.settings.base import InstanceTypes, Section
-from terradask_stacks.validators.refusal import refuse
+from terradask_stacks.validators.refusal import refusal_of
 
 #: Of a role of which nothing is said: 4 cores and 16 GiB, first what has been the default all
 #: along, then its siblings.
@@ -56,7 +56,7 @@ def _canonical(value: Any, info: ValidationInfo) -> Any:
             role, prefix=prefix, **{name.removeprefix(prefix): value}
         ).parameters()[name]
     except InvalidInput as error:
-        raise refuse(error.problem, allowed=str(error.allowed), advice=error.advice) from error
+        raise refusal_of(error) from error
 
 
 Cores = Annotated[int | list[int] | Literal["*"] | None, BeforeValidator(_canonical)]
@@ -148,7 +148,5 @@ class HardwareSettings(Section):
         try:
             _ = self._by_role
         except InvalidInput as error:
-            raise refuse(
-                f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice
-            ) from error
+            raise refusal_of(error, f" ({error.given})") from error
         return self

@@ -10,33 +10,13 @@ from pydantic import AfterValidator, Field
 from terradask_modules.names import state_bucket_name
 from terradask_stacks.settings.base import Section
 from terradask_stacks.validators.refusal import refuse
-
-_BUCKET = re.compile(r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")
-_ACCOUNT = re.compile(r"^[0-9]{12}$")
-_KEY_ARN = re.compile(r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/.+$")
+from terradask_stacks.validators.resources import check_bucket, check_key_or_alias_arn
 
 
-def _bucket(name: str | None) -> str | None:
-    if name is not None and not _BUCKET.match(name):
-        raise refuse(
-            f"{name!r} is not the name of an S3 bucket",
-            allowed="3 to 63 lower-case letters, digits, dots and hyphens",
-        )
-    return name
-
-
-def _account(number: str | None) -> str | None:
-    if number is not None and not _ACCOUNT.match(number):
+def _account(number: str) -> str:
+    if not re.fullmatch(r"[0-9]{12}", number):
         raise refuse(f"{number!r} is no number of an AWS account", allowed="twelve digits, as text")
     return number
-
-
-def _key_arn(arn: str | None) -> str | None:
-    if arn is not None and not _KEY_ARN.match(arn):
-        raise refuse(
-            f"{arn!r} is not the ARN of a KMS key", allowed="arn:aws:kms:REGION:ACCOUNT:key/ID"
-        )
-    return arn
 
 
 class StateSettings(Section):
@@ -44,20 +24,20 @@ class StateSettings(Section):
     workspace's bucket.
     """
 
-    bucket: Annotated[str | None, AfterValidator(_bucket)] = Field(
+    bucket: Annotated[str, AfterValidator(check_bucket)] | None = Field(
         default=None,
         description="Bucket of the network's state, in workspace.region; several workspaces may "
         "share it. `terradask init --state s3` makes it. Unset: "
         "terradask-state-<account>-<region>, which is made when the network is first planned.",
     )
-    bucket_owner: Annotated[str | None, AfterValidator(_account)] = Field(
+    bucket_owner: Annotated[str, AfterValidator(_account)] | None = Field(
         default=None,
         description="AWS account that has `bucket`. Unset: your own, which the bucket must be of. "
         "Refused in terradask.toml, whose author could name a bucket of their own: set "
         "TERRADASK_STATE__BUCKET_OWNER, or terradask.state.bucket-owner in your own Dask "
         "configuration.",
     )
-    kms_key_arn: Annotated[str | None, AfterValidator(_key_arn)] = Field(
+    kms_key_arn: Annotated[str, AfterValidator(check_key_or_alias_arn)] | None = Field(
         default=None,
         description="KMS key that encrypts the state. Unset: S3's own keys (SSE-S3).",
     )

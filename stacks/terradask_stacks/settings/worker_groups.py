@@ -4,7 +4,6 @@ those of the cluster.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated
@@ -18,9 +17,7 @@ from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
 from terradask_stacks.settings.disks import Disk, Throughput
 from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
-from terradask_stacks.validators.refusal import refuse
-
-_RESOURCE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
+from terradask_stacks.validators.refusal import matching, refusal_of, refuse
 
 #: The role of an isolated cluster's scheduler names every Auto Scaling group, and AWS limits its
 #: policy's length.
@@ -38,15 +35,11 @@ def _group_name(name: str) -> str:
     return name
 
 
-def _resource_name(name: str) -> str:
-    if not _RESOURCE.fullmatch(name):
-        raise refuse(
-            f"{name!r} is not the name of a resource",
-            allowed="up to 64 letters, digits and _ . -, with a letter or _ in front, such as GPU",
-        )
-    return name
-
-
+_resource_name = matching(
+    r"[A-Za-z_][A-Za-z0-9_.-]{0,63}",
+    "the name of a resource",
+    "up to 64 letters, digits and _ . -, with a letter or _ in front, such as GPU",
+)
 GroupName = Annotated[str, AfterValidator(_group_name)]
 Resources = dict[
     Annotated[str, AfterValidator(_resource_name)],
@@ -141,9 +134,7 @@ class WorkerGroupSettings(Section):
         try:
             _ = self._request
         except InvalidInput as error:
-            raise refuse(
-                f"{error.problem} ({error.given})", allowed=str(error.allowed), advice=error.advice
-            ) from error
+            raise refusal_of(error, f" ({error.given})") from error
         if self.n_workers > self.max_workers:
             raise refuse(
                 f"n_workers is {self.n_workers}, more than max_workers, {self.max_workers}",

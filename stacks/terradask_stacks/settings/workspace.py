@@ -9,20 +9,10 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
-from terradask_modules.errors import InvalidInput
 from terradask_stacks.settings.base import Section, Tags
 from terradask_stacks.validators.names import validate_workspace_name
-from terradask_stacks.validators.refusal import refuse
+from terradask_stacks.validators.refusal import refuse, refusing
 from terradask_stacks.validators.resources import check_region
-
-
-def _workspace_name(name: str) -> str:
-    try:
-        return validate_workspace_name(name)
-    except InvalidInput as error:
-        raise refuse(
-            error.problem, allowed=error.allowed or "another name", advice=error.advice
-        ) from error
 
 
 def _address_service(url: str) -> str:
@@ -51,7 +41,7 @@ def _is_loopback(host: str) -> bool:
 class WorkspaceSettings(Section):
     """Section ``[workspace]``: name, region and tags of all resources."""
 
-    name: Annotated[str, AfterValidator(_workspace_name)] = Field(
+    name: Annotated[str, AfterValidator(refusing(validate_workspace_name))] = Field(
         default="default",
         description=(
             "Name of the workspace: one network baseline and its clusters. Part of every "

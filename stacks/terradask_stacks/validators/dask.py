@@ -16,10 +16,6 @@ from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.numbers import NWorkers
 from terradask_stacks.validators.refusal import matching, refuse
 
-_DOTTED = re.compile(r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")
-#: https://packaging.python.org/en/latest/specifications/name-normalization/
-_CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}")
-_PACKAGE = re.compile(r"^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$")
 _SOFTWARE_FILES = frozenset({".txt", ".in", ".toml", ".lock", ".yml", ".yaml"})
 _ENVIRON_KEY = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 
@@ -61,29 +57,26 @@ def check_n_workers(value: Any) -> NWorkers:
     return bounds
 
 
-def check_dotted(path: str) -> str:
-    """Return the dotted path of a class."""
-    if not _DOTTED.fullmatch(path):
-        raise refuse(
-            f"{path!r} is not a dotted path", allowed="module.Class, such as distributed.Nanny"
-        )
-    return path
+check_dotted = matching(
+    re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+"),
+    "a dotted path",
+    "module.Class, such as distributed.Nanny",
+)
+check_container = matching(
+    r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,511}",
+    "a container image",
+    "REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:…, such as "
+    "ghcr.io/dask/dask:2026.7.1-py3.12",
+)
+#: https://packaging.python.org/en/latest/specifications/name-normalization/
+_check_package_name = matching(
+    r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?", "a package's name", "a name, such as 'pandas'"
+)
 
 
 def is_software_file(text: str) -> bool:
     """Return whether a text names a file: by a folder in it, or by its ending."""
     return "/" in text or "\\" in text or PurePath(text).suffix in _SOFTWARE_FILES
-
-
-def check_container(image: str) -> str:
-    """Return a container image's name."""
-    return matching(
-        image,
-        _CONTAINER,
-        "a container image",
-        "REGISTRY/REPOSITORY:TAG or REGISTRY/REPOSITORY@sha256:…, such as "
-        "ghcr.io/dask/dask:2026.7.1-py3.12",
-    )
 
 
 def check_software(value: Sequence[str] | str) -> list[str] | str:
@@ -126,10 +119,7 @@ def check_requirements(requirements: Sequence[str]) -> list[str]:
 
 def check_package_names(names: Sequence[str]) -> list[str]:
     """Return names of packages, without versions."""
-    for name in names:
-        if not _PACKAGE.fullmatch(name):
-            raise refuse(f"{name!r} is not a package's name", allowed="a name, such as 'pandas'")
-    return list(names)
+    return [_check_package_name(name) for name in names]
 
 
 def check_environ(environ: dict[str, str]) -> dict[str, str]:

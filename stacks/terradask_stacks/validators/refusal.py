@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from terradask_modules.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError
+
+Check = Callable[[str], str]
 
 
 def refuse(problem: str, *, allowed: str, advice: str | None = None) -> PydanticCustomError:
@@ -19,11 +23,32 @@ def refuse(problem: str, *, allowed: str, advice: str | None = None) -> Pydantic
     return PydanticCustomError("terradask", "{problem}; allowed: {allowed}", context)
 
 
-def matching(value: str, pattern: re.Pattern[str], what: str, allowed: str) -> str:
-    """Return a value that matches a pattern."""
-    if not pattern.fullmatch(value):
-        raise refuse(f"{value!r} is not {what}", allowed=allowed)
-    return value
+def refusal_of(error: InvalidInput, given: str = "") -> PydanticCustomError:
+    """Return an error of ours as pydantic collects it."""
+    return refuse(f"{error.problem}{given}", allowed=str(error.allowed), advice=error.advice)
+
+
+def refusing(check: Check) -> Check:
+    """Return a check whose errors pydantic collects."""
+
+    def checked(value: str) -> str:
+        try:
+            return check(value)
+        except InvalidInput as error:
+            raise refusal_of(error) from error
+
+    return checked
+
+
+def matching(pattern: str | re.Pattern[str], what: str, allowed: str) -> Check:
+    """Return the check that a whole value matches a pattern; a text's classes are ASCII's."""
+
+    def checked(value: str) -> str:
+        if not re.fullmatch(pattern, value, re.ASCII if isinstance(pattern, str) else 0):
+            raise refuse(f"{value!r} is not {what}", allowed=allowed)
+        return value
+
+    return checked
 
 
 def unique(values: Sequence[str]) -> list[str]:
