@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._demo import data, embedded, main_job
+from terradask._demo import data, main_job
 from terradask._demo.main_job import MainJob
 from terradask._demo.story import DemoFailed, Story
 from terradask._live_check.steps import Step, StepResult
@@ -164,7 +164,7 @@ def test_a_demo_that_is_not_as_promised_exits_with_an_error(
         story.started(Step("scale", "Scale", lambda _: None))
         story.check("5 workers came", False, found=["one", "two"])
 
-    monkeypatch.setattr(embedded, "run_demo", broken)
+    monkeypatch.setattr(main_job, "run_demo", broken)
     assert run(["demo"]) == 1
     said = capsys.readouterr()
     assert "1. Scale" in said.out

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 
 from terradask._aws.free_plan import with_eligible
 from terradask._aws.session import Aws
-from terradask._doctor.account_plan import check_account_plan
+from terradask._doctor.doctor import check_account_plan
 from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_simulator.errors import SimulatorError
 from terradask_stacks.settings import Settings

@@ -24,8 +24,8 @@ from terradask._live_check import cluster as life
 from terradask._live_check import network
 from terradask._live_check.account import Account
 from terradask._live_check.check import LiveCheck, Parts, begin, earlier_checks
+from terradask._live_check.network import removal_steps
 from terradask._live_check.place import SmokeWorkspace
-from terradask._live_check.removal import removal_steps
 from terradask._live_check.steps import Runner, Step, StepResult
 from terradask_simulator import Simulator, leftovers
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from terradask._doctor import account_plan
-from terradask._doctor.account_plan import check_account_plan
+from terradask._doctor import doctor
+from terradask._doctor.doctor import check_account_plan
 from terradask.errors import AccessDenied
 from terradask_stacks.settings import Settings
 
@@ -56,7 +56,7 @@ class PlannedAccount:
 def test_the_free_plan_lacks_the_types_of_most_clusters(
     monkeypatch: pytest.MonkeyPatch, plan: str, cluster: dict[str, Any], ok: bool, told: str
 ) -> None:
-    monkeypatch.setattr(account_plan, "Aws", PlannedAccount)
+    monkeypatch.setattr(doctor, "Aws", PlannedAccount)
     monkeypatch.setattr(PlannedAccount, "plan", plan)
     settings = Settings.model_validate({"cluster": cluster})
     found = check_account_plan(PlannedAccount(), settings)  # type: ignore[arg-type]

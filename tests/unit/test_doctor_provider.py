@@ -12,8 +12,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._doctor import doctor
-from terradask._doctor.doctor import examine
-from terradask._doctor.provider import check_provider
+from terradask._doctor.doctor import check_provider, examine
 from terradask.cli import run
 
 INSTALLS = "Installing provider version: hashicorp/aws v5.100.0..."

@@ -17,9 +17,8 @@ from botocore.exceptions import ClientError
 from terradask import Workspace
 from terradask._live_check.check import LiveCheck, time_limit, without_identity
 from terradask._live_check.cluster import seconds_by_state
-from terradask._live_check.place import NAME, SmokeWorkspace
+from terradask._live_check.place import NAME, SmokeWorkspace, smoke_settings
 from terradask._live_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
-from terradask._live_check.smoke_settings import smoke_settings
 from terradask._live_check.steps import Runner, Step, StepResult
 from terradask._workspace.host_packages import packages_folder
 from terradask.errors import AccessDenied, TerradaskError

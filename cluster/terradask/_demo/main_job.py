@@ -1,4 +1,4 @@
-"""The main job, step by step."""
+"""The main job, step by step; and where it runs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ from terradask._aws.listing import listed_zones
 from terradask._common.polling import wait_until
 from terradask._demo import data
 from terradask._demo.story import Story
-from terradask._live_check.removal import remains, remove_cluster, remove_network
+from terradask._live_check.network import remains, remove_cluster, remove_network
 from terradask._live_check.steps import Runner, Step, StepResult
+from terradask_modules.errors import InvalidInput
 
 CLUSTER = "demo"
 FEW, MANY = 2, 5
@@ -355,3 +358,49 @@ class MainJob:
 
 def _workers(client: Any) -> list[str]:
     return sorted(client.scheduler_info(n_workers=-1)["workers"])
+
+
+# ---- where it runs: an embedded AWS of its own, or the one that the environment names ------------
+
+
+def run_demo(story: Story) -> None:
+    """Show the main job. Raises `DemoFailed`, `InvalidInput`."""
+    with (
+        _embedded_aws(story) as calls,
+        tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder,
+    ):
+        MainJob(story, Path(folder), calls).run()
+    story.end(f"Done in {story.seconds:.0f} s: everything was as promised, and nothing is left.")
+
+
+@contextlib.contextmanager
+def _embedded_aws(story: Story) -> Iterator[Calls]:
+    from terradask_simulator import Simulator
+
+    endpoint = os.environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        story.show(f"using the embedded AWS at {endpoint}, which the environment names")
+        yield _calls_of(endpoint)
+        return
+    with Simulator.start() as simulator, simulator.applied():
+        story.show(
+            f"an embedded AWS of {simulator.info.region} answers at {simulator.endpoint_url}"
+        )
+        yield lambda: simulator.calls(by="resource")
+
+
+def _calls_of(endpoint: str) -> Calls:
+    """Return what reads the calls of an embedded AWS; refuse anything else, above all real AWS."""
+    from terradask_simulator.lifecycle import of_this_environment
+    from terradask_simulator.process import request_control
+
+    info = of_this_environment()
+    if info is None or info.endpoint_url != endpoint:
+        raise InvalidInput(
+            "the demo runs on an embedded AWS alone",
+            given=f"AWS_ENDPOINT_URL={endpoint}",
+            allowed="an embedded AWS that runs, or none: the demo then starts one of its own",
+            advice="unset AWS_ENDPOINT_URL",
+        )
+
+    return partial(request_control, info, "GET", "calls?by=resource")

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from terradask._aws.free_plan import eligible_types
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
+from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
-from terradask._doctor.account_plan import check_account_plan
 from terradask._doctor.finding import Finding
-from terradask._doctor.provider import check_provider
 from terradask._doctor.volume_key import check_volume_key
+from terradask._quotas.needs import clusters_of
+from terradask._stacks.configuration import own_provider_lock
+from terradask._stacks.resolve_cluster import named_or_default
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
-from terradask.errors import AccessDenied, NoBaseline, TerradaskError
+from terradask._terraform.events import Event
+from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
+from terradask._terraform.terraform import Terraform
+from terradask.errors import AccessDenied, AwsError, NoBaseline, TerradaskError, TerraformCancelled
+from terradask_stacks.synthesis import LOCK_HCL
 
 if TYPE_CHECKING:
-    from terradask._aws.session import Aws
     from terradask._workspace.workspace import Workspace
+    from terradask_stacks.settings import Settings
 
 
 MINIMUM_PYTHON = (3, 11)
@@ -230,3 +241,109 @@ def check_host_packages(workspace: Workspace, *, fix: bool) -> Finding:
         return Finding(_CHECK, True, "nothing that hosts install at boot is missing")
     found = "; ".join(f"{one}: no {', '.join(missing[one])}" for one in sorted(missing))
     return Finding(_CHECK, False, found, "terradask doctor --fix, or terradask apply network")
+
+
+# ---- which types the account may launch: on AWS's Free plan a few small ones ---------------------
+
+
+#: Where the service is, for all regions:
+#: https://docs.aws.amazon.com/general/latest/gr/billing.html
+_HOME = "us-east-1"
+
+
+def check_account_plan(aws: Aws, settings: Settings) -> Finding:
+    """Read the account's plan, and with the Free plan the types that it has: clusters' groups need
+    others where the settings don't name these.
+
+    Permissions needed: ``freetier:GetAccountPlanState``, ``ec2:DescribeInstanceTypes``; without
+    them nothing is found wrong.
+    """
+    from botocore.exceptions import ClientError
+
+    if aws.partition != "aws":
+        return Finding("account-plan", True, f"{aws.partition} has no Free plan")
+    try:
+        state = Aws(_HOME, profile=aws.profile).client("freetier").get_account_plan_state()
+        if state["accountPlanType"] != "FREE":
+            return Finding("account-plan", True, "not the Free plan: every type can be launched")
+        eligible = eligible_types(aws)
+    except (AwsError, ClientError) as error:
+        found = f"can't be seen by this caller: {' '.join(str(error).split())}"
+        return Finding("account-plan", True, found)
+    groups = [
+        types for one in clusters_of(settings).values() for types in named_or_default(one).values()
+    ]
+    if all(set(types) & set(eligible) for types in groups):
+        return Finding("account-plan", True, "AWS's Free plan, which has types of each group")
+    return Finding(
+        "account-plan",
+        False,
+        "AWS's Free plan, which launches a few small types only",
+        "upgrade to the Paid plan, or name types of it in worker_vm_types and scheduler_vm_types: "
+        f"{', '.join(eligible)}",
+    )
+
+
+# ---- whether Terraform can have the AWS provider -------------------------------------------------
+
+
+#: Said once Terraform knows where to get it from: of a registry, before the download.
+_INSTALLS = "Installing provider version: "
+
+#: How long an answer may take; and an installation, which a copy on this machine doesn't need.
+_ANSWER_SECONDS = 45.0
+_INSTALL_SECONDS = 5.0
+
+
+def check_provider(
+    environ: Mapping[str, str],
+    *,
+    answer_seconds: float = _ANSWER_SECONDS,
+    install_seconds: float = _INSTALL_SECONDS,
+) -> Finding:
+    """Have Terraform install the provider, and stop it where it would download it.
+
+    Raises `ProviderUnavailable`, `TerraformError`.
+    """
+    version = provider_mirror.PROVIDER_VERSION
+    source = provider_mirror.cli_config_in_use(environ)
+    found = f"hashicorp/aws {version} from {source}"
+    with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+        folder = Path(made) / "provider"
+        folder.mkdir()
+        needed = {"aws": {"source": "hashicorp/aws", "version": version}}
+        document = {"terraform": {"required_providers": needed}}
+        (folder / CONFIGURATION).write_text(json.dumps(document), encoding="utf-8")
+        (folder / LOCK_FILE).write_bytes((own_provider_lock() or LOCK_HCL).read_bytes())
+        installs = threading.Event()
+        timers: list[threading.Timer] = []
+
+        def take(event: Event) -> None:
+            if event.message.startswith(_INSTALLS) and not installs.is_set():
+                installs.set()
+                cancel_after(0 if source.kind == "registry" else install_seconds)
+
+        terraform = Terraform(folder, environ=environ, on_event=take)
+
+        def cancel_after(seconds: float) -> None:
+            timer = threading.Timer(seconds, terraform.cancel)
+            timer.daemon = True
+            timer.start()
+            timers.append(timer)
+
+        cancel_after(answer_seconds)
+        try:
+            terraform.init()
+        except TerraformCancelled:
+            if not installs.is_set():
+                return Finding(
+                    "provider",
+                    False,
+                    f"{found}: no answer within {answer_seconds:.0f} s",
+                    "allow this machine to reach registry.terraform.io, through HTTPS_PROXY if it "
+                    "needs that; or `terradask doctor --fix` looks for a copy on this machine",
+                )
+        finally:
+            for timer in timers:
+                timer.cancel()
+    return Finding("provider", True, found)

@@ -14,11 +14,9 @@ from terradask._aws.listing import listed, listed_zones
 from terradask._aws.own_address import own_cidr
 from terradask._aws.session import Aws
 from terradask._common.progress import Progress, silent
-from terradask._doctor.account_plan import check_account_plan
-from terradask._doctor.doctor import TOOLCHAIN, check_service_roles, examine
+from terradask._doctor.doctor import TOOLCHAIN, check_account_plan, check_service_roles, examine
 from terradask._instance_types.catalog import load_catalog, named_catalog
-from terradask._live_check.rights import check_rights
-from terradask._live_check.smoke_settings import (
+from terradask._live_check.place import (
     CLUSTER,
     DISK_GIB,
     LEAST_MEMORY_MIB,
@@ -26,6 +24,7 @@ from terradask._live_check.smoke_settings import (
     cluster_settings,
     smoke_settings,
 )
+from terradask._live_check.rights import check_rights
 from terradask._live_check.steps import Step, StepResult
 from terradask._pricing.price_list import pricing_region, unavailable
 from terradask._pricing.prices import PriceKey, Product

@@ -22,10 +22,8 @@ from terradask._common.clock import utc_text
 from terradask._common.progress import Progress, silent
 from terradask._live_check.account import Account
 from terradask._live_check.cluster import ClusterLife
-from terradask._live_check.network import UserRole, network_steps
-from terradask._live_check.place import SmokeWorkspace, base_folder
-from terradask._live_check.removal import left_by_tag, removal_steps
-from terradask._live_check.smoke_settings import LIMIT_SECONDS
+from terradask._live_check.network import UserRole, left_by_tag, network_steps, removal_steps
+from terradask._live_check.place import LIMIT_SECONDS, SmokeWorkspace, base_folder
 from terradask._live_check.steps import Runner, Step, StepResult, TimeIsOver
 from terradask._terraform import provider_mirror
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES

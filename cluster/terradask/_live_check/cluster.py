@@ -16,7 +16,7 @@ from terradask._aws.group_limits import scheduled_actions
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._common.polling import wait_until
 from terradask._common.progress import Progress
-from terradask._live_check.smoke_settings import CLUSTER, SPOT_GROUP
+from terradask._live_check.place import CLUSTER, SPOT_GROUP
 from terradask._live_check.steps import Step, StepResult
 from terradask.errors import SetupError, TerradaskError
 from terradask_modules.names import WORKER_GROUP, group_name, log_group_name, market_group

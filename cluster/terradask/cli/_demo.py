@@ -21,7 +21,7 @@ def demo() -> None:
     names a running embedded AWS, that one is used.
     """
     check_installed()
-    from terradask._demo.embedded import run_demo
+    from terradask._demo.main_job import run_demo
     from terradask._demo.story import Story
 
     with interruption("nothing is left: everything was on the embedded AWS, which has ended"):
