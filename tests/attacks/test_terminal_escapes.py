@@ -31,8 +31,8 @@ from terradask._deployments.live_view import LiveView
 from terradask._plans.render_terminal import to_terminal, to_text
 from terradask._plans.summary import summarise
 from terradask._terraform.state.lock_info import LockInfo
-from terradask.cli import _question, _run, _story
-from terradask.cli._invocation import Invocation
+from terradask.cli import _run, _story
+from terradask.cli._invocation import Invocation, confirm
 from terradask.cli._output import result, result_json, say, styled
 from terradask.errors import DocumentFormat, HostFailed, PolicyViolation, TerradaskError
 
@@ -145,7 +145,8 @@ def test_a_command_prints_none(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_question_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(click, "confirm", lambda text, **_: asked.append(text) or True)
-    _question.confirm(f"Remove {TEXT}?", yes=False)
+    with click.Context(click.Command("sweep")):
+        confirm(f"Remove {TEXT}?")
     assert not strange(asked[0])
 
 

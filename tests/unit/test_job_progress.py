@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from terradask.cli import _job_output
-from terradask.cli._job_output import Progress, progress_line
+from terradask.cli._job import PROGRESS_SECONDS, Progress, progress_line
 from terradask_host.jobs import JobRecord
 from terradask_host.rules.job_tasks import JobTask
 
@@ -37,7 +36,7 @@ def test_lines_come_at_times_and_once_and_the_last_one_at_once(
     progress = Progress()
     progress.tell(RECORD)
     assert capsys.readouterr().err == ""
-    now = _job_output.PROGRESS_SECONDS
+    now = PROGRESS_SECONDS
     progress.tell(RECORD)
     progress.tell(RECORD)
     assert capsys.readouterr().err == f"{progress_line(RECORD)}\n"

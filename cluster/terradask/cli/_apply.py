@@ -1,4 +1,6 @@
-"""``terradask apply``: the plan that was reviewed, or one that is shown and asked about."""
+"""``terradask apply`` and ``destroy``: the plan that was reviewed, or one that is shown and asked
+about; and a stack removed with what is in it.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +13,18 @@ import click
 
 from terradask.cli._completion import complete_stack
 from terradask.cli._deployments import scheduler_address, started_run
-from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
-from terradask.cli._output import result_json, say
+from terradask.cli._invocation import (
+    answer,
+    check_answerable,
+    confirm,
+    current,
+    interruption,
+    json_option,
+    load_workspace,
+    yes_option,
+)
+from terradask.cli._output import say
 from terradask.cli._plan import show
-from terradask.cli._question import check_answerable, confirm
 from terradask.cli._story import Story
 from terradask_modules.names import NETWORK_STACK
 
@@ -41,9 +51,7 @@ _PATH_SIGNS = re.compile(r"[/\\.]")
 @click.option("--start", is_flag=True, help="Start the applied clusters afterwards.")
 @yes_option
 @json_option
-def apply(
-    *, what: tuple[str, ...], saved: Path | None, start: bool, yes: bool, as_json: bool
-) -> None:
+def apply(what: tuple[str, ...], saved: Path | None, start: bool) -> None:
     """Apply the plans in DIR, which `terradask plan --out DIR` saved, or plan each STACK, show the
     plan, ask, and apply exactly that.
 
@@ -54,22 +62,21 @@ def apply(
     cluster is deployed stopped: --start or `terradask start NAME` starts it.
     """
     folder, stacks = _meant(what, saved)
-    check_answerable(yes, "apply")
+    check_answerable("apply")
     story = Story()
     workspace = load_workspace(progress=story)
     applied: list[PlanReport] = []
     clusters: list[str] = []
-    if yes:
+    if current().yes:
         _refuse_unheard_of(workspace, stacks or ())
     for plans, reports in _rounds(workspace, story, folder, stacks):
-        _apply(workspace, story, plans, reports, yes=yes)
+        _apply(workspace, story, plans, reports)
         applied += reports
         stays = [plan.stack for plan in plans if not plan.destroy]
         clusters += [stack for stack in stays if stack != NETWORK_STACK]
     started = _start(workspace, clusters) if start else {}
-    if as_json:
-        documents = [{**report.as_dict(), **started.get(report.stack, {})} for report in applied]
-        result_json(documents[0] if len(documents) == 1 else {"stacks": documents})
+    documents = [{**report.as_dict(), **started.get(report.stack, {})} for report in applied]
+    answer(documents[0] if len(documents) == 1 else {"stacks": documents})
 
 
 def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[str, ...] | None]:
@@ -147,12 +154,7 @@ def _open(workspace: Workspace, path: Path) -> list[Plan]:
 
 
 def _apply(
-    workspace: Workspace,
-    story: Story,
-    plans: Sequence[Plan],
-    reports: Sequence[PlanReport],
-    *,
-    yes: bool,
+    workspace: Workspace, story: Story, plans: Sequence[Plan], reports: Sequence[PlanReport]
 ) -> None:
     """Show plans, ask once, and apply them."""
     for report in reports:
@@ -170,7 +172,7 @@ def _apply(
     names = ", ".join(plan.stack for plan in changing)
     if changing:
         what = "this plan" if len(changing) == 1 else "these plans"
-        confirm(f"Apply {what} to {names}?", yes=yes)
+        confirm(f"Apply {what} to {names}?")
     else:
         say("nothing to do")
     for plan in changing:
@@ -211,3 +213,32 @@ def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, An
         say(f"{each.name}: scheduler at {address}")
         started[each.name]["scheduler_address"] = address
     return started
+
+
+# ---- a stack removed with what is in it ----------------------------------------------------------
+
+
+@click.command(short_help="Remove a stack and what is in it")
+@click.argument("stack", shell_complete=complete_stack)
+@yes_option
+@json_option
+def destroy(stack: str) -> None:
+    """Remove STACK: network, or the name of a cluster, running or not.
+
+    A cluster's groups go to zero first. The network is refused while clusters stand on it; its
+    bucket goes with everything in it.
+    """
+    check_answerable("destroy")
+    story = Story()
+    workspace = load_workspace(progress=story)
+    where = (
+        f"workspace {workspace.settings.workspace.name}, {workspace.region}, account "
+        f"{workspace.account_id}"
+    )
+    confirm(f"Destroy {stack} ({where}) with everything in it?")
+    with story.live(), interruption(f"terradask destroy {stack} finishes it"):
+        if stack == NETWORK_STACK:
+            workspace.destroy_network()
+        else:
+            workspace.destroy_cluster(stack)
+    answer({"stack": stack, "destroyed": True}, otherwise=f"{stack}: destroyed")

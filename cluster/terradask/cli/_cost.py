@@ -1,19 +1,26 @@
-"""``terradask cost``: what runs of clusters have cost, also when the clusters are gone."""
+"""What runs of clusters have cost, who has done what, and what a run did, also when it is gone."""
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
+import webbrowser
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from terradask._common.clock import utc_text
 from terradask._common.text_table import table
-from terradask.cli._invocation import json_option, load_workspace
-from terradask.cli._output import caller_name, result, result_json, say
+from terradask.cli._completion import cluster_argument
+from terradask.cli._invocation import answer, current, json_option, load_workspace
+from terradask.cli._output import caller_name, result, say, shortened
 
 if TYPE_CHECKING:
     from terradask._deployments.accounts.totals import CostRow, RunCosts
+    from terradask._deployments.deployment import Deployment
+    from terradask._plans.history import HistoryEntry
 
 
 @click.command(short_help="Show what clusters have cost, also those that are gone")
@@ -28,24 +35,21 @@ if TYPE_CHECKING:
 )
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
-def cost(since: str | None, until: str | None, by: str, *, as_json: bool, as_csv: bool) -> None:
+def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None:
     """Show what every run of a cluster has cost: its instances by the second, at AWS's prices of
     then. Runs that go on are among them, up to now.
 
     Disks, addresses and traffic aren't counted, and AWS's bill is what counts: docs/cost.md says
     how they compare.
     """
-    if as_json and as_csv:
+    if current().as_json and as_csv:
         raise click.UsageError("--json doesn't go with --csv")
     costs = load_workspace().costs(since, until, by=by)
-    if as_json:
-        result_json(costs.as_dict())
-    elif as_csv:
+    if as_csv:
         result(_csv(costs))
-    elif not costs.rows:
-        say("no run had an instance then")
     else:
-        result(_table(costs))
+        shown = _table(costs) if costs.rows else None
+        answer(costs.as_dict(), shown, otherwise="no run had an instance then")
     for source, (oldest, newest) in sorted(costs.sources.items()):
         dates = oldest[:10] if oldest[:10] == newest[:10] else f"{oldest[:10]} to {newest[:10]}"
         say(f"prices: {source}, of {dates}")
@@ -92,3 +96,123 @@ def _csv(costs: RunCosts) -> str:
     writer.writeheader()
     writer.writerows(row.as_dict(costs.by) for row in costs.rows)
     return text.getvalue().rstrip("\n")
+
+
+# ---- what was applied, destroyed and started, when, and who says so ------------------------------
+
+
+_HASH_CHARACTERS = 12
+
+
+@click.command(short_help="Show who has applied, destroyed and started what")
+@click.option("--since", metavar="TIME", help="From then on: 12h, 7d ago, or 2026-11-01 (UTC).")
+@json_option
+def history(since: str | None) -> None:
+    """Show what was done to the workspace, the oldest first: applies of the network and of
+    clusters, from which plan and with how many changes; what was destroyed; and when runs started
+    and ended, and why.
+
+    The commands themselves write it, each with its caller's name. Every user of the workspace could
+    write an entry by hand, under any name, but change none: what proves who called is AWS
+    CloudTrail.
+    """
+    found = load_workspace().history(since)
+    heads = ["at", "what", "stack", "by", "changes", "plan or run", "why"]
+    answer(
+        [entry.as_dict() for entry in found],
+        table(heads, [_row(entry) for entry in found]) if found else None,
+        otherwise="nothing was noted then",
+    )
+
+
+def _row(entry: HistoryEntry) -> list[object]:
+    counts = entry.changes
+    changes = (
+        f"+{counts.get('add', 0)} ~{counts.get('change', 0)} -{counts.get('remove', 0)}"
+        if counts
+        else None
+    )
+    plan = None if entry.plan_sha256 is None else entry.plan_sha256[:_HASH_CHARACTERS]
+    return [
+        entry.at,
+        entry.what,
+        entry.stack,
+        caller_name(entry.by),
+        changes,
+        entry.run_id or plan,
+        None if entry.reason is None else shortened(" ".join(entry.reason.split())),
+    ]
+
+
+# ---- what a run did ------------------------------------------------------------------------------
+
+
+@click.command(short_help="Show what a run of a cluster did, also when it is gone")
+@cluster_argument
+@click.option("--run", metavar="RUN", help="An earlier run, by its id.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path),
+    help="File or folder to write to. By default NAME-RUN.html in the working directory.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
+@click.option("--list", "lists", is_flag=True, help="Only list the reports that are kept.")
+@json_option
+def report(name: str, *, run: str | None, output: Path | None, opens: bool, lists: bool) -> None:
+    """Write Dask's performance report of the cluster NAME to a file, with the run's events: of the
+    last run that has one, as its scheduler's host has kept it. A cluster that runs makes a new one
+    first.
+
+    Also of a cluster that is stopped or destroyed, for 30 days. The page loads nothing from
+    anywhere, and can send nothing.
+    """
+    if lists and (output is not None or opens or run is not None):
+        raise click.UsageError("--list goes with none of --run, --output and --open")
+    deployment = load_workspace().deployment(name)
+    if lists:
+        return _list(deployment)
+    why = None if run is not None else _make_anew(deployment)
+    found = deployment.report(run)
+    if why is not None:
+        say(f"{name}: no new report: {why}")
+    path = found.save(output)
+    at, events = utc_text(found.at), len(found.events)
+    if not current().as_json:
+        say(f"run {found.run}, report of {at}")
+    facts = {"cluster": name, "run": found.run, "boot": found.boot, "at": at, "events": events}
+    answer({**facts, "path": str(path)}, str(path))
+    if opens:
+        webbrowser.open(path.resolve().as_uri())
+    return None
+
+
+def _list(deployment: Deployment) -> None:
+    kept = [
+        (one.run, one.boot, utc_text(one.at), one.size_bytes) for one in deployment.kept_reports()
+    ]
+    rows = [(run, boot, at, f"{size / 1e6:.1f} MB") for run, boot, at, size in kept]
+    answer(
+        [dict(zip(("run", "boot", "at", "size_bytes"), each, strict=True)) for each in kept],
+        table(["run", "boot", "kept", "size"], rows) if kept else None,
+        otherwise=f"{deployment.name}: no reports are kept",
+    )
+
+
+def _make_anew(deployment: Deployment) -> str | None:
+    """Have a running cluster make its report; return why it hasn't. None for one that is over."""
+    from terradask._common.progress import silent
+    from terradask._dask.lone_dashboard import LoneDashboard, running_cluster
+    from terradask.errors import ClusterNotFound, TerradaskError
+
+    async def ask() -> str | None:
+        async with LoneDashboard(running_cluster(deployment.name, silent)) as lone:
+            return await lone.request_report()
+
+    try:
+        return asyncio.run(ask()) if deployment.current_run() is not None else None
+    except ClusterNotFound:
+        return None
+    except (TerradaskError, OSError) as error:
+        # What is kept already can be read without the cluster.
+        return str(error).splitlines()[0]

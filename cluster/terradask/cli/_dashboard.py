@@ -1,20 +1,24 @@
-"""``terradask dashboard``: a cluster's dashboard on this machine, as long as the command runs."""
+"""A cluster's dashboard and notebooks on this machine, as long as the command runs; and what
+Prometheus needs to scrape it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from terradask.cli._completion import cluster_argument
+from terradask.cli._invocation import load_workspace
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
-    from terradask._dask.lone_dashboard import LoneDashboard
     from terradask._dask.provision import Provisioned
 
-shared_option = click.option(
+
+_shared_option = click.option(
     "--shared",
     is_flag=True,
     help="Only print the link for people without terradask; needs cluster.use_dashboard_https.",
@@ -23,7 +27,7 @@ shared_option = click.option(
 
 @click.command(short_help="Serve a cluster's dashboard here, or print a shared link")
 @cluster_argument
-@shared_option
+@_shared_option
 def dashboard(*, name: str, shared: bool) -> None:
     """Print and serve a link to the dashboard of the cluster NAME on this machine, until Ctrl-C.
 
@@ -31,48 +35,145 @@ def dashboard(*, name: str, shared: bool) -> None:
     TLS; its token belongs to this command. The command is no client of the cluster: code that runs
     there can't reach it, and a cluster that ends without clients ends while it runs.
     """
-    from terradask._common.progress import silent
-    from terradask._dask.lone_dashboard import LoneDashboard, running_cluster
+    running = _running(name)
+    if shared:
+        _check(
+            running,
+            "use_dashboard_https",
+            "serves its dashboard only to clients with its certificates",
+            f"terradask dashboard {name} opens it on this machine; or set use_dashboard_https, see "
+            "docs/dashboard.md",
+        )
+    _serve(running, shared=shared)
 
-    running = running_cluster(name, silent)
+
+@click.command(short_help="Serve a cluster's notebooks here, or print a shared link")
+@cluster_argument
+@_shared_option
+def jupyter(*, name: str, shared: bool) -> None:
+    """Print and serve a link to the notebook server of the cluster NAME on this machine, until
+    Ctrl-C. The cluster has one with cluster.jupyter.
+
+    The link leads to a loopback port of this machine, which is forwarded to the cluster over mutual
+    TLS. Its token belongs to this command, and runs any code on the cluster. An open notebook keeps
+    the cluster running; the command alone doesn't.
+    """
+    running = _running(name)
+    needed = {"jupyter": "has no notebook server"}
+    if shared:
+        what = "serves its notebooks only to clients with its certificates"
+        needed["use_dashboard_https"] = what
+    for setting, what in needed.items():
+        advice = f"set {setting}, then stop the cluster and apply it; see docs/notebooks.md"
+        _check(running, setting, what, advice)
+    _serve(running, shared=shared, notebooks=True)
+
+
+def _running(name: str) -> Provisioned:
+    from terradask._common.progress import silent
+    from terradask._dask.lone_dashboard import running_cluster
+
+    return running_cluster(name, silent)
+
+
+def _check(running: Provisioned, setting: str, what: str, advice: str) -> None:
+    from terradask.errors import InvalidInput
+
+    if not getattr(running.settings, setting):
+        raise InvalidInput(
+            f"Cluster {running.deployment.name!r} {what}.",
+            given=f"{setting} = false",
+            allowed=f"{setting} = true",
+            advice=advice,
+        )
+
+
+def _serve(running: Provisioned, *, shared: bool, notebooks: bool = False) -> None:
+    from terradask._dask.lone_dashboard import LoneDashboard
+
+    async def print_shared() -> None:
+        async with LoneDashboard(running) as lone:
+            found = await lone.shared()
+        assert found is not None
+        link = found.jupyter_link if notebooks else found.link
+        if link is None:
+            raise _outdated(
+                running,
+                f"The hosts of cluster {running.deployment.name!r} serve no notebooks over HTTPS: "
+                "they run an older terradask, or were started before jupyter was set.",
+            )
+        say(
+            "the browser asks whether to trust the certificate with the SHA-256 fingerprint "
+            f"{found.fingerprint}"
+        )
+        result(link)
+
+    async def serve() -> None:
+        async with LoneDashboard(running, jupyter=notebooks) as lone:
+            await lone.serve()
+            result(lone.link)
+            say("Ctrl-C ends it")
+            await lone.watch(say)
+
     try:
-        asyncio.run(_shared(name, running) if shared else serve(LoneDashboard(running)))
+        asyncio.run(print_shared() if shared else serve())
     except KeyboardInterrupt:
         say("closed; the cluster keeps running")
 
 
-async def _shared(name: str, running: Provisioned) -> None:
-    from terradask._dask.lone_dashboard import LoneDashboard
-    from terradask.errors import InvalidInput
+def _outdated(running: Provisioned, problem: str) -> Exception:
+    from terradask.errors import VersionMismatch
 
-    async with LoneDashboard(running) as lone:
-        found = await lone.shared()
-    if found is None:
-        raise InvalidInput(
-            f"Cluster {name!r} serves its dashboard only to clients with its certificates.",
-            given="use_dashboard_https = false",
-            allowed="use_dashboard_https = true",
-            advice=(
-                f"terradask dashboard {name} opens it on this machine; or set "
-                "use_dashboard_https, see docs/dashboard.md"
-            ),
-        )
-    say_fingerprint(found.fingerprint)
-    result(found.link)
-
-
-def say_fingerprint(fingerprint: str) -> None:
-    """Say what a browser is to show of a shared link's certificate."""
-    say(
-        "the browser asks whether to trust the certificate with the SHA-256 fingerprint "
-        f"{fingerprint}"
+    return VersionMismatch(
+        problem,
+        cluster=running.deployment.name,
+        advice="terradask apply network, then stop and start the cluster",
     )
 
 
-async def serve(lone: LoneDashboard) -> None:
-    """Print a link and serve it until the cluster is over."""
-    async with lone:
-        await lone.serve()
-        result(lone.link)
-        say("Ctrl-C ends it")
-        await lone.watch(say)
+# ---- what Prometheus needs to scrape a cluster ---------------------------------------------------
+
+
+@click.command(short_help="Write what Prometheus needs to scrape a cluster")
+@cluster_argument
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("prometheus"),
+    show_default=True,
+    help="Folder to write to.",
+)
+@click.option(
+    "--private",
+    is_flag=True,
+    help="Scrape the scheduler's private address, though clients use the public one.",
+)
+def metrics(name: str, *, output: Path, private: bool) -> None:
+    """Write a scrape configuration for the running cluster NAME, and the certificate by which
+    Prometheus may read the cluster's metrics, and nothing else.
+
+    Each start of the cluster makes a new certificate: write it again then. Prometheus finds the
+    scheduler by its tags, also one that replaces another.
+    """
+    from terradask._aws.endpoints import is_aws
+    from terradask._deployments.prometheus import ScrapeTarget, save_scrape_config
+
+    load_workspace().deployment(name)
+    running = _running(name)
+    attachment, aws = running.attachment, running.workspace.aws
+    if attachment.keys.metrics is None:
+        problem = f"Cluster {name!r} has no certificate for metrics: an older terradask started it."
+        raise _outdated(running, problem)
+    endpoint = aws.client("ec2").meta.endpoint_url
+    target = ScrapeTarget(
+        workspace=attachment.descriptor.workspace,
+        cluster=name,
+        region=aws.region,
+        port=attachment.scheduler.dashboard_port,
+        public=not private and running.settings.way == "public",
+        endpoint=None if is_aws(endpoint) else endpoint,
+    )
+    config = save_scrape_config(target, attachment.keys, output)
+    say(f"run {attachment.run.run_id}; the next start makes another certificate")
+    result(str(config))

@@ -8,8 +8,8 @@ import click
 
 from terradask._common.text_table import table
 from terradask.cli._completion import cluster_argument, complete_cluster
-from terradask.cli._invocation import interruption, json_option, load_workspace
-from terradask.cli._output import ago, caller_name, result, result_json, say, usd
+from terradask.cli._invocation import answer, current, interruption, json_option, load_workspace
+from terradask.cli._output import ago, caller_name, result_json, say, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +39,13 @@ _LOST = (
 )
 
 
+#: The columns of `_row`, after the workspace's.
+_HEADS = (
+    *("workspace", "name", "state", "workers", "max", "hosts", "age", "since"),
+    *("owner", "usd/h", "active", "scheduler"),
+)
+
+
 @click.command("list", short_help="List the clusters, with what they cost")
 @click.option(
     "--all-workspaces",
@@ -46,7 +53,7 @@ _LOST = (
     help="Also list those of other workspaces in the account and region, found by tag.",
 )
 @json_option
-def list_deployments(all_workspaces: bool, as_json: bool) -> None:
+def list_deployments(all_workspaces: bool) -> None:
     """List every cluster of the workspace, from any machine: state, hosts, age, owner, price by the
     hour, last activity.
 
@@ -68,39 +75,20 @@ def list_deployments(all_workspaces: bool, as_json: bool) -> None:
             say(f"{one.name}: ended by itself: {_ending(one.status)}")
         for problem in () if one.status is None else one.status.problems:
             say(f"{one.name}: {problem}")
-    if as_json:
-        result_json(
-            [
-                *(one.as_dict() for one in found),
-                *({"name": name, "state": "declared"} for name in declared),
-            ]
-        )
-    elif not found and not declared:
-        say(
-            "no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) in "
-            "Python"
-        )
-    else:
-        rows: list[list[object]] = [[one.workspace, *_row(one)] for one in found]
-        rows += [
-            [workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared
-        ]
-        heads = [
-            "workspace",
-            "name",
-            "state",
-            "workers",
-            "max",
-            "hosts",
-            "age",
-            "since",
-            "owner",
-            "usd/h",
-            "active",
-            "scheduler",
-        ]
-        first = 0 if all_workspaces else 1
-        result(table(heads[first:], [row[first:] for row in rows]))
+    rows: list[list[object]] = [[one.workspace, *_row(one)] for one in found]
+    rows += [
+        [workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared
+    ]
+    first = 0 if all_workspaces else 1
+    answer(
+        [
+            *(one.as_dict() for one in found),
+            *({"name": name, "state": "declared"} for name in declared),
+        ],
+        table(_HEADS[first:], [row[first:] for row in rows]) if rows else None,
+        otherwise="no clusters; `terradask apply NAME` deploys one, and so does Cluster(name=...) "
+        "in Python",
+    )
 
 
 def _row(one: ClusterOverview) -> list[object]:
@@ -143,11 +131,11 @@ def _counts(one: ClusterOverview) -> str:
     help="Show NAME as it changes, until Ctrl-C: drawn anew in a terminal, elsewhere its events.",
 )
 @json_option
-def status(name: str | None, events: bool, watched: bool, as_json: bool) -> None:
+def status(name: str | None, events: bool, watched: bool) -> None:
     """Show the cluster NAME: its groups, its hosts, what it costs, and why a host failed. Without
     NAME, show every deployed cluster.
     """
-    if watched and (name is None or events or as_json):
+    if watched and (name is None or events or current().as_json):
         raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
     workspace = load_workspace()
     if watched and name is not None:
@@ -158,25 +146,20 @@ def status(name: str | None, events: bool, watched: bool, as_json: bool) -> None
     if events:
         if name is None:
             raise click.UsageError("--events needs a cluster: terradask status NAME --events")
-        _show_events(workspace.deployment(name), as_json=as_json)
+        told = workspace.deployment(name).events()
+        answer(
+            [event.as_dict() for event in told],
+            "\n".join(map(str, told)) if told else None,
+            otherwise=f"{name}: no events yet; terradask start {name} starts it",
+        )
         return
     found = [one for one in workspace.overview(name) if one.status is not None]
-    if as_json:
-        result_json([one.as_dict() for one in found] if name is None else found[0].as_dict())
-    elif found:
-        result("\n\n\n".join(_story(one, one.status) for one in found if one.status is not None))
-    else:
-        say("no cluster is deployed; terradask list shows the declared ones")
-
-
-def _show_events(deployment: Deployment, *, as_json: bool) -> None:
-    told = deployment.events()
-    if as_json:
-        result_json([event.as_dict() for event in told])
-    elif told:
-        result("\n".join(map(str, told)))
-    else:
-        say(f"{deployment.name}: no events yet; terradask start {deployment.name} starts it")
+    stories = [_story(one, one.status) for one in found if one.status is not None]
+    answer(
+        found[0].as_dict() if name is not None and found else [one.as_dict() for one in found],
+        "\n\n\n".join(stories) if stories else None,
+        otherwise="no cluster is deployed; terradask list shows the declared ones",
+    )
 
 
 def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
@@ -237,7 +220,7 @@ def _ending(status: DeploymentStatus) -> str | None:
 )
 @click.option("--no-wait", is_flag=True, help="Return as soon as the hosts are requested.")
 @json_option
-def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
+def start(name: str, workers: int | None, no_wait: bool) -> None:
     """Start the cluster NAME: make keys, raise its groups, wait for the scheduler.
 
     Terraform does not run. A running cluster stays as it is.
@@ -246,10 +229,7 @@ def start(name: str, workers: int | None, no_wait: bool, as_json: bool) -> None:
     document = {"name": name, **started_run(deployment, workers)}
     if not no_wait:
         document["scheduler_address"] = scheduler_address(deployment, on_wait=_say_hosts_once())
-    if as_json:
-        result_json(document)
-    else:
-        result(document.get("scheduler_address", document["run_id"]))
+    answer(document, document.get("scheduler_address", document["run_id"]))
 
 
 def started_run(deployment: Deployment, workers: int | None = None) -> dict[str, Any]:
@@ -293,7 +273,7 @@ def _say_hosts_once() -> Callable[[DeploymentStatus], None]:
     help="Return as soon as AWS has the request; the instances end by themselves.",
 )
 @json_option
-def stop(name: str, no_wait: bool, as_json: bool) -> None:
+def stop(name: str, no_wait: bool) -> None:
     """Stop the cluster NAME: terminate its instances, void its keys, keep the deployment.
 
     Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask
@@ -303,7 +283,7 @@ def stop(name: str, no_wait: bool, as_json: bool) -> None:
     with interruption(f"terradask stop {name} finishes it"):
         keyless = deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
     is_whole = deployment.exists
-    if as_json:
+    if current().as_json:
         result_json(
             deployment.status().as_dict() if is_whole else {"name": name, "state": "unfinished"}
         )

@@ -1,18 +1,99 @@
-"""``terradask doctor``: what is missing here, and the fix for each."""
+"""``terradask doctor``: what is missing here, and the fix for each; with ``--live`` the account
+check.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import json_option, yes_option
-from terradask.cli._live import run_live
-from terradask.cli._output import result, result_json, styled
+from terradask.cli._invocation import (
+    answer,
+    check_answerable,
+    confirm,
+    current,
+    interruption,
+    json_option,
+    load_workspace,
+    yes_option,
+)
+from terradask.cli._output import Ready, plain, result, say, styled
+from terradask.cli._story import Story
 
 if TYPE_CHECKING:
     from terradask._doctor.finding import Finding
+    from terradask._live_check.check import Offer
+    from terradask._live_check.steps import Step, StepResult
+
+
+# ---- the account check ---------------------------------------------------------------------------
+
+
+_WIDTH = 15
+
+
+def run_live() -> int:
+    """Run the account check, and return the exit code."""
+    from terradask._common.progress import PhaseStarted
+    from terradask._live_check.check import LiveCheck
+    from terradask._live_check.steps import Runner
+
+    check_answerable("doctor --live")
+    story = Story()
+
+    def started(step: Step) -> None:
+        story(PhaseStarted(step.name, "check"))
+
+    def ended(one: StepResult) -> None:
+        if not current().as_json:
+            _show(one)
+
+    def ask(offer: Offer) -> None:
+        say(_terms(offer))
+        confirm("Make it, and remove it again?")
+
+    check = LiveCheck(load_workspace(), Runner(started, ended), progress=story)
+    try:
+        with interruption("terradask doctor --live removes what is left, first"):
+            check.run(ask)
+    finally:
+        path = check.write_report(Path.cwd())
+        answer(check.report())
+        say(f"report: {path}, without the account's number")
+    failed = check.runner.failed
+    if failed is None:
+        return 0
+    say(f"failed at {failed.name}: {failed.what}")
+    return failed.exit_code
+
+
+def _terms(offer: Offer) -> str:
+    most = "an unknown price" if offer.most_usd is None else f"at most ${offer.most_usd}"
+    return (
+        f"The check makes a network and a cluster of up to four hosts in account {offer.account}, "
+        f"{offer.region}, in a workspace of its own, and removes both. It costs {most}, and takes "
+        f"at most {offer.limit_seconds / 60:.0f} minutes before the removal begins."
+    )
+
+
+def _show(one: StepResult) -> None:
+    marks = {"passed": ("ok      ", "green"), "failed": ("failed  ", "red")}
+    text, colour = marks.get(one.outcome, ("left out", "yellow"))
+    about = f"  {one.name:<{_WIDTH}} {one.seconds:6.1f} s  {one.what}"
+    result(styled(text, fg=colour), about)
+    indent = " " * (len(text) + 2 + _WIDTH + 1)
+    if one.why_left_out:
+        result(f"{indent}{one.why_left_out}")
+    if one.error:
+        for key, before in (("problem", ""), ("given", "given: "), ("advice", "to do: ")):
+            if one.error.get(key):
+                result(f"{indent}{before}{one.error[key]}")
+        for words in one.texts:
+            result(f"{indent}AWS: {words}")
+
 
 #: The network makes them: shown, but no failure.
 _NO_FAILURE = {"service-roles"}
@@ -48,9 +129,7 @@ def _mark(finding: Finding) -> str:
 @yes_option
 @json_option
 @click.pass_context
-def doctor(
-    ctx: click.Context, *, fix: bool, toolchain: bool, live: bool, yes: bool, as_json: bool
-) -> None:
+def doctor(ctx: click.Context, *, fix: bool, toolchain: bool, live: bool) -> None:
     """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for
     each problem. What depends on something that is missing isn't checked.
 
@@ -61,18 +140,17 @@ def doctor(
     if live:
         if toolchain or fix:
             raise click.UsageError("--live checks everything: leave out --fix and --toolchain")
-        ctx.exit(run_live(yes=yes, as_json=as_json))
+        ctx.exit(run_live())
 
     from terradask._doctor.doctor import CHECKS, TOOLCHAIN, examine
 
     findings = examine(TOOLCHAIN if toolchain else CHECKS, fix=fix)
-    if as_json:
-        result_json([asdict(finding) for finding in findings])
-    else:
-        width = max(len(finding.check) for finding in findings)
-        for finding in findings:
-            result(_mark(finding), f"  {finding.check:<{width}} {finding.found}")
-            if finding.fix:
-                result(f"{'':<9}{'':<{width}} to do: {finding.fix}")
+    width = max(len(finding.check) for finding in findings)
+    lines = []
+    for finding in findings:
+        lines.append(plain(_mark(finding), f"  {finding.check:<{width}} {finding.found}"))
+        if finding.fix:
+            lines.append(plain(f"{'':<9}{'':<{width}} to do: {finding.fix}"))
+    answer([asdict(finding) for finding in findings], Ready("\n".join(lines)))
     if any(not finding.ok and finding.check not in _NO_FAILURE for finding in findings):
         ctx.exit(_MISSING)

@@ -9,9 +9,16 @@ from click.shell_completion import CompletionItem
 
 from terradask._common.text_table import table
 from terradask.cli._completion import complete_declared
-from terradask.cli._invocation import json_option, load_workspace, yes_option
-from terradask.cli._output import ago, result, result_json, say
-from terradask.cli._question import check_answerable, confirm
+from terradask.cli._invocation import (
+    answer,
+    check_answerable,
+    confirm,
+    current,
+    json_option,
+    load_workspace,
+    yes_option,
+)
+from terradask.cli._output import ago, say
 
 if TYPE_CHECKING:
     from terradask._deployments.named_environments import NamedEnvironment
@@ -47,17 +54,16 @@ def env() -> None:
 @env.command(short_help="Resolve one, and put it into the bucket")
 @NAME
 @json_option
-def create(name: str, as_json: bool) -> None:
+def create(name: str) -> None:
     """Resolve the environment NAME for hosts, as [environments.NAME] says, and put its versions and
     hashes into the workspace's bucket, in place of what is there. Running clusters keep theirs.
 
     The environment `default`, with NumPy, pandas and PyArrow, needs no table.
     """
     found, changed = _environments().create(name)
-    if as_json:
-        result_json({**found.as_dict(), "changed": changed})
+    answer({**found.as_dict(), "changed": changed}, _lines(found))
+    if current().as_json:
         return
-    result(_lines(found))
     say(f"environment {name}: {'created' if changed else 'is there as it is'}")
     if changed:
         say(f"next: Cluster(software={name!r}); after terradask env build {name} it starts faster")
@@ -66,7 +72,7 @@ def create(name: str, as_json: bool) -> None:
 @env.command(short_help="Build one for clusters to start from")
 @NAME
 @json_option
-def build(name: str, as_json: bool) -> None:
+def build(name: str) -> None:
     """Build the environment NAME on a host, and keep its archive for 30 days: clusters that have it
     then start without building.
 
@@ -93,72 +99,66 @@ def build(name: str, as_json: bool) -> None:
         show_widget=False,
     ) as cluster:
         archive = environments.keep_built(workspace.deployment(str(cluster.name)), name)
-    if as_json:
-        result_json({"name": name, "key": archive.key, "size": archive.size})
-        return
-    say(
-        f"environment {name}: {archive.size / 1e6:.0f} MB, s3://{environments.bucket}/{archive.key}"
+    where, megabytes = f"s3://{environments.bucket}/{archive.key}", archive.size / 1e6
+    answer(
+        {"name": name, "key": archive.key, "size": archive.size},
+        otherwise=f"environment {name}: {megabytes:.0f} MB, {where}",
     )
 
 
 @env.command("list", short_help="List those in the bucket")
 @json_option
-def list_(as_json: bool) -> None:
+def list_() -> None:
     """List the environments in the workspace's bucket, and those that are declared alone."""
     environments = _environments()
     names = environments.stored.names()
     found = [environments.stored.read(name) for name in names]
     declared = [name for name in environments.declared() if name not in names]
     differing = [each.name for each in found if environments.differs(each)]
-    if as_json:
-        states = dict.fromkeys(differing, "changed")
-        result_json(
-            [
-                *({**e.as_dict(), "state": states.get(e.name, "created")} for e in found),
-                *({"name": name, "state": "declared"} for name in declared),
-            ]
-        )
-        return
-    if not found and not declared:
-        say("no environments; terradask env create default makes one with NumPy and pandas")
-        return
+    states = dict.fromkeys(differing, "changed")
     rows: list[list[Any]] = [
         [e.name, e.python, e.architecture, len(e.versions), ago(e.created_at), e.sha256[:12]]
         for e in found
     ]
     rows += [[name, None, None, None, "declared", None] for name in declared]
-    result(table(["name", "python", "architecture", "packages", "created", "sha256"], rows))
-    for name in differing:
+    heads = ["name", "python", "architecture", "packages", "created", "sha256"]
+    answer(
+        [
+            *({**e.as_dict(), "state": states.get(e.name, "created")} for e in found),
+            *({"name": name, "state": "declared"} for name in declared),
+        ],
+        table(heads, rows) if rows else None,
+        otherwise="no environments; terradask env create default makes one with NumPy and pandas",
+    )
+    for name in () if current().as_json else differing:
         say(_DIFFERS.format(name=name))
 
 
 @env.command(short_help="Show the packages of one")
 @NAME
 @json_option
-def inspect(name: str, as_json: bool) -> None:
+def inspect(name: str) -> None:
     """Show the packages of the environment NAME, as hosts install them."""
     found = _environments().stored.read(name)
-    if as_json:
-        result_json(found.as_dict())
-        return
-    result(_lines(found))
-    say(
-        f"Python {found.python} on {found.architecture}, created {ago(found.created_at)} "
-        f"ago by {found.created_by}"
-    )
+    answer(found.as_dict(), _lines(found))
+    if not current().as_json:
+        say(
+            f"Python {found.python} on {found.architecture}, created {ago(found.created_at)} "
+            f"ago by {found.created_by}"
+        )
 
 
 @env.command(short_help="Delete one")
 @NAME
 @yes_option
-def delete(name: str, yes: bool) -> None:
+def delete(name: str) -> None:
     """Delete the environment NAME from the bucket. Clusters that run keep theirs; those that name
     it don't start any more.
     """
-    check_answerable(yes, f"env delete {name}")
+    check_answerable(f"env delete {name}")
     environments = _environments()
     environments.stored.read(name)
-    confirm(f"Delete environment {name}?", yes=yes)
+    confirm(f"Delete environment {name}?")
     environments.stored.delete(name)
     say(f"environment {name}: deleted")
 

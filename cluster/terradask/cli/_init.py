@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import json_option
-from terradask.cli._output import result, result_json, say
+from terradask.cli._invocation import answer, current, json_option
+from terradask.cli._output import say
 from terradask_modules.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "may not make it.",
 )
 @json_option
-def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
+def init(out: Path, force: bool, state: str | None) -> None:
     """Write a commented terradask.toml: every setting, its default and what it does.
 
     With --state s3 the private, versioned, encrypted bucket of the network's state is made, or seen
@@ -47,10 +47,8 @@ def init(out: Path, force: bool, state: str | None, as_json: bool) -> None:
         bucket, made = _make_bucket(path)
         say(f"bucket {bucket}: {'made' if made else 'exists already'}")
         document["state_bucket"] = bucket
-    if as_json:
-        result_json(document)
-    else:
-        result(str(path))
+    answer(document, str(path))
+    if not current().as_json:
         say("next: terradask doctor, then terradask plan")
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
+import os
+import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import click
 
 from terradask._common.text_table import table
 from terradask.cli._app import LazyGroup
 from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import json_option, load_workspace
-from terradask.cli._job_output import Outlet, Progress, progress_line
+from terradask.cli._invocation import answer, current, json_option, load_workspace
 from terradask.cli._output import result, result_json, say, shortened
 
 if TYPE_CHECKING:
     from terradask._deployments.deployment import Deployment
     from terradask_host.jobs import JobRecord
+
 
 _POLL_SECONDS = 2.0
 #: So many tasks are shown, unless all are asked for.
@@ -70,14 +73,10 @@ def job() -> None:
     help="How many.",
 )
 @json_option
-def list_jobs(name: str, *, last: int, as_json: bool) -> None:
+def list_jobs(name: str, last: int) -> None:
     """List the last jobs of CLUSTER, the newest first."""
     deployment = load_workspace().deployment(name)
     found = list(_readable(deployment, deployment.job_ids()[:last]))
-    if as_json:
-        return result_json([_as_dict(each) for each in found])
-    if not found:
-        return say(f"{name}: no jobs are recorded")
     rows = [
         (
             *(each.name, each.state, each.exit_code, _progress(each), each.ended_at),
@@ -85,7 +84,12 @@ def list_jobs(name: str, *, last: int, as_json: bool) -> None:
         )
         for each in found
     ]
-    return result(table(["job", "state", "exit", "succeeded", "ended", "command"], rows))
+    heads = ["job", "state", "exit", "succeeded", "ended", "command"]
+    answer(
+        [_as_dict(each) for each in found],
+        table(heads, rows) if found else None,
+        otherwise=f"{name}: no jobs are recorded",
+    )
 
 
 def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord]:
@@ -104,12 +108,13 @@ def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord
 @click.option("--all", "shows_all", is_flag=True, help=f"All tasks, not {_SHOWN} at most.")
 @click.option("--failed", is_flag=True, help="Only tasks that failed.")
 @json_option
-def status(job: str, *, shows_all: bool, failed: bool, as_json: bool) -> None:
+def status(job: str, *, shows_all: bool, failed: bool) -> None:
     """Show a job: what became of each task, on which host, in how many tries."""
     deployment, name = _deployment_of(job)
     record = deployment.job(name)
-    if as_json:
-        return result_json({**_as_dict(record), "tasks": [vars(task) for task in record.tasks]})
+    if current().as_json:
+        result_json({**_as_dict(record), "tasks": [vars(task) for task in record.tasks]})
+        return
     say(f"{progress_line(record)}: {shortened(record.command_line)}")
     tasks = [task for task in record.tasks if not failed or task.state == "failed"]
     # What went wrong is what is looked for.
@@ -121,7 +126,6 @@ def status(job: str, *, shows_all: bool, failed: bool, as_json: bool) -> None:
     result(table(list(_COLUMNS), rows))
     if len(shown) < len(tasks):
         say(f"and {len(tasks) - len(shown)} more: --all")
-    return None
 
 
 @click.command(short_help="Show what a task of a job writes")
@@ -216,3 +220,71 @@ def _as_dict(record: JobRecord) -> dict[str, object]:
     more = {"name": record.name, "state": record.state, "exit_code": record.exit_code}
     facts = {name: value for name, value in vars(record).items() if name != "tasks"}
     return {**facts, **more, "counts": record.counts}
+
+
+# ---- what a task writes, on this process's output; and how far a job is --------------------------
+
+
+#: Between two lines about a job that is waited for.
+PROGRESS_SECONDS = 10.0
+
+
+class Outlet:
+    """Writes a task's bytes as they are, but to a terminal without control characters."""
+
+    def __init__(self) -> None:
+        self._decoders = {
+            stream: codecs.getincrementaldecoder("utf-8")(errors="replace") for stream in (1, 2)
+        }
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (1, 2):
+            self.write(stream, b"", is_last=True)
+
+    def write(self, stream: int, content: bytes, *, is_last: bool = False) -> None:
+        """Write what a task has written to standard output (1) or standard error (2)."""
+        from terradask._jobs.output import readable
+
+        target = sys.stdout if stream == 1 else sys.stderr
+        try:
+            binary = getattr(target, "buffer", None)
+            if target.isatty() or binary is None:
+                # A character may come in two pieces.
+                text = self._decoders[stream].decode(content, is_last)
+                target.write(readable(text.encode(errors="replace")))
+            else:
+                binary.write(content)
+            target.flush()
+        except BrokenPipeError:
+            # `| head` has seen enough. The command runs on.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
+
+
+class Progress:
+    """Tells how far a job is: at its end, and at times before if it has changed."""
+
+    def __init__(self) -> None:
+        self._said, self._at = "", time.monotonic()
+
+    def tell(self, record: JobRecord) -> None:
+        """Say a line, unless it is too early or was said."""
+        line = progress_line(record)
+        is_due = record.is_over or time.monotonic() >= self._at + PROGRESS_SECONDS
+        if is_due and line != self._said:
+            say(line)
+            self._said, self._at = line, time.monotonic()
+
+
+def progress_line(record: JobRecord) -> str:
+    """Return how many of a job's tasks are how far."""
+    counts = record.counts
+    others = [
+        f"{counts[state]} {state}"
+        for state in ("running", "failed", "cancelled")
+        if counts[state] and len(record.tasks) > 1
+    ]
+    done = f"{counts['succeeded']}/{len(record.tasks)} succeeded"
+    return f"{record.name}: {record.state}, {', '.join([done, *others])}"

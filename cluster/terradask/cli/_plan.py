@@ -1,16 +1,20 @@
-"""``terradask plan``: what applying stacks would change, for people or a script."""
+"""``terradask plan``, ``drift`` and ``synth``: what applying stacks would change, what was changed
+outside Terraform, and stacks as Terraform JSON.
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import format_option, json_option, load_workspace
+from terradask.cli._invocation import answer, current, format_option, json_option, load_workspace
 from terradask.cli._output import Ready, result, result_json, say
 from terradask.cli._story import Story
+from terradask_stacks.files import write_whole
 
 if TYPE_CHECKING:
     from terradask._plans.report import PlanReport, WorkspaceReport
@@ -58,7 +62,6 @@ def plan(
     refresh: bool,
     destroy: bool,
     accept_older_state: bool,
-    as_json: bool,
 ) -> None:
     """Show what applying each STACK would change, and change nothing.
 
@@ -90,7 +93,7 @@ def plan(
     report = planned.report
     show(
         report.plans[0] if len(stacks) == 1 and report.plans else report,
-        form="json" if as_json else form,
+        form="json" if current().as_json else form,
         details=details,
     )
     if planned.errors:
@@ -132,3 +135,99 @@ def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err:
         console.print(to_terminal(report, details=details), soft_wrap=True)
     else:
         click.echo(to_text(report, details=details), err=err, nl=False)
+
+
+# ---- what was changed outside Terraform ----------------------------------------------------------
+
+
+#: As `terraform plan -detailed-exitcode` has it.
+DRIFT = 2
+
+
+@click.command(short_help="Show what was changed outside Terraform")
+@click.argument("stacks", nargs=-1, shell_complete=complete_stack)
+@format_option("an issue or a message")
+@json_option
+def drift(stacks: tuple[str, ...], form: str) -> int:
+    """Show what was changed outside Terraform in STACKS: network and names of clusters; by default
+    everything that is deployed.
+
+    Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: the
+    check failed. Settings that are not applied yet are no drift: terradask plan shows them.
+    """
+    from terradask._plans.render_markdown import drift_markdown
+    from terradask._plans.render_terminal import drift_text
+    from terradask.errors import TerradaskError
+
+    story = Story()
+    try:
+        with story.live():
+            summaries = list(load_workspace(progress=story).drift(stacks or None).values())
+    except TerradaskError as error:
+        # 2 has a meaning of its own here.
+        error.exit_code = 1 if error.exit_code == DRIFT else error.exit_code
+        raise
+    drifted = [summary for summary in summaries if summary.drift]
+    if current().as_json or form == "json":
+        result_json(
+            [
+                {"stack": s.stack, "drift": [change.as_dict() for change in s.drift]}
+                for s in summaries
+            ]
+        )
+    elif form == "markdown":
+        result(drift_markdown(summaries))
+    elif drifted:
+        result("\n\n".join(drift_text(summary) for summary in drifted))
+    else:
+        say(f"no drift in {', '.join(summary.stack for summary in summaries)}")
+    return DRIFT if drifted else 0
+
+
+# ---- stacks as Terraform JSON --------------------------------------------------------------------
+
+
+@click.command(short_help="Write the Terraform JSON of stacks")
+@click.argument("stacks", nargs=-1, shell_complete=complete_stack)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder for the Terraform JSON; by default cdktf.out beside terradask.toml.",
+)
+@click.option(
+    "--for-checkov",
+    is_flag=True,
+    help="Leave out required_version, with which checkov reads nothing of a file. Needs --out.",
+)
+@json_option
+def synth(stacks: tuple[str, ...], out: Path | None, for_checkov: bool) -> None:
+    """Write the Terraform JSON of STACKS: network, or names of clusters; by default network and
+    every declared cluster.
+
+    The same settings and the same locked answers always give the same bytes.
+    """
+    if for_checkov and out is None:
+        raise click.UsageError(
+            "--for-checkov needs --out: what is applied keeps its required_version"
+        )
+    story = Story()
+    with story.live():
+        folders = load_workspace(progress=story).synth(stacks or None, out)
+    if for_checkov:
+        for folder in folders.values():
+            _without_required_version(folder / "cdk.tf.json")
+    answer(
+        {name: str(folder) for name, folder in folders.items()},
+        "\n".join(str(folder / "cdk.tf.json") for folder in folders.values()),
+    )
+
+
+def _without_required_version(file: Path) -> None:
+    """Rewrite a file so that checkov reads it.
+
+    checkov takes no string there, passes over the whole file, and reports no failure:
+    https://github.com/bridgecrewio/checkov/issues/7454.
+    """
+    document = json.loads(file.read_bytes())
+    del document["terraform"]["required_version"]
+    write_whole(file, json.dumps(document, indent=2) + "\n", mode=0o644)

@@ -3,18 +3,173 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask.cli._job_options import job_options, run_job
-from terradask.cli._job_output import PROGRESS_SECONDS, Outlet, Progress
-from terradask.cli._output import say
+from terradask.cli._completion import complete_cluster
+from terradask.cli._invocation import current, with_options
+from terradask.cli._job import PROGRESS_SECONDS, Outlet, Progress
+from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
+    from terradask import Cluster
     from terradask._dask.job import Job
+
+
+#: Options of a cluster that is made for the command -> arguments of `Cluster`.
+_HARDWARE = {
+    "vm_type": "worker_vm_types",
+    "cpu": "worker_cpu",
+    "memory": "worker_memory",
+    "gpu": "worker_gpu",
+    "disk_size": "worker_disk_size",
+    "spot_policy": "spot_policy",
+    "n_workers": "n_workers",
+}
+
+#: Adds the options that both commands have.
+job_options = with_options(
+    click.option(
+        "--cluster",
+        "-c",
+        metavar="NAME",
+        shell_complete=complete_cluster,
+        help="Run it on this cluster, which is started if it is stopped, and stopped afterwards. "
+        "By default a cluster is made for it, and destroyed when it is done.",
+    ),
+    click.option(
+        "--n-workers", type=click.IntRange(min=1), metavar="N", help="Hosts to run it on."
+    ),
+    click.option("--vm-type", multiple=True, metavar="TYPE", help="Instance type."),
+    click.option("--cpu", type=click.IntRange(min=1), metavar="N", help="Cores of each host."),
+    click.option("--memory", metavar="SIZE", help='Memory of each host, such as "16 GiB".'),
+    click.option("--gpu", type=click.IntRange(min=1), metavar="N", help="GPUs of each host."),
+    click.option("--disk-size", type=click.IntRange(min=1), metavar="GIB", help="Its volume."),
+    click.option(
+        "--spot-policy",
+        type=click.Choice(["on-demand", "spot", "spot_with_fallback"]),
+        help="Market of the hosts.",
+    ),
+    click.option(
+        "--file",
+        "files",
+        multiple=True,
+        type=click.Path(exists=True, dir_okay=False),
+        help="File that the command finds in its working directory, besides those that it names.",
+    ),
+    click.option(
+        "--directory",
+        type=click.Path(exists=True, file_okay=False),
+        help="Folder whose files it finds there: without what git ignores, and without hidden "
+        "files, except those that git tracks.",
+    ),
+    click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out."),
+    click.option(
+        "--env", "environ", multiple=True, metavar="NAME=VALUE", help="Environment variable."
+    ),
+    click.option(
+        "--secret",
+        "secrets",
+        multiple=True,
+        metavar="NAME",
+        help="Environment variable of this process that all of the cluster's processes get, only "
+        "in memory.",
+    ),
+    click.option(
+        "--retries",
+        type=click.IntRange(0, 100),
+        default=0,
+        show_default=True,
+        help="How often it is tried again if it fails.",
+    ),
+    click.option("--timeout", metavar="TIME", help="How long a try may take: 90s, 2h."),
+    click.option("--detach", "-d", is_flag=True, help="Print the job's name, and don't wait."),
+)
+
+
+def run_job(
+    command: Sequence[str],
+    inputs: Sequence[str] | None,
+    see: Callable[[Job], int],
+    asked: dict[str, Any],
+    *,
+    n_workers: int,
+) -> int:
+    """Submit a job to the cluster that is asked for, and see it through; return its exit code."""
+    from terradask._dask.cluster_jobs import prepare_job
+    from terradask.cli._story import Story
+
+    detach, secrets = asked.pop("detach"), _from_environ(asked.pop("secrets"))
+    place = {name: asked.pop(name) for name in ("cluster", *_HARDWARE)}
+    # Before a cluster is made for what can't run.
+    request = prepare_job(command, inputs, **{**asked, "environ": _environ(asked["environ"])})
+    story = Story()
+    with story.live():
+        cluster = _cluster(place, n_workers, story)
+    with cluster:
+        if secrets:
+            cluster.send_private_envs(secrets)
+        job = cluster._submit_job(request)
+        if detach:
+            _leave_running(cluster)
+            result(job.name)
+            return 0
+        say(f"job {job.name}")
+        try:
+            return see(job)
+        except KeyboardInterrupt:
+            if current().ended_by == signal.SIGHUP:
+                # The terminal is gone, and not what was asked for.
+                _leave_running(cluster)
+            else:
+                say("cancelling; `--detach` would leave it running")
+                job.cancel()
+                job.wait()
+            raise
+
+
+def _leave_running(cluster: Cluster) -> None:
+    """Let a cluster that is to end with this command end after its job: two minutes later, by
+    itself.
+    """
+    cluster.shutdown_on_close = False
+
+
+def _cluster(place: dict[str, Any], n_workers: int, story: Any) -> Cluster:
+    from terradask import Cluster
+
+    name = place["cluster"]
+    given = {option: place[option] for option in _HARDWARE if place[option]}
+    if name is not None:
+        if given:
+            wrong = ", ".join(f"--{option.replace('_', '-')}" for option in given)
+            raise click.UsageError(f"{wrong}: the hosts of --cluster are as they are")
+        return Cluster(name, create=False, wait_for_workers=1, show_widget=False, progress=story)
+    hardware = {_HARDWARE[option]: value for option, value in given.items()}
+    hardware = {"n_workers": n_workers, **hardware}
+    return Cluster(**hardware, wait_for_workers=1, show_widget=False, progress=story)
+
+
+def _from_environ(names: Sequence[str]) -> dict[str, str]:
+    missing = [name for name in names if name not in os.environ]
+    if missing:
+        raise click.UsageError(f"--secret: {', '.join(missing)} isn't set here")
+    return {name: os.environ[name] for name in names}
+
+
+def _environ(pairs: Sequence[str]) -> dict[str, str]:
+    """Return the environment variables of ``NAME=VALUE``."""
+    wrong = [pair for pair in pairs if "=" not in pair]
+    if wrong:
+        raise click.UsageError(f"--env takes NAME=VALUE, and not {wrong[0].partition('=')[0]!r}")
+    return dict(pair.partition("=")[::2] for pair in pairs)
+
 
 #: Hosts of a cluster that is made for a batch, unless a number is given.
 _MOST_HOSTS = 4

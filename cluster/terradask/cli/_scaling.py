@@ -9,8 +9,8 @@ import click
 
 from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask.cli._completion import cluster_argument
-from terradask.cli._invocation import json_option, load_workspace
-from terradask.cli._output import result, result_json, say
+from terradask.cli._invocation import answer, json_option, load_workspace
+from terradask.cli._output import say
 
 if TYPE_CHECKING:
     from terradask import Cluster
@@ -46,7 +46,7 @@ GROUP = click.option("--group", default="workers", show_default=True, help="The 
 @click.option("--interval", default="5s", show_default=True, help="Time between decisions.")
 @click.option("--off", is_flag=True, help="End adapting; the number stays as it is.")
 @json_option
-def adapt(name: str, *, group: str, off: bool, as_json: bool, **bounds: Any) -> None:
+def adapt(name: str, *, group: str, off: bool, **bounds: Any) -> None:
     """Let a group of the running cluster NAME scale itself with its work, between two numbers. The
     cluster's own host does it from then on, with or without a client.
 
@@ -65,16 +65,12 @@ def adapt(name: str, *, group: str, off: bool, as_json: bool, **bounds: Any) -> 
             policies: Mapping[str, ScalingPolicy] = cluster.adapting
     else:
         policies = deployment.status().adapting
-    if as_json:
-        named = {
-            each: {"minimum": one.minimum, "maximum": one.maximum} for each, one in policies.items()
-        }
-        result_json({"cluster": name, "adapting": named})
-    elif group in policies:
-        one = policies[group]
-        result(f"{name}: {group} adapts between {one.minimum} and {one.maximum} workers")
-    else:
-        result(f"{name}: {group} doesn't adapt")
+    named = {
+        each: {"minimum": one.minimum, "maximum": one.maximum} for each, one in policies.items()
+    }
+    how = "adapts between {minimum} and {maximum} workers" if group in named else "doesn't adapt"
+    text = f"{name}: {group} {how.format(**named.get(group, {}))}"
+    answer({"cluster": name, "adapting": named}, text)
 
 
 @click.command(short_help="Set how many workers a running cluster has")
@@ -83,7 +79,7 @@ def adapt(name: str, *, group: str, off: bool, as_json: bool, **bounds: Any) -> 
 @GROUP
 @click.option("--wait", is_flag=True, help="Wait until that many have joined.")
 @json_option
-def scale(name: str, workers: int, *, group: str, wait: bool, as_json: bool) -> None:
+def scale(name: str, workers: int, *, group: str, wait: bool) -> None:
     """Set a group of the running cluster NAME to this many WORKERS, without Terraform. If the group
     adapts, that ends.
 
@@ -94,10 +90,10 @@ def scale(name: str, workers: int, *, group: str, wait: bool, as_json: bool) -> 
         cluster.sync(_scaled, cluster, workers, group)
         if wait:
             cluster.wait_for_workers()
-    if as_json:
-        result_json({"cluster": name, "group": group, "workers": workers})
-    else:
-        result(f"{name}: {group} is scaled to {workers} workers")
+    answer(
+        {"cluster": name, "group": group, "workers": workers},
+        f"{name}: {group} is scaled to {workers} workers",
+    )
 
 
 async def _scaled(cluster: Cluster, workers: int, group: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import interruption, json_option
-from terradask.cli._output import result, result_json, say
+from terradask.cli._invocation import answer, interruption, json_option
+from terradask.cli._output import say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ def sim() -> None:
 @BARE
 @IAM
 @json_option
-def start(port: int, region: str, bare: bool, iam: bool, as_json: bool) -> None:
+def start(port: int, region: str, bare: bool, iam: bool) -> None:
     """Start an embedded AWS that keeps running, and deploy the network on it.
 
     Prints the variables that make a shell use it: eval "$(terradask sim start)". `terradask sim
@@ -70,12 +70,12 @@ def start(port: int, region: str, bare: bool, iam: bool, as_json: bool) -> None:
     with interruption("terradask sim stop ends what was started"):
         info = start_daemon(port=port, region=region, baseline=not bare, enforce_iam=iam)
     say(f"the embedded AWS answers at {info.endpoint_url}")
-    _show(info, environment_of(info), as_json)
+    _show(info, environment_of(info))
 
 
 @sim.command(short_help="Show whether one runs, and where")
 @json_option
-def status(as_json: bool) -> None:
+def status() -> None:
     """Show whether an embedded AWS runs, and print the variables that make a shell use it."""
     check_installed()
     from terradask_simulator.lifecycle import environment_of
@@ -83,14 +83,14 @@ def status(as_json: bool) -> None:
 
     info = _running(find())
     say(f"the embedded AWS answers at {info.endpoint_url}; its folder is {info.state_dir}")
-    _show(info, environment_of(info), as_json)
+    _show(info, environment_of(info))
 
 
 @sim.command(short_help="Turn its switches: capacity, interruptions, throttling")
 @click.argument("name", required=False)
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 @json_option
-def switch(name: str | None, settings: tuple[str, ...], as_json: bool) -> None:
+def switch(name: str | None, settings: tuple[str, ...]) -> None:
     """Turn a switch, so that the embedded AWS does what AWS does now and then.
 
     For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Inside `sim
@@ -105,10 +105,7 @@ def switch(name: str | None, settings: tuple[str, ...], as_json: bool) -> None:
     if name is not None:
         switches.turn(name, **dict(_setting(one) for one in settings))
     stand = switches.switches()
-    if as_json:
-        result_json(stand)
-    else:
-        result("\n".join(f"{one}: {json.dumps(value)}" for one, value in stand.items()))
+    answer(stand, "\n".join(f"{one}: {json.dumps(value)}" for one, value in stand.items()))
 
 
 def _setting(text: str) -> tuple[str, object]:
@@ -124,7 +121,7 @@ def _setting(text: str) -> tuple[str, object]:
 
 @sim.command(short_help="Stop it, with everything on it")
 @json_option
-def stop(as_json: bool) -> None:
+def stop() -> None:
     """Stop the embedded AWS that `sim start` started, with everything on it."""
     check_installed()
     from terradask_simulator.lifecycle import stop_daemon
@@ -132,10 +129,7 @@ def stop(as_json: bool) -> None:
     left = stop_daemon()
     for line in left:
         say(f"ended with it: {line}")
-    if as_json:
-        result_json({"stopped": True, "left_running": left})
-    else:
-        say("stopped")
+    answer({"stopped": True, "left_running": left}, otherwise="stopped")
 
 
 @sim.command(
@@ -176,12 +170,9 @@ def _running(info: SimulatorInfo | None) -> SimulatorInfo:
     return info
 
 
-def _show(info: SimulatorInfo, environ: Mapping[str, str | None], as_json: bool) -> None:
-    if as_json:
-        result_json({**info.as_dict(), "environ": environ})
-        return
+def _show(info: SimulatorInfo, environ: Mapping[str, str | None]) -> None:
     lines = [
         f"unset {name}" if value is None else f"export {name}={shlex.quote(value)}"
         for name, value in environ.items()
     ]
-    result("\n".join(lines))
+    answer({**info.as_dict(), "environ": environ}, "\n".join(lines))

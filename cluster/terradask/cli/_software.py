@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask._common.text_table import table
-from terradask.cli._invocation import json_option
-from terradask.cli._output import result, result_json, say
+from terradask.cli._invocation import answer, current, json_option
+from terradask.cli._output import say
 
 if TYPE_CHECKING:
-    from terradask._software.indexes import Indexes
     from terradask._software.scan import Scan
 
 #: After so long without an answer, it is said what is waited for.
@@ -38,7 +37,7 @@ def software() -> None:
 @software.command(name="scan", short_help="List packages and where they came from")
 @_architecture_option
 @json_option
-def scan_(architecture: str, as_json: bool) -> None:
+def scan_(architecture: str) -> None:
     """List the packages of the environment that terradask runs in, where each came from, and
     whether hosts can have it: taken, built (not from an index: a start makes a wheel here), dropped
     (needed on this platform only, or by terradask to deploy) or refused. Those that only the hosts'
@@ -50,11 +49,9 @@ def scan_(architecture: str, as_json: bool) -> None:
     from terradask._software.environment import scan_environment
 
     found = scan_environment(architecture, base())
-    if as_json:
-        result_json(found.as_dict())
-        return
-    result(_table(found))
-    _explain(found)
+    answer(found.as_dict(), _table(found))
+    if not current().as_json:
+        _explain(found)
 
 
 @software.command(name="lock", short_help="Resolve packages for hosts")
@@ -62,7 +59,7 @@ def scan_(architecture: str, as_json: bool) -> None:
 @click.option("--strict", is_flag=True, help="Take no other version where one has no wheel.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option
-def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> None:
+def lock_(architecture: str, strict: bool, file: Path | None) -> None:
     """Print the versions and hashes that hosts would install: with a FILE, those that software =
     "FILE" gives them; else those of package_sync = true, of the environment that terradask runs in.
 
@@ -75,33 +72,23 @@ def lock_(architecture: str, strict: bool, file: Path | None, as_json: bool) -> 
     sync = PackageSync(file is None, strict=strict)
     with _said_if_slow("asking indexes, channels and repositories: terradask software indexes"):
         found = lock_for_hosts(file or (), sync, architecture=architecture, lock_file=None)
-    if as_json:
-        result_json(
-            {
-                "python": found.python,
-                "architecture": architecture,
-                "packages": dict(found.packages),
-                "built": {wheel.name: wheel.version for wheel in found.wheels},
-                "hashes": {name: list(hashes) for name, hashes in found.hashes.items()},
-                "conda": [
-                    {
-                        "name": package.name,
-                        "version": package.version,
-                        "url": package.url,
-                        "sha256": package.sha256,
-                    }
-                    for package in found.conda
-                ],
-                "missing": dict(found.missing),
-                "changed": {
-                    name: {"here": here, "hosts": hosts}
-                    for name, (here, hosts) in found.changed.items()
-                },
-            }
-        )
-        return
-    result(found.to_requirements().rstrip())
-    if differences := describe_differences(found):
+    document = {
+        "python": found.python,
+        "architecture": architecture,
+        "packages": dict(found.packages),
+        "built": {wheel.name: wheel.version for wheel in found.wheels},
+        "hashes": {name: list(hashes) for name, hashes in found.hashes.items()},
+        "conda": [
+            {name: getattr(package, name) for name in ("name", "version", "url", "sha256")}
+            for package in found.conda
+        ],
+        "missing": dict(found.missing),
+        "changed": {
+            name: {"here": here, "hosts": hosts} for name, (here, hosts) in found.changed.items()
+        },
+    }
+    answer(document, found.to_requirements().rstrip())
+    if not current().as_json and (differences := describe_differences(found)):
         say(differences)
 
 
@@ -117,7 +104,7 @@ def _said_if_slow(text: str) -> Iterator[None]:
 
 @software.command(name="indexes", short_help="List the package indexes of hosts")
 @json_option
-def indexes_(as_json: bool) -> None:
+def indexes_() -> None:
     """List the package indexes that uv or, where it has none, pip is configured with here, in the
     order in which they are asked, and whether hosts ask them too. Credentials aren't shown, but
     where they are from.
@@ -128,19 +115,9 @@ def indexes_(as_json: bool) -> None:
 
     from terradask._software.indexes import read_indexes
 
-    found = read_indexes(os.environ)
-    if as_json:
-        result_json(found.as_dicts())
-        return
-    result(_index_table(found))
-
-
-def _index_table(found: Indexes) -> str:
-    rows = [
-        [each["url"], each["source"], each["credentials"], each["hosts"]]
-        for each in found.as_dicts()
-    ]
-    return table(["index", "from", "credentials from", "hosts"], rows)
+    found = read_indexes(os.environ).as_dicts()
+    rows = [[each["url"], each["source"], each["credentials"], each["hosts"]] for each in found]
+    answer(found, table(["index", "from", "credentials from", "hosts"], rows))
 
 
 def _table(found: Scan) -> str:

@@ -1,17 +1,30 @@
-"""``terradask sweep``: remove orphaned resources."""
+"""What an interruption leaves, removed: orphaned resources, foreign entries of a state, a lock."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
 
 from terradask._common.naming import counted
 from terradask._common.text_table import duration, table
-from terradask.cli._invocation import interruption, json_option, load_workspace, yes_option
-from terradask.cli._output import result, result_json, say, usd
-from terradask.cli._question import check_answerable, confirm
+from terradask.cli._completion import cluster_argument, complete_stack
+from terradask.cli._invocation import (
+    answer,
+    check_answerable,
+    confirm,
+    current,
+    interruption,
+    json_option,
+    load_workspace,
+    yes_option,
+)
+from terradask.cli._output import result, say, usd
 from terradask.cli._story import Story
+from terradask_modules.errors import InvalidInput
+from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._cleanup.findings import Sweep, Swept
@@ -28,7 +41,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Show them and remove nothing.")
 @yes_option
 @json_option
-def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
+def sweep(grace: int | None, dry_run: bool) -> None:
     """Find orphaned resources of the workspace by tag, show them, ask, and remove them.
 
     A killed command, a lost state or a machine that lost power leaves them: deployments that were
@@ -38,24 +51,26 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
     or a command works on it. Exits with 1 if something could not be removed.
     """
     if not dry_run:
-        check_answerable(yes, "sweep")
+        check_answerable("sweep")
     from terradask.errors import TerradaskError
 
     story = Story()
     workspace = load_workspace(progress=story)
     with story.live():
         found = workspace.strays(grace_seconds=grace)
-    _show(found, as_json=as_json)
+    _say_beside(found)
+    if not current().as_json:
+        _show(found)
     swept = None
     if found.strays and not dry_run:
         count = "this" if len(found.strays) == 1 else f"these {len(found.strays)}"
-        confirm(f"Remove {count} in workspace {found.workspace}, {found.region}?", yes=yes)
+        confirm(f"Remove {count} in workspace {found.workspace}, {found.region}?")
         with story.live(), interruption("terradask sweep continues"):
             swept = workspace.sweep(found)
-    if as_json:
-        result_json({**found.as_dict(), **({} if swept is None else swept.as_dict())})
-    elif swept is not None:
-        _show_end(swept)
+    answer(
+        {**found.as_dict(), **({} if swept is None else swept.as_dict())},
+        otherwise=None if swept is None else _end(swept),
+    )
     if swept is not None and swept.failed:
         left = [f"{stray.kind} {stray.id}" for stray in swept.failed]
         raise TerradaskError(
@@ -65,13 +80,14 @@ def sweep(*, grace: int | None, dry_run: bool, yes: bool, as_json: bool) -> None
         )
 
 
-def _show(found: Sweep, *, as_json: bool) -> None:
+def _say_beside(found: Sweep) -> None:
     for one in found.unseen:
         say(f"not checked: {one.what}, because {one.action} is missing")
     for key in found.strange_keys:
         say(f"left alone: no cluster can have the key {key}; find out who wrote it")
-    if as_json:
-        return
+
+
+def _show(found: Sweep) -> None:
     if not found.strays:
         say(
             f"nothing to sweep in workspace {found.workspace}, {found.region}, account "
@@ -100,14 +116,93 @@ def _why(found: Sweep, stray: Stray) -> str:
     return stray.reason
 
 
-def _show_end(swept: Swept) -> None:
-    for stray, why in [*swept.kept.items(), *swept.failed.items()]:
-        say(f"{stray.kind} {stray.id}: not removed: {why}")
-    say(
-        f"removed {len(swept.removed)} of "
-        f"{len(swept.removed) + len(swept.kept) + len(swept.failed)}"
-    )
+def _end(swept: Swept) -> str:
+    left = [*swept.kept.items(), *swept.failed.items()]
+    lines = [f"{stray.kind} {stray.id}: not removed: {why}" for stray, why in left]
+    whole = len(swept.removed) + len(left)
+    return "\n".join([*lines, f"removed {len(swept.removed)} of {whole}"])
 
 
 def _age(seconds: float | None) -> str:
     return "?" if seconds is None else duration(seconds)
+
+
+# ---- what isn't the cluster's in its state -------------------------------------------------------
+
+
+@click.command(short_help="Remove foreign entries from a cluster's state")
+@cluster_argument
+@click.option("--dry-run", is_flag=True, help="Show them and change nothing.")
+@yes_option
+@json_option
+def repair_state(name: str, dry_run: bool) -> None:
+    """Show the entries in the state of cluster NAME that aren't the cluster's, ask, and remove them
+    from the state.
+
+    Every user of the workspace may write its clusters' states, and Terraform would change or
+    destroy whatever they name. So plan, apply and destroy refuse a state with an entry of another
+    type, name or provider than this cluster's, or whose resource lacks the cluster's tags. This
+    command leaves these resources alone. The bucket keeps the earlier versions of the state: they
+    show when it was written.
+    """
+    if not dry_run:
+        check_answerable("repair-state")
+    workspace = load_workspace()
+    found = workspace.foreign_in_state(name)
+    removed = False
+    if not current().as_json:
+        _tell(name, found)
+    if found and not dry_run:
+        confirm(f"Remove {len(found)} entries from the state of {name}?")
+        found, removed = workspace.repair_state(name), True
+    done = f"{name}: removed {len(found)} from the state; terradask plan {name} shows what it is"
+    answer(
+        {"cluster": name, "foreign": [dict(one) for one in found], "removed": removed},
+        otherwise=done if removed else None,
+    )
+
+
+def _tell(name: str, found: tuple[Mapping[str, str], ...]) -> None:
+    if not found:
+        say(f"{name}: its state names nothing else")
+        return
+    rows = [[one["address"], one["id"], one["why"]] for one in found]
+    result(table(["address", "id", "why"], rows))
+
+
+# ---- the lock of a command that is gone ----------------------------------------------------------
+
+
+@click.command(short_help="Break the lock of a dead command")
+@click.argument("stack", default=NETWORK_STACK, shell_complete=complete_stack)
+@click.option(
+    "--force",
+    metavar="LOCK_ID",
+    help="Break the lock with this id without proof that its owner is gone.",
+)
+@yes_option
+@json_option
+def unlock(stack: str, force: str | None) -> None:
+    """Break the lock on the state of STACK if its owner is provably gone: a command of this user on
+    this machine that was killed.
+
+    Otherwise it names the holder and the time, and breaks nothing; --force then breaks the lock,
+    after asking. Each broken lock is recorded in .terradask/unlocks.jsonl and in the state's bucket
+    under unlocks/.
+    """
+    if force is not None and not current().yes:
+        if not sys.stdin.isatty():
+            raise InvalidInput(
+                "unlock --force asks before it breaks a lock, but standard input is not a terminal",
+                allowed="a terminal, or --yes",
+            )
+        confirm(f"Break lock {force} on {stack}? A command that still runs would lose its changes.")
+    broken = load_workspace().unlock(stack, force=force)
+    if broken is None:
+        answer({"stack": stack, "unlocked": None}, otherwise=f"{stack}: not locked")
+        return
+    holder, since = broken.holder or "an unknown holder", broken.since or "an unknown time"
+    answer(
+        {"stack": stack, "unlocked": broken.as_dict()},
+        otherwise=f"{stack}: unlocked; it was locked by {holder} since {since}: {broken.reason}",
+    )

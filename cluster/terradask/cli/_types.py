@@ -1,4 +1,4 @@
-"""``terradask types``: the instance types that a region has, with their prices."""
+"""Instance types: which a region has, which a cluster gets and why, and which quotas they need."""
 
 from __future__ import annotations
 
@@ -7,13 +7,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask._common.text_table import table
-from terradask.cli._invocation import json_option, load_workspace
-from terradask.cli._output import ago, result, result_json, say
+from terradask.cli._completion import cluster_argument
+from terradask.cli._invocation import (
+    answer,
+    check_answerable,
+    confirm,
+    current,
+    json_option,
+    load_workspace,
+    yes_option,
+)
+from terradask.cli._output import ago, result, say
+from terradask.cli._story import Story
 
 if TYPE_CHECKING:
+    from terradask._aws.session import Aws
     from terradask._instance_types.listing import Listing, PricedInstanceType
     from terradask._instance_types.model import Gpus
     from terradask._pricing.prices import PriceSheet
+    from terradask._quotas.check import QuotaCheck
 
 
 @click.command(short_help="List instance types with their prices")
@@ -37,7 +49,6 @@ def types(
     zone: str | None,
     spot: bool,
     refresh: bool,
-    as_json: bool,
     **filters: Any,
 ) -> None:
     """List the instance types of the workspace's region, the cheapest first.
@@ -52,11 +63,8 @@ def types(
     listing = find_types(
         load_workspace().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh
     )
-    _explain(listing)
-    if as_json:
-        result_json([one.as_dict() for one in listing.types])
-    else:
-        result(_table(listing, spot=spot, zone=zone))
+    _say_age(listing)
+    answer([one.as_dict() for one in listing.types], _table(listing, spot=spot, zone=zone))
 
 
 def _table(listing: Listing, *, spot: bool, zone: str | None) -> str:
@@ -106,7 +114,7 @@ def _usd(usd: object) -> str | None:
     return None if usd is None else f"{usd:.4f}"
 
 
-def _explain(listing: Listing) -> None:
+def _say_age(listing: Listing) -> None:
     """Say how old what is shown is, and what is missing."""
     catalog = listing.catalog
     say(
@@ -123,3 +131,100 @@ def _explained(sheet: PriceSheet) -> str:
         return f"no {what}: {sheet.problem}"
     text = f"{what}: {sheet.source}, {ago(sheet.as_of)} ago"
     return text if sheet.problem is None else f"{text}; could not be fetched again: {sheet.problem}"
+
+
+# ---- which types a cluster gets, in which zone, and why ------------------------------------------
+
+
+@click.command(short_help="Show why a cluster gets its instance types and its zone")
+@cluster_argument
+@json_option
+def explain(name: str) -> None:
+    """Show which instance types the cluster NAME gets, in which order they are tried, why others
+    are left out, and why it is in its zone.
+
+    NAME needn't be deployed or declared: the settings are used. If today's prices would put the
+    locked types in another order, the output says so.
+    """
+    story = Story()
+    with story.live():
+        workspace = load_workspace(progress=story)
+        found = workspace.explain(name)
+    if name not in workspace.settings.clusters:
+        say(
+            f"{name} isn't declared: this is what [cluster] results in; "
+            f"Cluster({name!r}).hardware is what its arguments resulted in"
+        )
+    answer(found.as_dict(), found.explain())
+
+
+# ---- AWS's quotas against what the settings can reach --------------------------------------------
+
+
+@click.command(short_help="Compare AWS's quotas with what the settings can reach")
+@click.option(
+    "--request",
+    is_flag=True,
+    help="Show the quotas that are too small, and request increases from AWS.",
+)
+@yes_option
+@json_option
+def quotas(request: bool) -> None:
+    """Compare AWS's quotas with what the settings can reach: every declared cluster at max_workers,
+    and the network.
+
+    Other use in the account counts too. Exits with 8 if a quota is too small; with --request, only
+    if no increase was requested. AWS takes minutes or days to decide about requests.
+    """
+    if request:
+        check_answerable("quotas --request")
+    workspace = load_workspace()
+    checks = workspace.quotas()
+    short = [check for check in checks if check.verdict == "short"]
+    if not current().as_json:
+        result(_quota_table(checks))
+        for check in short:
+            others = f"; {check.others} used by others" if check.others else ""
+            say(f"{check.code}: {check.why}{others}")
+    if request:
+        asked = {check.code: check for check in _request(workspace.aws, short)}
+        checks = [asked.get(check.code, check) for check in checks]
+        short = [one for one in short if (asked.get(one.code, one).requested or 0) < one.needed]
+    answer([check.as_dict() for check in checks])
+    if short:
+        from terradask._quotas.check import too_small
+
+        raise too_small(short)
+
+
+def _quota_table(checks: list[QuotaCheck]) -> str:
+    def whole(value: float | None) -> int | None:
+        return None if value is None else int(value)
+
+    rows = [
+        [c.code, whole(c.limit), c.others, c.reach, c.verdict, whole(c.requested), c.name]
+        for c in checks
+    ]
+    return table(["code", "limit", "others", "reach", "verdict", "requested", "quota"], rows)
+
+
+def _request(aws: Aws, short: list[QuotaCheck]) -> list[QuotaCheck]:
+    """Request more, after a question, where no request is open."""
+    from terradask._quotas.check import request_more
+
+    wanted = [check for check in short if check.requested is None]
+    for check in short:
+        if check.requested is not None:
+            say(
+                f"{check.code}: {int(check.requested)} are requested already; AWS takes one "
+                "request at a time"
+            )
+    if not wanted:
+        say("nothing to request")
+        return []
+    listing = ", ".join(f"{check.code} to {check.needed}" for check in wanted)
+    confirm(f"Ask AWS in {aws.region} to raise {listing}?")
+    asked = request_more(aws, wanted)
+    for check in asked:
+        say(f"{check.code}: requested {check.needed}")
+    return asked
