@@ -18,7 +18,7 @@ from terradask._deployments.software_file import lock_file_packages, lock_requir
 from terradask._software.conda_solver import CondaSolver
 from terradask._software.configured import Machine
 from terradask._software.resolver import Resolver, Unsolvable
-from terradask._software.uv_settings import own_variables
+from terradask._software.uv import own_variables
 from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 
 from ..unit.test_package_sync import Environ, client

@@ -12,7 +12,7 @@ from pathlib import Path
 from terradask._deployments.package_sync import lock_for_hosts
 from terradask._software.environment import read_installed
 from terradask._software.hosts import host_markers
-from terradask._software.needs import with_needs
+from terradask._software.scan import with_needs
 from terradask._software.sync import PackageSync
 
 from ..package_index import list_archive

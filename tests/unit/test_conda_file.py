@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from terradask._software.conda_channels import CondaChannel, channels_here, read_channels
-from terradask._software.conda_file import read_conda_file
+from terradask._software.conda_file import (
+    CondaChannel,
+    channels_here,
+    read_channels,
+    read_conda_file,
+)
 from terradask._software.configured import Machine
 from terradask.errors import SoftwareUnusable
 

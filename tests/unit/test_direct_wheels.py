@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from terradask._software.direct_wheels import build_direct
 from terradask._software.hosts import MACHINES
+from terradask._software.local_wheels import build_direct
 from terradask._software.pylock import DirectPackage
 from terradask.errors import SoftwareUnusable
 

@@ -14,8 +14,7 @@ from terradask._deployments.software import lock_software
 from terradask._deployments.software_file import lock_requirements
 from terradask._software.configured import Machine
 from terradask._software.hosts import host_markers
-from terradask._software.index_sources import index_sources
-from terradask._software.indexes import read_indexes
+from terradask._software.indexes import index_sources, read_indexes
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareUnusable
 

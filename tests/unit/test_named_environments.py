@@ -19,7 +19,7 @@ from terradask._deployments.named_environments import (
 from terradask._deployments.package_sync import lock_for_hosts
 from terradask._deployments.software import SAME
 from terradask._deployments.software_lock import SoftwareLock, with_conda
-from terradask._software.conda_channels import CondaChannel
+from terradask._software.conda_file import CondaChannel
 from terradask._software.conda_solver import CondaPackage
 from terradask._software.hosts import python_version
 from terradask._software.local_wheels import LocalWheel

@@ -21,10 +21,9 @@ from terradask._deployments.package_sync import (
 )
 from terradask._deployments.start import as_given
 from terradask._software.hosts import host_markers
-from terradask._software.needs import needed_by_only, with_needs
 from terradask._software.package_origin import Origin
 from terradask._software.resolver import Resolver, Unsolvable
-from terradask._software.scan import Installed, scan
+from terradask._software.scan import Installed, needed_by_only, scan, with_needs
 from terradask._software.sync import PackageSync, Sync, Synced
 from terradask.errors import (
     SetupError,

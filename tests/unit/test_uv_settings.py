@@ -16,7 +16,7 @@ from terradask._deployments.software_file import lock_file_packages
 from terradask._software.configured import Machine
 from terradask._software.local_wheels import build_folder
 from terradask._software.resolver import Resolver
-from terradask._software.uv_settings import own_settings, own_variables, to_toml
+from terradask._software.uv import own_settings, own_variables, to_toml
 
 from ..package_index import publish, serving, yank
 from ..source_packages import source_folder

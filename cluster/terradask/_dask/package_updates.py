@@ -142,7 +142,7 @@ class PackageUpdates:
         """Refuse a module that workers couldn't import, unless it was so at the start: some
         packages have files for other Pythons.
         """
-        from terradask._software.wheel_contents import syntax_errors
+        from terradask._software.local_wheels import syntax_errors
 
         if not (errors := syntax_errors(wheel.content)):
             return
@@ -155,8 +155,8 @@ class PackageUpdates:
     def _lacking(self, wheels: Sequence[LocalWheel], lock: str) -> list[str]:
         """Return what packages need now and hosts don't have, in a sentence each."""
         from terradask._software.hosts import host_markers
+        from terradask._software.local_wheels import needs_of
         from terradask._software.scan import OWN
-        from terradask._software.wheel_contents import needs_of
 
         if _CONDA_LINE.search(lock):
             # conda's packages may have other names.

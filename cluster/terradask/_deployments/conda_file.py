@@ -19,8 +19,7 @@ from terradask._deployments.requirements_file import Request, Requirements
 from terradask._deployments.software import SAME, why_not_with_client
 from terradask._deployments.software_lock import CONDA_DASK, SoftwareLock, with_conda
 from terradask._network.host_packages import BootLock, download, packages_cache
-from terradask._software.conda_channels import read_channels
-from terradask._software.conda_file import read_conda_file
+from terradask._software.conda_file import read_channels, read_conda_file
 from terradask._software.conda_solver import CondaPackage, CondaSolver, subdir_of
 from terradask._software.configured import Machine
 from terradask._software.folder_archives import folders_here

@@ -17,7 +17,7 @@ from terradask._common.json_text import parse_json
 from terradask._deployments.conda_file import INSTALLER
 from terradask._deployments.software import index_fields, python_for_hosts, why_not_with_client
 from terradask._deployments.software_lock import SoftwareLock, conda_versions, with_conda
-from terradask._software.conda_channels import channels_here
+from terradask._software.conda_file import channels_here
 from terradask._software.conda_solver import CondaPackage
 from terradask._software.hosts import python_version
 from terradask._software.indexes import read_indexes

@@ -21,7 +21,6 @@ from terradask._deployments.software import base, index_fields, lock_software, p
 from terradask._deployments.software_file import lock_file_packages
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.configured import Machine
-from terradask._software.direct_wheels import build_direct
 from terradask._software.environment import (
     how_to_install,
     of_folders,
@@ -30,13 +29,11 @@ from terradask._software.environment import (
 )
 from terradask._software.folder_archives import folders_here, only_in_folders
 from terradask._software.hosts import host_markers, python_version
-from terradask._software.index_sources import index_sources
-from terradask._software.indexes import read_indexes
+from terradask._software.indexes import index_sources, read_indexes
 from terradask._software.local_modules import build_modules
-from terradask._software.local_wheels import build_wheel
-from terradask._software.needs import needed_by_only, with_needs
+from terradask._software.local_wheels import build_direct, build_wheel
 from terradask._software.resolver import Resolver
-from terradask._software.scan import DEPLOYS, OWN
+from terradask._software.scan import DEPLOYS, OWN, needed_by_only, with_needs
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
 from terradask.errors import InvalidInput, SoftwareUnusable

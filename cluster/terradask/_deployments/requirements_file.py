@@ -16,19 +16,22 @@ from terradask._deployments.software import OPTIONAL, SAME, base, index_fields
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.archive_hashes import read_lock_file
 from terradask._software.configured import Machine
-from terradask._software.direct_wheels import build_direct
 from terradask._software.environment import of_folders, read_installed
 from terradask._software.folder_archives import Folder, only_in_folders
 from terradask._software.hosts import host_markers
-from terradask._software.index_sources import index_sources
-from terradask._software.indexes import Index, Indexes, read_indexes, without_user
-from terradask._software.local_wheels import LocalWheel, build_wheel, editable_folder, pack_wheel
+from terradask._software.indexes import Index, Indexes, index_sources, read_indexes, without_user
+from terradask._software.local_wheels import (
+    LocalWheel,
+    build_direct,
+    build_wheel,
+    editable_folder,
+    pack_wheel,
+)
 from terradask._software.pylock import DirectPackage, Selected
 from terradask._software.refused import file_refused, origins_refused
 from terradask._software.resolver import Resolved, Resolver, Unsolvable
 from terradask._software.scan import OWN, TOOLS, Installed
-from terradask._software.software_file import direct_names
-from terradask._software.unnamed_lines import named_lines
+from terradask._software.software_file import direct_names, named_lines
 from terradask.errors import SoftwareNotResolved
 
 #: In place of a package that no wheel can be made of: uv names it where it is needed.

@@ -15,18 +15,16 @@ from packaging.version import Version
 from terradask._deployments.software_lock import Hashes, SoftwareLock
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.configured import Machine, is_remote_url
-from terradask._software.direct_wheels import build_direct
 from terradask._software.environment import how_to_install
 from terradask._software.folder_archives import folders_here, only_in_folders, only_on_pages
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
-from terradask._software.index_sources import index_sources
-from terradask._software.indexes import Indexes, pages_here, read_indexes
-from terradask._software.local_wheels import build_wheel, why_not_built
-from terradask._software.needs import installed_requirement
+from terradask._software.indexes import Indexes, index_sources, pages_here, read_indexes
+from terradask._software.local_wheels import build_direct, build_wheel, why_not_built
 from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
 from terradask._software.pylock import DirectPackage
 from terradask._software.refused import origins_refused
 from terradask._software.resolver import Resolver
+from terradask._software.scan import installed_requirement
 from terradask._software.wheel_tags import newer_glibc
 from terradask.errors import (
     SoftwareUnusable,

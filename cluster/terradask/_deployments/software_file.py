@@ -18,10 +18,9 @@ from terradask._deployments.software import (
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.aws_secrets import refuse_aws_secrets
 from terradask._software.configured import Found, Machine
-from terradask._software.direct_wheels import build_direct
 from terradask._software.folder_archives import folders_here
 from terradask._software.indexes import pages_here, read_indexes
-from terradask._software.local_wheels import LocalWheel
+from terradask._software.local_wheels import LocalWheel, build_direct
 from terradask._software.pylock import DirectPackage, select_for_hosts
 from terradask._software.refused import file_refused
 from terradask._software.scan import OWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from terradask._software.conda_channels import CondaChannel
+from terradask._software.conda_file import CondaChannel
 from terradask._software.conda_solver import CondaPackage
 from terradask._software.local_wheels import LocalWheel
 

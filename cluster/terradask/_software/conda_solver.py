@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from terradask._software import conda_query
 from terradask._software.aws_secrets import without_aws_secrets
-from terradask._software.conda_channels import CondaChannel
+from terradask._software.conda_file import CondaChannel
 from terradask._software.hosts import MACHINES
 from terradask._software.refused import file_refused
 from terradask._software.uv import without_users

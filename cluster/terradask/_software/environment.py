@@ -17,9 +17,8 @@ from packaging.version import InvalidVersion, Version
 
 from terradask._software.hosts import host_markers, python_version
 from terradask._software.local_wheels import why_not_built
-from terradask._software.needs import installed_requirement
 from terradask._software.package_origin import Origin, conda_origin, direct_origin, folder_origin
-from terradask._software.scan import Installed, Scan, scan
+from terradask._software.scan import Installed, Scan, installed_requirement, scan
 from terradask._software.wheel_tags import newer_glibc
 
 

@@ -23,10 +23,9 @@ from packaging.version import Version
 
 from terradask._common.checksum import sha256_of_file
 from terradask._software.configured import Machine, find_links, of_pip, of_uv
-from terradask._software.lacking import lacking
 from terradask._software.package_origin import conda_origin, direct_origin
 from terradask._software.pylock import DirectPackage
-from terradask._software.resolver import Resolver
+from terradask._software.resolver import Resolver, lacking
 
 _DIGEST = "sha256="
 

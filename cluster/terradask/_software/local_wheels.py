@@ -7,26 +7,30 @@ they are what runs here, and neither a repository nor its credentials are needed
 from __future__ import annotations
 
 import base64
+import email
 import hashlib
 import importlib.metadata
 import io
 import json
-import platform
 import re
 import sys
 import tempfile
+import warnings
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from terradask._software.hosts import MACHINES
+from terradask._software.hosts import applies
+from terradask._software.pylock import DirectPackage
 from terradask._software.refused import wheel_refused
+from terradask._software.resolver import python_of_hosts
 from terradask._software.uv import ask_uv
-from terradask._software.wheel_tags import HOST_GLIBC
+from terradask._software.wheel_tags import HOST_GLIBC, wheel_tags, why_unsuited
 
 _SECONDS = 600
 #: 1980-01-01 in UTC, the first day that an archive can hold.
@@ -37,8 +41,6 @@ _OF_INSTALLERS = frozenset(
     {"RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", "direct_url.json"}
     | {"uv_cache.json", "provenance_url.json"}
 )
-_MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)$")
-_OLD_MANYLINUX = re.compile(r"manylinux(?:1|2010|2014)_(\w+)$")
 _LINES_SHOWN = 15
 
 
@@ -93,7 +95,7 @@ def _wheel(name: str, architecture: str, filename: str, files: Mapping[str, byte
         raise wheel_refused(name, str(error)) from None
     if found != name:
         raise wheel_refused(name, f"its folder builds another package: {filename}")
-    unsuited = _unsuited(map(str, tags), architecture)
+    unsuited = why_unsuited(map(str, tags), architecture)
     if unsuited is not None:
         raise wheel_refused(name, unsuited)
     return LocalWheel(name, str(version), filename, pack_wheel(files))
@@ -105,7 +107,7 @@ def why_not_built(distribution: importlib.metadata.Distribution, architecture: s
     """
     if editable_folder(distribution) is not None:
         return None
-    tags = _tags(distribution)
+    tags = wheel_tags(distribution)
     if not tags or distribution.files is None:
         return "its files are not listed as those of a wheel"
     outside = sorted(
@@ -113,7 +115,7 @@ def why_not_built(distribution: importlib.metadata.Distribution, architecture: s
     )
     if outside:
         return f"it has files outside of Python's packages: {outside[0]}"
-    return _unsuited(tags, architecture)
+    return why_unsuited(tags, architecture)
 
 
 def editable_folder(distribution: importlib.metadata.Distribution) -> Path | None:
@@ -127,34 +129,6 @@ def editable_folder(distribution: importlib.metadata.Distribution) -> Path | Non
         return Path(unquote(url.path)) / inside if url.scheme == "file" else None
     except (LookupError, TypeError, ValueError, AttributeError):
         return None
-
-
-def _tags(distribution: importlib.metadata.Distribution) -> list[str]:
-    lines = (distribution.read_text("WHEEL") or "").splitlines()
-    return [line.removeprefix("Tag:").strip() for line in lines if line.startswith("Tag:")]
-
-
-def _unsuited(tags: Iterable[str], architecture: str) -> str | None:
-    """Return why hosts can't install a wheel with these tags."""
-    platforms = sorted({each for tag in tags for each in tag.rpartition("-")[2].split(".")})
-    if any(_suits(each, MACHINES[architecture]) for each in platforms):
-        return None
-    return (
-        f"its wheel is for another platform than the hosts' ({', '.join(platforms)}): publish one "
-        f"for Linux on {architecture} and glibc {HOST_GLIBC[0]}.{HOST_GLIBC[1]}"
-    )
-
-
-def _suits(tag: str, machine: str) -> bool:
-    if tag == "any":
-        return True
-    if tag == f"linux_{machine}":
-        # It was compiled here, against this machine's glibc.
-        library, version = platform.libc_ver()
-        return library == "glibc" and tuple(map(int, version.split(".")[:2])) <= HOST_GLIBC
-    if found := _MANYLINUX.match(tag):
-        return (int(found[1]), int(found[2])) <= HOST_GLIBC and found[3] == machine
-    return (old := _OLD_MANYLINUX.match(tag)) is not None and old[1] == machine
 
 
 def _scripts(distribution: importlib.metadata.Distribution) -> frozenset[str]:
@@ -193,7 +167,7 @@ def _installed_files(
         # Newer finders leave out files that are gone, older ones list them.
         if there.is_file():
             files[path.as_posix()] = there.read_bytes()
-    tags = (tag.split("-") for tag in _tags(distribution))
+    tags = (tag.split("-") for tag in wheel_tags(distribution))
     parts = [set(column) for column in zip(*tags, strict=False)]
     tag = "-".join(".".join(sorted(part)) for part in parts)
     return f"{about.removesuffix('.dist-info')}-{tag}.whl", files
@@ -246,3 +220,69 @@ def pack_wheel(files: Mapping[str, bytes]) -> bytes:
 def _digest(content: bytes) -> str:
     digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
     return f"sha256={digest.rstrip(b'=').decode()}"
+
+
+# ---- packages that a file takes from a folder, a URL or a repository, and that aren't here -------
+
+
+def build_direct(
+    package: DirectPackage, architecture: str, environ: Mapping[str, str]
+) -> LocalWheel:
+    """Return a package's wheel for hosts. uv fetches it with the credentials of git and netrc, and
+    builds it here; a wheel for hosts needn't run here.
+
+    Raises `SoftwareUnusable`, `SetupError`.
+    """
+    url = urlsplit(package.url)
+    if package.kind == "folder":
+        inside = url.fragment.removeprefix("subdirectory=")
+        folder = Path(unquote(url.path), unquote(inside))
+        return build_folder(package.name, folder, architecture, environ)
+    with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+        wanted = Path(made, "requirements.txt")
+        digest = "" if package.sha256 is None else f" --hash=sha256:{package.sha256}"
+        wanted.write_text(f"{package.name} @ {package.url}{digest}\n")
+        target = Path(made, "target")
+        command = ["pip", "install", "--quiet", "--no-deps", *python_of_hosts(architecture)]
+        command += [f"--target={target}", f"--requirements={wanted}"]
+        said = ask_uv(command, environ, seconds=_SECONDS)
+        installed = list(importlib.metadata.distributions(path=[str(target)]))
+        if said.code != 0 or len(installed) != 1:
+            lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
+            glibc = "{}.{}".format(*HOST_GLIBC)
+            hosts = f"hosts with {architecture} and glibc {glibc}"
+            raise wheel_refused(package.name, f"uv can't install it for {hosts}:\n{lines}")
+        return build_wheel(installed[0], architecture, environ)
+
+
+# ---- what a wheel has in it: modules that can't be imported, and needs ---------------------------
+
+
+def syntax_errors(content: bytes) -> dict[str, str]:
+    """Return the first syntax error of each importable module, by its path."""
+    found = {}
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for path in wheel.namelist():
+            if not _is_importable(PurePosixPath(path)):
+                continue
+            try:
+                compile(wheel.read(path), path, "exec", dont_inherit=True)
+            except SyntaxError as error:
+                found[path] = f"{path}, line {error.lineno}: {error.msg}"
+            except ValueError as error:
+                found[path] = f"{path}: {error}"
+    return found
+
+
+def needs_of(content: bytes, markers: Mapping[str, str]) -> set[str]:
+    """Return the names of what a package needs on hosts, without its extras."""
+    with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+        about = next(path for path in wheel.namelist() if path.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(wheel.read(about))
+    needs = map(Requirement, metadata.get_all("Requires-Dist") or ())
+    return {canonicalize_name(need.name) for need in needs if applies(need, (), markers)}
+
+
+def _is_importable(path: PurePosixPath) -> bool:
+    return path.suffix == ".py" and all(part.isidentifier() for part in path.with_suffix("").parts)

@@ -15,7 +15,7 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from terradask._software.hosts import MACHINES, host_markers, python_version
 from terradask._software.indexes import is_index
 from terradask._software.refused import file_refused
-from terradask._software.wheel_tags import HOST_GLIBC
+from terradask._software.wheel_tags import HOST_GLIBC, manylinux_of_hosts
 
 if TYPE_CHECKING:
     from packaging.pylock import (
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
         PackageWheel,
         Pylock,
     )
-
-_OLDEST_GLIBC_MINOR = 5
-#: Older names of manylinux tags, by the glibc that they mean (PEP 600).
-_OLD_NAMES = {5: "manylinux1", 12: "manylinux2010", 17: "manylinux2014"}
 
 
 @dataclass(frozen=True)
@@ -135,13 +131,7 @@ def _environment(architecture: str) -> Environment:
 
 def host_tags(architecture: str) -> list[Tag]:
     """Return the tags of wheels that hosts install, those that suit them best first."""
-    machine = MACHINES[architecture]
-    platforms = []
-    for minor in range(HOST_GLIBC[1], _OLDEST_GLIBC_MINOR - 1, -1):
-        platforms.append(f"manylinux_2_{minor}_{machine}")
-        if minor in _OLD_NAMES:
-            platforms.append(f"{_OLD_NAMES[minor]}_{machine}")
-    platforms.append(f"linux_{machine}")
+    platforms = [*manylinux_of_hosts(architecture), f"linux_{MACHINES[architecture]}"]
     python = tuple(map(int, python_version().split(".")))
     interpreter = f"cp{python[0]}{python[1]}"
     return [

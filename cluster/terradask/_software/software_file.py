@@ -5,12 +5,14 @@ besides names.
 from __future__ import annotations
 
 import re
+import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import whole_lines
@@ -18,7 +20,7 @@ from terradask._software.aws_secrets import refuse_aws_secrets
 from terradask._software.configured import Found
 from terradask._software.indexes import expanded
 from terradask._software.refused import file_refused
-from terradask._software.unnamed_lines import WHEEL, is_unnamed
+from terradask._software.resolver import Resolver
 from terradask.errors import SoftwareUnusable
 from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.validators.dask import is_software_file
@@ -26,6 +28,7 @@ from terradask_stacks.validators.dask import is_software_file
 if TYPE_CHECKING:
     from terradask_stacks.settings.environments import EnvironmentSettings
     from terradask_stacks.settings.software import SoftwareSettings
+
 
 Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements", "conda"]
 
@@ -239,3 +242,52 @@ def read_project_file(path: Path) -> ProjectFile:
 def _is_direct(source: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
     every = [source] if isinstance(source, Mapping) else source
     return any("index" not in each for each in every)
+
+
+# ---- lines without a package's name: -e ., ./lib, git+URL, of which uv knows the name ------------
+# By its name alone uv can be told to build a package and no other.
+
+
+_EDITABLE = re.compile(r"(?:-e|--editable)(?:\s+|=)")
+#: The end of a wheel's URL: its name is in it, and nothing is to be built.
+WHEEL = re.compile(r"\.whl(?=$|[\s;#\"'])")
+_PARTS = re.compile(r"(?P<place>\S+?)(?P<extras>\[[^]\s]*\])?(?P<rest>\s+(?:;|--).*)?", re.DOTALL)
+_EXTRAS_OF_EGG = re.compile(r"[#&]egg=[^&\[]+(\[[^]&]*\])")
+
+
+def is_unnamed(line: str) -> bool:
+    """Return whether a line is a requirement without its package's name, and of no wheel."""
+    if line.startswith("-") and not _EDITABLE.match(line):
+        return False
+    try:
+        Requirement(re.split(r"\s+--", line)[0])
+    except InvalidRequirement:
+        return not WHEEL.search(line)
+    return False
+
+
+def named_lines(lines: Sequence[str], resolve: Resolver) -> dict[str, str]:
+    """Return the package that each of these lines without a name is, and the line with it.
+
+    What they name is built where its build alone knows that. A line that isn't for hosts is none.
+    Raises as `resolve` does.
+    """
+    found: dict[str, str] = {}
+    for line in lines:
+        bare = _EDITABLE.sub("", line)
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            listed = Path(made, "requirements.txt")
+            listed.write_text(f"{bare}\n", encoding="utf-8")
+            every = resolve.alone(listed)
+        for one in every:
+            found[line] = _with_name(bare, one.name)
+    return found
+
+
+def _with_name(line: str, name: str) -> str:
+    parts = _PARTS.fullmatch(line)
+    if parts is None:
+        return f"{name} @ {line}"
+    egg = _EXTRAS_OF_EGG.search(line)
+    extras = parts["extras"] or (egg[1] if egg else "")
+    return f"{name}{extras} @ {parts['place']}{parts['rest'] or ''}"

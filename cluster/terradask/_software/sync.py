@@ -12,10 +12,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from terradask._software.lacking import complaint, lacking
 from terradask._software.pylock import DirectPackage
 from terradask._software.refused import origins_refused
-from terradask._software.resolver import Resolved, Resolver, Unsolvable, name_of
+from terradask._software.resolver import Resolved, Resolver, Unsolvable, complaint, lacking, name_of
 from terradask._software.scan import OWN, Scan
 from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 

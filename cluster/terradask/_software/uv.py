@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from terradask._software.configured import Machine
-from terradask._software.uv_settings import own_settings, own_variables, to_toml
+from terradask._software.aws_secrets import without_aws_secrets
+from terradask._software.configured import Machine, find_links, is_remote_url, uv_tables
 from terradask.errors import SetupError
 from terradask_modules.programs import environ_for_programs, find_program
 
@@ -87,3 +89,105 @@ def find_uv(environ: Mapping[str, str]) -> str:
 def without_users(text: str) -> str:
     """Return a text without the credentials in its URLs."""
     return _USER.sub("***", text)
+
+
+# ---- what of uv's configuration counts where terradask runs uv -----------------------------------
+# Which indexes there are, how they are asked, and how packages are built. All the rest is about what
+# its caller wants of uv elsewhere, such as another format of its answer, extras, or the packages of
+# other systems.
+
+
+#: Of files, by https://docs.astral.sh/uv/reference/settings.
+_OF_INDEXES = frozenset(
+    {"index", "index-url", "extra-index-url", "find-links", "no-index", "index-strategy"}
+    | {"exclude-newer", "exclude-newer-package", "keyring-provider", "allow-insecure-host"}
+    | {"native-tls", "system-certs", "http-proxy", "https-proxy", "no-proxy", "offline"}
+    | {"cache-dir"}
+)
+_OF_BUILDS = frozenset(
+    {"build-constraint-dependencies", "config-settings", "config-settings-package"}
+    | {"extra-build-dependencies", "extra-build-variables"}
+    | {"no-build-isolation", "no-build-isolation-package"}
+)
+#: What a project says of its own packages.
+_OF_PROJECT = frozenset(
+    {"constraint-dependencies", "override-dependencies", "exclude-dependencies"}
+    | {"dependency-metadata", "prerelease", "resolution"}
+)
+#: Of the table for `uv pip` alone.
+_OF_PIP = frozenset({"torch-backend"})
+#: By https://docs.astral.sh/uv/reference/environment.
+_VARIABLES = re.compile(
+    r"UV_(?:INDEX|DEFAULT_INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|INDEX_STRATEGY|EXCLUDE_NEWER"
+    r"|INDEX_\w+_(?:USERNAME|PASSWORD)|KEYRING_PROVIDER|CREDENTIALS_DIR|INSECURE_HOST|TORCH_BACKEND"
+    r"|NATIVE_TLS|SYSTEM_CERTS|OFFLINE|HTTP_\w+|REQUEST_TIMEOUT|CONCURRENT_\w+|LOCK_TIMEOUT"
+    r"|CACHE_DIR|NO_CACHE|LINK_MODE|GIT_LFS|NO_GITHUB_FAST_PATH|NO_BUILD_ISOLATION)"
+)
+
+
+def own_variables(environ: Mapping[str, str], machine: Machine) -> dict[str, str]:
+    """Return the variables without those of uv that don't count, and without those that open an AWS
+    account: uv gives any requirements the values of variables. A keyring that the user chose may
+    need them, such as CodeArtifact's.
+    """
+    found = {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith("UV_") or _VARIABLES.fullmatch(name)
+    }
+    return found if _uses_own_keyring(environ, machine) else without_aws_secrets(found)
+
+
+def _uses_own_keyring(environ: Mapping[str, str], machine: Machine) -> bool:
+    """Return whether uv asks a keyring, and no project's file has said so."""
+    of_project = {machine.folder, *machine.folder.parents}
+    said = [environ.get("UV_KEYRING_PROVIDER")]
+    said += [
+        table.get("keyring-provider")
+        for path, table, _ in uv_tables(environ, machine)
+        if path.parent not in of_project
+    ]
+    return next(filter(None, said), None) == "subprocess"
+
+
+def own_settings(
+    environ: Mapping[str, str], machine: Machine, *, of_project: bool = False
+) -> dict[str, Any]:
+    """Return the settings in uv's files that count, with what a project says of its packages, or
+    without. Raises `SoftwareUnusable`.
+    """
+    kept = _OF_INDEXES | _OF_BUILDS | (_OF_PROJECT if of_project else frozenset())
+    found: dict[str, Any] = {}
+    pip: dict[str, Any] = {}
+    # The first file counts most; lists are joined, as uv does.
+    for _, table, _ in uv_tables(environ, machine):
+        for name, value in table.items():
+            if name in _OF_PIP:
+                pip.setdefault(name, value)
+            elif name in kept and isinstance(value, list) and isinstance(found.get(name), list):
+                found[name] = [*found[name], *value]
+            elif name in kept:
+                found.setdefault(name, value)
+    pages = [each for each in find_links(environ, machine) if is_remote_url(each)]
+    # Also pip's: what is installed may have come by them.
+    more = [each for each in pages if each not in found.get("find-links", ())]
+    if more:
+        found["find-links"] = [*found.get("find-links", ()), *dict.fromkeys(more)]
+    return {**found, "pip": pip} if pip else found
+
+
+def to_toml(settings: Mapping[str, Any]) -> str:
+    """Return settings as the text of a ``uv.toml``."""
+    return "".join(f"{json.dumps(name)} = {_value(value)}\n" for name, value in settings.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Mapping):
+        pairs = (f"{json.dumps(name)} = {_value(each)}" for name, each in value.items())
+        return f"{{ {', '.join(pairs)} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    # TOML's dates too are texts for uv.
+    return json.dumps(str(value), ensure_ascii=False)
