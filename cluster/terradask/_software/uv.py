@@ -92,9 +92,9 @@ def without_users(text: str) -> str:
 
 
 # ---- what of uv's configuration counts where terradask runs uv -----------------------------------
-# Which indexes there are, how they are asked, and how packages are built. All the rest is about what
-# its caller wants of uv elsewhere, such as another format of its answer, extras, or the packages of
-# other systems.
+# Which indexes there are, how they are asked, and how packages are built. All the rest is about
+# what its caller wants of uv elsewhere, such as another format of its answer, extras, or the
+# packages of other systems.
 
 
 #: Of files, by https://docs.astral.sh/uv/reference/settings.

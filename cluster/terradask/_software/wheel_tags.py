@@ -1,5 +1,5 @@
-"""Tags of wheels: which ones hosts can install. Of a wheel for a newer glibc than theirs, they build
-the package from its source, for which they have no compiler.
+"""Tags of wheels: which ones hosts can install. What is for a newer glibc than theirs, they build
+from its source, for which they have no compiler.
 """
 
 from __future__ import annotations
