@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.activities import activities_since
 from terradask._aws.free_plan import with_eligible
 from terradask._aws.group_facts import (
-    as_group,
     foreign_groups,
     groups_gone,
     has_left,
@@ -23,16 +22,15 @@ from terradask._aws.group_facts import (
 )
 from terradask._aws.group_limits import (
     WATCHDOG_MINUTES,
+    beyond_limits,
     scheduled_actions,
-    set_desired,
     unschedule,
-    watchdog_action,
 )
 from terradask._aws.tags import tags_of
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
-from terradask_host.rules.autoscaling_groups import Group
-from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
+from terradask_host.rules.autoscaling_groups import Group, watchdog_action
+from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
 from terradask_modules.names import (
     SCHEDULER_GROUP,
     TAG_CLUSTER,
@@ -135,7 +133,7 @@ class Groups:
         self._own = own = tagged | self._untagged
         self._foreign = {name: tags[name] for name in groups if name not in own}
         return {
-            name: as_group(name, groups[name], untagged=name in self._untagged)
+            name: Group.of(name, groups[name], untagged=name in self._untagged)
             for name in groups
             if name in own
         }
@@ -168,12 +166,8 @@ class Groups:
         response = self._client.describe_scaling_activities(
             AutoScalingGroupName=self._names[group], MaxRecords=_ACTIVITIES
         )
-        failed = [
-            (activity["StartTime"], text)
-            for activity in response["Activities"]
-            if (text := launch_failure(activity)) is not None
-        ]
-        problems = with_eligible([read_problem(text) for _, text in failed], self._aws)
+        failed = launch_failures(response["Activities"])
+        problems = with_eligible([problem for _, problem in failed], self._aws)
         return [(at, problem) for (at, _), problem in zip(failed, problems, strict=True)]
 
     def activities(self, group: str, since: datetime.datetime) -> list[Mapping[str, Any]]:
@@ -185,10 +179,21 @@ class Groups:
         return found
 
     def set_desired(self, group: str, n: int) -> None:
-        """Ask for `n` instances. Returns when AWS has taken the number, not when they are there."""
+        """Ask for `n` instances, also below a minimum, which becomes 0 again. Returns when AWS has
+        taken the number, not when they are there.
+
+        Raises `ClusterError` where the group's maximum is smaller.
+        """
+        from botocore.exceptions import ClientError
+
         (name,) = self.check_own(group)
         try:
-            set_desired(self._client, name, n)
+            try:
+                self._client.set_desired_capacity(
+                    AutoScalingGroupName=name, DesiredCapacity=n, HonorCooldown=False
+                )
+            except ClientError as error:
+                beyond_limits(self._client, name, n, error)
         except AccessDenied as error:
             if group in self._untagged:
                 raise tags_missing(self._cluster, name, self._tags) from error

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.listing import listed_groups
 from terradask._aws.tags import as_text, found_tags, tag_filters, tags_of
 from terradask.errors import ClusterError, ForeignResources
-from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name, is_template_of
 
 if TYPE_CHECKING:
@@ -62,27 +61,6 @@ def _template(found: Mapping[str, Any]) -> str:
         return ""
     template = policy.get("LaunchTemplateSpecification") or {}
     return str(template.get("LaunchTemplateName", ""))
-
-
-def as_group(name: str, found: Mapping[str, Any], *, untagged: bool = False) -> Group:
-    """Return a group, by the cluster's own name of it, from AWS's description."""
-    members = tuple(
-        Member(i["InstanceId"], i["LifecycleState"], bool(i.get("ProtectedFromScaleIn")))
-        for i in found["Instances"]
-    )
-    suspended = {
-        each["ProcessName"]: each.get("SuspensionReason", "")
-        for each in found.get("SuspendedProcesses", ())
-    }
-    return Group(
-        name,
-        found["DesiredCapacity"],
-        found["MaxSize"],
-        members,
-        suspended=suspended,
-        min_size=found.get("MinSize", 0),
-        untagged=untagged,
-    )
 
 
 def foreign_groups(

@@ -1,5 +1,5 @@
-"""A group's desired capacity, and what keeps AWS from setting it or changes it again: the limits,
-and what is scheduled.
+"""What keeps AWS from setting a group's desired capacity, or changes it again: the limits, and what
+is scheduled.
 
 Groups have the minimum 0, and no schedule but the watchdog's. Callers beside terradask may have
 raised the minimum, or scheduled something; then AWS refuses to bring a group to zero, or raises it
@@ -27,36 +27,27 @@ WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES = 30, 10
 _BATCH = 50
 
 
-def set_desired(client: Any, autoscaling_group: str, n: int) -> None:
-    """Set a group's desired capacity, also below a minimum, which becomes 0 again.
+def beyond_limits(client: Any, autoscaling_group: str, n: int, refusal: ClientError) -> None:
+    """Set a number that AWS has refused since the group's minimum is larger: it becomes 0.
 
-    Raises `ClusterError` where the group's maximum is smaller.
-
-    Permissions needed: ``autoscaling:SetDesiredCapacity``; ``UpdateAutoScalingGroup`` where the
-    minimum was raised.
+    Raises `ClusterError` where the maximum is smaller, and any other refusal.
     """
-    from botocore.exceptions import ClientError
-
-    try:
-        client.set_desired_capacity(
-            AutoScalingGroupName=autoscaling_group, DesiredCapacity=n, HonorCooldown=False
-        )
-    except ClientError as error:
-        if _says(error, "below min value"):
-            client.update_auto_scaling_group(
-                AutoScalingGroupName=autoscaling_group, MinSize=0, DesiredCapacity=n
-            )
-        elif _says(error, "above max value"):
-            raise ClusterError(
-                f"AWS refuses {n} instances of group {autoscaling_group}: its maximum is smaller",
-                given=error.response["Error"]["Message"],
-                advice=(
-                    "the group was changed after the cluster was applied: terradask drift shows "
-                    "how, terradask apply restores it"
-                ),
-            ) from error
-        else:
-            raise
+    found = refusal.response["Error"]
+    said = found.get("Message", "") if found.get("Code") == "ValidationError" else ""
+    if "above max value" in said:
+        raise ClusterError(
+            f"AWS refuses {n} instances of group {autoscaling_group}: its maximum is smaller",
+            given=said,
+            advice=(
+                "the group was changed after the cluster was applied: terradask drift shows "
+                "how, terradask apply restores it"
+            ),
+        ) from refusal
+    if "below min value" not in said:
+        raise refusal
+    client.update_auto_scaling_group(
+        AutoScalingGroupName=autoscaling_group, MinSize=0, DesiredCapacity=n
+    )
 
 
 def scheduled_actions(client: Any, autoscaling_group: str) -> dict[str, datetime.datetime | None]:
@@ -73,11 +64,6 @@ def scheduled_actions(client: Any, autoscaling_group: str) -> dict[str, datetime
     return {action["ScheduledActionName"]: action.get("StartTime") for action in actions}
 
 
-def watchdog_action(autoscaling_group: str) -> str:
-    """Return the name of a group's watchdog schedule: its scheduler's host moves that."""
-    return f"{autoscaling_group}-dead-man"
-
-
 def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> None:
     """Delete scheduled actions of a group; names that it doesn't have change nothing.
 
@@ -89,9 +75,3 @@ def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> N
             AutoScalingGroupName=autoscaling_group,
             ScheduledActionNames=ordered[start : start + _BATCH],
         )
-
-
-def _says(error: ClientError, text: str) -> bool:
-    """Return whether AWS refuses a number with this text; a code of its own it has not."""
-    found = error.response["Error"]
-    return found.get("Code") == "ValidationError" and text in found.get("Message", "")

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from terradask._aws.group_limits import scheduled_actions, watchdog_action
+from terradask._aws.group_limits import scheduled_actions
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.documents import read_host_reports
 from terradask._deployments.problems import may_be_silent, problems_of
@@ -18,7 +18,7 @@ from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
 from terradask._deployments.store import HOSTS
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
-from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.markets import lacking
 from terradask_host.scaling_policy import ScalingPolicy

@@ -10,18 +10,13 @@ from typing import Any
 
 from terradask_host.agent.aws import Aws, error_code
 from terradask_host.end_once import THROTTLED, end_while_there
-from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.join_watchdog import Members
-from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
+from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
 from terradask_host.structure import Structure
 
 #: So many of a group's newest activities are read: those of a minute, at AWS's pace of trying.
 _ACTIVITIES = 20
-
-
-def watchdog_action_name(autoscaling_group: str) -> str:
-    """Return the name of a group's scheduled action "desired 0"."""
-    return f"{autoscaling_group}-dead-man"
 
 
 class ClusterGroups:
@@ -102,7 +97,7 @@ class ClusterGroups:
             if each["AutoScalingGroupName"] in self._workers
         }
         return {
-            name: tuple(_as_group(key, found[key]) for key in keys if key in found)
+            name: tuple(Group.of(key, found[key]) for key in keys if key in found)
             for name, keys in self._chains.items()
         }
 
@@ -114,11 +109,7 @@ class ClusterGroups:
         response = self._aws.client("autoscaling").describe_scaling_activities(
             AutoScalingGroupName=self._autoscaling_group(group), MaxRecords=_ACTIVITIES
         )
-        return [
-            (activity["StartTime"], read_problem(text))
-            for activity in response["Activities"]
-            if (text := launch_failure(activity)) is not None
-        ]
+        return launch_failures(response["Activities"])
 
     def _autoscaling_group(self, group: str) -> str:
         return next(name for name, key in self._workers.items() if key == group)
@@ -131,7 +122,7 @@ class ClusterGroups:
         return described
 
     def _members(self, group: Mapping[str, Any]) -> Members:
-        found = _as_group(self._workers[group["AutoScalingGroupName"]], group)
+        found = Group.of(self._workers[group["AutoScalingGroupName"]], group)
         listed = frozenset(member.instance_id for member in found.members)
         counting = frozenset(found.active_ids)
         return Members(found.name, found.desired, counting, listed - counting)
@@ -201,7 +192,7 @@ class ClusterGroups:
             try:
                 self._aws.client("autoscaling").put_scheduled_update_group_action(
                     AutoScalingGroupName=name,
-                    ScheduledActionName=watchdog_action_name(name),
+                    ScheduledActionName=watchdog_action(name),
                     StartTime=at,
                     MinSize=0,
                     DesiredCapacity=0,
@@ -212,10 +203,3 @@ class ClusterGroups:
                 )
                 done = False
         return done
-
-
-def _as_group(key: str, found: Mapping[str, Any]) -> Group:
-    members = tuple(
-        Member(each["InstanceId"], each["LifecycleState"]) for each in found["Instances"]
-    )
-    return Group(key, found["DesiredCapacity"], found["MaxSize"], members)

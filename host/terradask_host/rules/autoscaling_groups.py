@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,29 @@ class Group:
     #: Whether it lacks the tags that name its cluster: they were taken off.
     untagged: bool = False
 
+    @classmethod
+    def of(cls, name: str, found: Mapping[str, Any], *, untagged: bool = False) -> Self:
+        """Return a group, by the cluster's own name of it, from AWS's description."""
+        return cls(
+            name,
+            found["DesiredCapacity"],
+            found["MaxSize"],
+            tuple(
+                Member(
+                    each["InstanceId"],
+                    each["LifecycleState"],
+                    bool(each.get("ProtectedFromScaleIn")),
+                )
+                for each in found["Instances"]
+            ),
+            suspended={
+                each["ProcessName"]: each.get("SuspensionReason", "")
+                for each in found.get("SuspendedProcesses", ())
+            },
+            min_size=found.get("MinSize", 0),
+            untagged=untagged,
+        )
+
     @property
     def active_ids(self) -> tuple[str, ...]:
         """Instance ids of the members that count, in the group's order."""
@@ -49,3 +73,8 @@ class Group:
     def booting_ids(self) -> frozenset[str]:
         """Ids of the members that count and aren't in service: AWS doesn't protect them yet."""
         return frozenset(m.instance_id for m in self.members if m.active and not m.in_service)
+
+
+def watchdog_action(autoscaling_group: str) -> str:
+    """Return the name of a group's scheduled action "desired 0": its scheduler's host moves it."""
+    return f"{autoscaling_group}-dead-man"

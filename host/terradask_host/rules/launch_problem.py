@@ -11,8 +11,9 @@ https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -146,3 +147,14 @@ def read_problem(status_message: str) -> LaunchProblem:
         code = next(found, "LaunchFailed")
     named = _TYPE.search(text)
     return LaunchProblem(code, text, None if named is None else named[1] or named[2])
+
+
+def launch_failures(
+    activities: Iterable[Mapping[str, Any]],
+) -> list[tuple[datetime.datetime, LaunchProblem]]:
+    """Return when and why launches failed, of what AWS lists of a group's scaling activities."""
+    return [
+        (activity["StartTime"], read_problem(text))
+        for activity in activities
+        if (text := launch_failure(activity)) is not None
+    ]
