@@ -7,8 +7,14 @@ import datetime
 import pytest
 
 from terradask._common.side_by_side import side_by_side
-from terradask._dask.display import by_group, closed_page, escaped, scaling_table
-from terradask._dask.facts import EventTable, HardwareTable
+from terradask._dask.display import (
+    EventTable,
+    HardwareTable,
+    by_group,
+    closed_page,
+    escaped,
+    scaling_table,
+)
 from terradask._dask.pool import WorkerGroupState
 from terradask._deployments.events.timeline import Event
 from terradask_host.scaling_policy import ScalingPolicy

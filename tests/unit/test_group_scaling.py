@@ -12,7 +12,7 @@ from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
 from terradask._aws.rate_limit import RateLimiter
-from terradask._dask.adaptive import policy_of
+from terradask._dask.adaptive import adapting_asked
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
@@ -182,12 +182,7 @@ def test_the_signature_takes_groups() -> None:
 
 
 def policy(decides: type | None = None, **given: Any) -> ScalingPolicy:
-    usual: dict[str, Any] = dict.fromkeys(
-        ("maximum", "minimum_cores", "maximum_cores", "minimum_memory", "maximum_memory")
-    )
-    usual |= {"group": "workers", "minimum": 1, "wait_count": 24}
-    usual |= {"target_duration": "3m", "interval": "5s"}
-    return policy_of(decides, deployment(), small_pool().host_size, **{**usual, **given})
+    return adapting_asked(deployment(), small_pool().host_size, decides, **given)[1]
 
 
 def test_each_group_adapts_within_its_own_limit() -> None:

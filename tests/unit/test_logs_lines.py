@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._dask.facts import asked_hosts, dask_logs
+from terradask._dask.display import dask_logs
 from terradask._deployments.logs.lines import ClusterLogs, Leveller, LogLine, own_level
 from terradask._deployments.logs.question import Question, choose_streams
 from terradask._deployments.logs.times import from_milliseconds, milliseconds, moment_of, run_start
@@ -211,11 +213,23 @@ def test_what_cant_be_asked_is_refused(asked: dict[str, object], problem: str) -
         Question.of(**asked)  # type: ignore[arg-type]
 
 
+class LoggedDeployment:
+    """A cluster's logs, and what was asked of them."""
+
+    def __init__(self, *lines: LogLine) -> None:
+        self.lines = lines
+        self.words: list[str] = []
+
+    def logs(self, *words: str, tail: int) -> Sequence[LogLine]:
+        self.words += words
+        return self.lines
+
+
 def test_logs_have_dasks_form_and_names() -> None:
-    lines = [line("a\x1b"), line("b", group="scheduler"), line("c")]
-    logs = dask_logs(lines, ["of this process"])
+    logged: Any = LoggedDeployment(line("a\x1b"), line("b", group="scheduler"), line("c"))
+    logs = dask_logs(logged, ["of this process"], cluster=True)
     assert logs == {"Cluster": "of this process", HOST: "a\ufffd\nc", "Scheduler": "b"}
-    assert dask_logs([], None) == {}
+    assert dask_logs(logged, ["of this process"], False, False) == {}
 
 
 @pytest.mark.parametrize(
@@ -231,7 +245,9 @@ def test_logs_have_dasks_form_and_names() -> None:
     ],
 )
 def test_workers_are_hosts(scheduler: bool, workers: bool | list[str], words: list[str]) -> None:
-    assert asked_hosts(scheduler=scheduler, workers=workers) == words
+    logged: Any = LoggedDeployment()
+    dask_logs(logged, [], scheduler, workers)
+    assert logged.words == words
 
 
 def stream(number: int, group: str = "workers") -> LogStream:

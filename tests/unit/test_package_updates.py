@@ -67,7 +67,7 @@ class Cluster:
             objects=SimpleNamespace(read_bytes=self._read),
         )
         self._updates = PackageUpdates(
-            cast(Any, deployment), cast(Any, connection), cast(Any, self._call)
+            cast(Any, deployment), cast(Any, connection), cast(Any, self._call), self._note
         )
 
     def _read(self, name: str) -> bytes:
@@ -81,11 +81,11 @@ class Cluster:
         return self.answer
 
     def sync(self) -> list[str]:
-        def note(event: object) -> None:
-            assert isinstance(event, Message)
-            self.progress.append(event.text)
+        return asyncio.run(self._updates.sync_software())
 
-        return asyncio.run(self._updates.sync_software(note))
+    def _note(self, event: object) -> None:
+        assert isinstance(event, Message)
+        self.progress.append(event.text)
 
 
 @pytest.fixture

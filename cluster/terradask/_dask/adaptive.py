@@ -14,10 +14,8 @@ from terradask._deployments.lifetime import parse_duration
 from terradask._deployments.worker_counts import DEFAULT_MAXIMUM
 from terradask.errors import InvalidInput, VersionMismatch
 from terradask_host.commands import Adapt, ChooseHosts, ReadPolicies, Scale
-from terradask_host.scaling_policy import (
-    ScalingPolicy,
-    read_policies,
-)
+from terradask_host.scaling_policy import ScalingPolicy, read_policies
+from terradask_modules.names import WORKER_GROUP
 
 logger = logging.getLogger("terradask")
 
@@ -145,22 +143,22 @@ class AdaptiveScaling:
         )
 
 
-def policy_of(
-    Adaptive: type | None,  # noqa: N803 (Dask's own name)
+def adapting_asked(
     deployment: Deployment,
     host_size: Callable[[str], HostSize],
+    Adaptive: type | None = None,  # noqa: N803 (Dask's own name)
     *,
-    group: str,
-    minimum: int,
-    maximum: int | None,
-    minimum_cores: int | None,
-    maximum_cores: int | None,
-    minimum_memory: str | None,
-    maximum_memory: str | None,
-    target_duration: str,
-    wait_count: int,
-    interval: str,
-) -> ScalingPolicy:
+    group: str = WORKER_GROUP,
+    minimum: int = 1,
+    maximum: int | None = None,
+    minimum_cores: int | None = None,
+    maximum_cores: int | None = None,
+    minimum_memory: str | None = None,
+    maximum_memory: str | None = None,
+    target_duration: str = "3m",
+    wait_count: int = 24,
+    interval: str = "5s",
+) -> tuple[str, ScalingPolicy]:
     """Scale a group of workers with the load: from now on the cluster's own host does it, with or
     without a client, until a client scales the group to a number.
 
@@ -219,7 +217,7 @@ def policy_of(
     _check_bounds(minimum, maximum, most=most)
     deployment.check_workers(maximum, group)
     try:
-        return ScalingPolicy.read(
+        return group, ScalingPolicy.read(
             {
                 "minimum": minimum,
                 "maximum": maximum,

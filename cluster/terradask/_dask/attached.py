@@ -6,10 +6,13 @@ import asyncio
 import contextlib
 import datetime
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
+
+from distributed.core import Status
 
 from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress
@@ -34,6 +37,8 @@ from terradask._dask.waiting import WorkerWaiter
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.endpoint import endpoint_for
 from terradask._deployments.pending_launches import PendingLaunches
+from terradask._deployments.run_reports.report import RunReport
+from terradask.errors import ReportNotFound
 
 logger = logging.getLogger("terradask")
 
@@ -64,7 +69,9 @@ class Attached:
         request: Request,
         health: Health,
         joined: JoinedWorkers,
+        *,
         call: Call,
+        progress: Progress,
     ) -> Attached:
         """Connect to the scheduler, and create the parts around that connection."""
         deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
@@ -119,7 +126,7 @@ class Attached:
             )
             if provisioned.settings.jupyter
             else None,
-            PackageUpdates(deployment, connection, call),
+            PackageUpdates(deployment, connection, call, progress),
             JobRequests(connection, deployment, call),
         )
 
@@ -197,6 +204,14 @@ class Attached:
         except OSError as error:
             return f"its scheduler's host doesn't answer: {error}"
 
+    async def make_report(self, run: str | None, is_running: bool) -> RunReport:
+        """Return what a run did; of this one, a new report is made while it runs."""
+        why = await self.request_report() if run is None and is_running else None
+        try:
+            return await asyncio.to_thread(self.deployment.report, run)
+        except ReportNotFound as error:
+            raise ReportNotFound(self.deployment.name, run, error.runs, why) from error
+
     async def keep_last_report(self) -> None:
         """Have the cluster keep its performance report while its workers still are there to give
         their profiles, as its scheduler's host can't do once they leave.
@@ -212,3 +227,28 @@ class Attached:
         """Stop polling the groups and sending secrets."""
         await self.secrets.stop()
         await self.pool.stop()
+
+
+# ---- stand-ins for SpecCluster's scheduler and workers -------------------------------------------
+
+
+class RemoteScheduler:
+    """The scheduler of an attached cluster, with the interface that SpecCluster needs."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.status = Status.running
+
+    def __await__(self) -> Generator[Any, Any, RemoteScheduler]:
+        async def itself() -> RemoteScheduler:
+            return self
+
+        return itself().__await__()
+
+    async def close(self) -> None:
+        """Note that this client talks to it no more: its host is ended with its group."""
+        self.status = Status.closed
+
+
+class RemoteWorker:
+    """A worker on an instance, for SpecCluster's ``worker_spec``; the group launches it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
-import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from functools import partial
 from typing import Any, Self, Unpack
 
 from distributed import Client
@@ -19,15 +19,24 @@ from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
 from terradask._common.sigterm import terminated_in_order, termination_held
-from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, policy_of
+from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, adapting_asked
 from terradask._dask.arguments import ClusterArguments
-from terradask._dask.attached import Attached
+from terradask._dask.attached import Attached, RemoteScheduler, RemoteWorker
+from terradask._dask.clients import is_shutdown_of_client, leave_at_exit, leave_at_fork
 from terradask._dask.cluster_jobs import JobOptions, prepare_job, shows_options
 from terradask._dask.connection import SchedulerConnection
-from terradask._dask.display import scaling_table
-from terradask._dask.facade import Derived, KeptBy, documented_by, takes
-from terradask._dask.facts import ClusterFacts
-from terradask._dask.forked import leave_at_fork
+from terradask._dask.dashboard import DashboardForward
+from terradask._dask.display import (
+    EventTable,
+    HardwareTable,
+    closed_page,
+    cluster_page,
+    cluster_text,
+    dask_logs,
+    scaling_table,
+    view_row,
+)
+from terradask._dask.facade import Derived, KeptBy, documented_by, passed_on, shown_as, takes
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.job import Job
@@ -35,36 +44,23 @@ from terradask._dask.lifecycle import Lifecycle, end_open_clusters
 from terradask._dask.live import live_cluster
 from terradask._dask.own_logging import OwnLogging
 from terradask._dask.package_updates import PackageUpdates
-from terradask._dask.pool import WorkerPool
+from terradask._dask.pool import WorkerGroupState, WorkerPool
 from terradask._dask.progress import ClusterProgress
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import request_of
+from terradask._dask.rollback import Origin
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
-from terradask._dask.waiting import WorkerWaiter, check_number
-from terradask._deployments.lifetime import Duration
+from terradask._dask.waiting import WorkerWaiter
+from terradask._deployments.deployment import Deployment
+from terradask.errors import ClusterClosed, ClusterError, InvalidInput
 from terradask_host.commands import SubmitJob
+from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import WORKER_GROUP
 
 
-class ClosedByBlock:
-    """Enters blocks of code. `Cluster` makes the parts."""
-
-    _lifecycle: Lifecycle
-
-    def __enter__(self) -> Self:
-        self._lifecycle.enter_block()
-        SpecCluster.__enter__(self)
-        return self
-
-    async def __aenter__(self) -> Self:
-        self._lifecycle.enter_block()
-        await self  # type: ignore[misc]  # Cluster can be awaited
-        return self
-
-
 @documented_by(ClusterArguments)
-class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
+class Cluster(SpecCluster):  # type: ignore[misc]
     """A Dask cluster on instances of your own AWS account."""
 
     # Attributes that Dask reads and writes on the object itself. It would take the name from the
@@ -177,6 +173,16 @@ class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
         DaskCluster._update_worker_status(self, op, msg)
         self._running.pool.on_workers_changed(left=op == "remove")
 
+    def __enter__(self) -> Self:
+        self._lifecycle.enter_block()
+        super().__enter__()
+        return self
+
+    async def __aenter__(self) -> Self:
+        self._lifecycle.enter_block()
+        await self
+        return self
+
     def __await__(self) -> Generator[Any, Any, Self]:
         async def ready() -> Self:
             if self.status == Status.created:
@@ -189,7 +195,12 @@ class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
 
     async def _attach(self, provisioned: Provisioned) -> None:
         attached = await Attached.to(
-            provisioned, self._request, self._health, self._joined, self._threads.call
+            provisioned,
+            self._request,
+            self._health,
+            self._joined,
+            call=self._threads.call,
+            progress=self._progress,
         )
         self._attached = attached
         self.security, self.scheduler_comm = attached.dialer.security, attached.connection.scheduler
@@ -245,13 +256,6 @@ class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
         self._lifecycle.stop()
         return self.close()
 
-    @documented_by(WorkerWaiter.wait_for_workers)
-    def wait_for_workers(self, n_workers: int | None = None, timeout: float | None = None) -> Any:
-        """Wait until workers have joined."""
-        self._health.check()
-        check_number(n_workers)
-        return self.sync(self._running.waiter.wait_for_workers, n_workers, timeout)
-
     @documented_by(WorkerPool.scale)
     def scale(
         self,
@@ -269,72 +273,23 @@ class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
         self.loop.add_callback(self._correct_state)
         return None
 
-    @documented_by(WorkerPool.scale_up)
-    def scale_up(self, n: int, reason: str | None = None) -> Any:
-        """Scale the group ``workers`` up *to* `n` workers; a smaller number changes nothing."""
+    scale_up = passed_on(WorkerPool.scale_up, "_running.pool")
+    scale_down = passed_on(WorkerPool.scale_down, "_running.pool")
+    recommendations = passed_on(WorkerPool.recommendations, "_running.pool")
+    workers_to_close = passed_on(WorkerPool.workers_to_close, "_running.pool")
+    wait_for_workers = passed_on(WorkerWaiter.wait_for_workers, "_running.waiter")
+    send_private_envs = passed_on(SecretRelay.send_private_envs, "_running.secrets")
+    send_credentials = passed_on(SecretRelay.send_credentials, "_running.secrets")
+    sync_software = passed_on(PackageUpdates.sync_software, "_running.packages")
+    show_task_output = passed_on(SchedulerConnection.show_task_output, "_running.connection")
+    set_keepalive = passed_on(SchedulerConnection.set_keepalive, "_running.connection")
+
+    @shown_as(adapting_asked)
+    def adapt(self, *args: Any, **options: Any) -> AdaptiveScaling:
         self._health.check()
-        return self.sync(self._scale_up, n, reason)
-
-    async def _scale_up(self, n: int, reason: str | None) -> None:
-        if self._running.pool.scale_up(n, reason):
-            await self._correct_state()
-
-    @documented_by(WorkerPool.scale_down)
-    def scale_down(self, workers: Any) -> Any:
-        """End the hosts of these workers, after their data has been moved."""
-        self._health.check()
-        return self.sync(self._scale_down, workers)
-
-    async def _scale_down(self, workers: Any) -> None:
-        self._running.pool.scale_down(workers)
-        await self._correct_state()
-
-    @documented_by(WorkerPool.recommendations)
-    def recommendations(self, target: int) -> Any:
-        """Return what scaling the group ``workers`` to `target` would change."""
-        return self.sync(self._running.pool.recommendations, target)
-
-    @documented_by(WorkerPool.workers_to_close)
-    def workers_to_close(self, target: int) -> Any:
-        """Ask the scheduler which workers to close so that `target` remain in the group
-        ``workers``, the cheapest to move first.
-        """
-        return self.sync(self._running.pool.workers_to_close, target)
-
-    @documented_by(policy_of)
-    def adapt(
-        self,
-        Adaptive: type | None = None,  # noqa: N803 (Dask's own name)
-        *,
-        group: str = WORKER_GROUP,
-        minimum: int = 1,
-        maximum: int | None = None,
-        minimum_cores: int | None = None,
-        maximum_cores: int | None = None,
-        minimum_memory: str | None = None,
-        maximum_memory: str | None = None,
-        target_duration: str = "3m",
-        wait_count: int = 24,
-        interval: str = "5s",
-    ) -> AdaptiveScaling:
-        """Scale a group of workers with the load, also when no client is there."""
-        self._health.check()
-        policy = policy_of(
-            Adaptive,
-            self._running.deployment,
-            self._running.pool.host_size,
-            group=group,
-            minimum=minimum,
-            maximum=maximum,
-            minimum_cores=minimum_cores,
-            maximum_cores=maximum_cores,
-            minimum_memory=minimum_memory,
-            maximum_memory=maximum_memory,
-            target_duration=target_duration,
-            wait_count=wait_count,
-            interval=interval,
-        )
-        return AdaptiveScaling(group, policy, self._running.policies, self._begin)
+        running = self._running
+        asked = adapting_asked(running.deployment, running.pool.host_size, *args, **options)
+        return AdaptiveScaling(*asked, running.policies, self._begin)
 
     @documented_by(ScalingPolicies.stop)
     def stop_adapting(self, group: str = WORKER_GROUP) -> Any:
@@ -345,44 +300,6 @@ class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
     def _begin(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         """Run to the end; in asynchronous code begin, and return what can be awaited."""
         return asyncio.ensure_future(work(*args)) if self.asynchronous else self.sync(work, *args)
-
-    @documented_by(SecretRelay.send_private_envs)
-    def send_private_envs(self, env: Mapping[str, str]) -> Any:
-        """Set environment variables in the scheduler's and all workers' processes, without storing
-        them anywhere.
-        """
-        self._health.check()
-        return self.sync(self._running.secrets.send_private_envs, env)
-
-    @documented_by(SecretRelay.send_credentials)
-    def send_credentials(self, automatic_refresh: bool = False) -> Any:
-        """Send your temporary credentials to the scheduler and all workers, replacing any sent
-        before.
-        """
-        self._health.check()
-        return self.sync(self._running.secrets.send_credentials, automatic_refresh)
-
-    @documented_by(PackageUpdates.sync_software)
-    def sync_software(self) -> Any:
-        """Bring packages that were edited since the start to the running cluster."""
-        self._health.check()
-        return self.sync(self._running.packages.sync_software, self._progress)
-
-    @documented_by(SchedulerConnection.show_task_output)
-    def show_task_output(self, client: Any) -> Any:
-        """Have a client show what tasks print and warn with `distributed.print` and
-        `distributed.warn`, from now on.
-        """
-        self._health.check()
-        return self.sync(self._running.connection.show_task_output, client)
-
-    @documented_by(SchedulerConnection.set_keepalive)
-    def set_keepalive(self, keepalive: Duration | None) -> Any:
-        """Set how long the cluster runs on without a connected client, replacing
-        `no_client_timeout` from now on.
-        """
-        self._health.check()
-        return self.sync(self._running.connection.set_keepalive, keepalive)
 
     @shows_options
     def run_command(self, command: Sequence[str], **options: Unpack[JobOptions]) -> Any:
@@ -491,6 +408,187 @@ class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
             job, self._running.jobs, self._health, self.sync, lambda: bool(self.asynchronous)
         )
 
+    # ---- what it shows ---------------------------------------------------------------------------
+
+    @property
+    def _running(self) -> Attached:
+        if self._attached is None:
+            raise InvalidInput(
+                f"Cluster {self._request.name!r} is not running yet.",
+                advice="await it, or use it in `async with`",
+            )
+        return self._attached
+
+    @property
+    def worker_groups(self) -> dict[str, WorkerGroupState]:
+        """State of each group of workers: ``workers``, and the named ones."""
+        return self._attached.pool.groups if self._attached is not None else {}
+
+    @property
+    def adapting(self) -> dict[str, ScalingPolicy]:
+        """Group of workers -> between which numbers it scales itself, whichever client has set
+        that: ``minimum`` and ``maximum``; without those that don't.
+        """
+        return dict(self._attached.policies.known or {}) if self._attached is not None else {}
+
+    @property
+    def plan(self) -> set[str]:
+        """Names of the workers that should exist: instance ids, and ``pending-N`` for those that
+        AWS has not launched yet.
+        """
+        return self._attached.pool.plan if self._attached is not None else set()
+
+    @property
+    def requested(self) -> set[str]:
+        """Instance ids of the groups' members."""
+        return self._attached.pool.requested if self._attached is not None else set()
+
+    @property
+    def observed(self) -> set[str]:
+        """Instance ids of the workers that have joined the scheduler."""
+        return self._joined.hosts
+
+    @property
+    def ended(self) -> ClusterError | None:
+        """Why this object can't be used any more: the error that its methods raise. None while it
+        can, also while the scheduler doesn't answer.
+        """
+        try:
+            self._health.check_open()
+        except ClusterClosed as closed:
+            return closed
+        return self._health.ended
+
+    def worker_names(self) -> list[str]:
+        """Names of all Dask workers that have joined, including the one on the scheduler's host."""
+        return self._joined.all_names
+
+    @property
+    def region(self) -> str:
+        """AWS region of the cluster."""
+        return self._running.deployment.descriptor.region
+
+    @property
+    def zone(self) -> str:
+        """Availability zone of the cluster; of its scheduler, if workers may be in
+        several zones.
+        """
+        return self._running.deployment.descriptor.zone
+
+    @property
+    def hardware(self) -> dict[str, dict[str, Any]]:
+        """Each group's instance types in the order in which they are tried, what was asked for, and
+        why they were chosen. Notebooks show it as a table.
+        """
+        return HardwareTable(self._running.deployment.descriptor.hardware)
+
+    @property
+    def origin(self) -> Origin:
+        """Whether this object made the cluster, started it, or attached to it."""
+        return self._running.provisioned.origin
+
+    @property
+    @documented_by(DashboardForward.link)
+    def dashboard_link(self) -> str:
+        """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over
+        mutual TLS.
+        """
+        return self._attached.dashboard.link if self._attached is not None else ""
+
+    @property
+    def jupyter_link(self) -> str:
+        """Link to the notebook server (`jupyter=True`) on this machine's loopback, forwarded to the
+        scheduler's host over mutual TLS. Empty for a cluster without one.
+
+        The link contains a token: with it, any code can be run on the cluster, for as long as this
+        object is open. ``Client()`` in a notebook is a client of this cluster.
+        """
+        jupyter = None if self._attached is None else self._attached.jupyter
+        return "" if jupyter is None else jupyter.link
+
+    @property
+    @documented_by(Attached.shared_dashboard)
+    def shared_dashboard(self) -> Any:
+        """The dashboard over HTTPS, for people without terradask."""
+        self._health.check()
+        return self.sync(self._running.shared_dashboard)
+
+    def events(self) -> Any:
+        """Return the events of the cluster and its hosts with time, subject, state and reason,
+        oldest first.
+
+        Returns
+        -------
+        list of Event
+            Each prints as a line; notebooks show a table, with times in UTC. The states of hosts
+            are requested, launched, booting, joined, retiring, failed and gone.
+        """
+        return self.sync(self._threads.call, lambda: EventTable(self._running.deployment.events()))
+
+    logs = passed_on(Deployment.logs, "_running.deployment", reads=True)
+
+    @documented_by(Deployment.report)
+    def report(self, run: str | None = None) -> Any:
+        """Return what a run did; without a run's id, the running cluster makes a new report."""
+        if self.asynchronous or (run is None and self.status == Status.running):
+            return self.sync(self._running.make_report, run, self.status == Status.running)
+        return self._running.deployment.report(run)
+
+    @shown_as(dask_logs)
+    def get_logs(self, *args: Any, **asked: Any) -> Any:
+        own = [line[1] for line in self._cluster_manager_logs]
+        return self._read(partial(dask_logs, self._running.deployment, own, *args, **asked))
+
+    def get_client(self) -> Client:
+        """Return a `distributed.Client` of the cluster: the current client if it belongs to the
+        cluster, else a new one.
+
+        Raises
+        ------
+        ClusterStopped
+            When the cluster doesn't run any more.
+        """
+        self._health.check()
+        with contextlib.suppress(ValueError):
+            current = Client.current()
+            # Dask compares names, which clusters of two workspaces may share.
+            if current.cluster is self:
+                return current
+        return Client(self)
+
+    def _read(self, read: Callable[[], Any]) -> Any:
+        """Read what is there without a loop: also after the cluster is closed."""
+        return self.sync(self._threads.call, read) if self.asynchronous else read()
+
+    def __repr__(self) -> str:
+        name = self._request.name
+        if self._attached is None or self.status != Status.running:
+            return f"Cluster({name!r}, {self.status.name})"
+        workers = self._joined.workers
+        return cluster_text(
+            name,
+            self.zone,
+            self,
+            self.worker_groups,
+            threads=sum(worker["nthreads"] for worker in workers),
+            memory_bytes=sum(worker["memory_limit"] for worker in workers),
+        )
+
+    def _repr_html_(self, cluster_status: str | None = None) -> str:
+        name = self._request.name
+        if self._attached is None or self.status != Status.running:
+            return closed_page(name, self.status.name)
+        from terradask._deployments.live_drawing import Drawing
+
+        drawing = Drawing(self._live.view(), whole=False).as_mimebundle()
+        return cluster_page(
+            type(self).__name__,
+            name,
+            self._joined.scheduler_info,
+            dashboard_link=self.dashboard_link,
+            status_row=cluster_status or view_row(drawing["text/html"]),
+        )
+
     def _scaling_status(self) -> str:
         # Dask's own counts each worker of a host, and the one on the scheduler's host.
         policies = {} if self._attached is None else self._attached.policies.known
@@ -500,62 +598,3 @@ class Cluster(ClosedByBlock, ClusterFacts, SpecCluster):  # type: ignore[misc]
 # Called before SpecCluster's own hook, which would run Terraform within ten seconds.
 atexit.register(end_open_clusters)
 leave_at_fork(Cluster)
-
-
-# ---- dask's clients of a cluster object: what they ask of it, and their end ----------------------
-
-
-#: Longest wait for a client to close while the process ends, in seconds.
-_SECONDS = 2
-
-
-def is_shutdown_of_client() -> bool:
-    """Return whether the caller of the calling function is `distributed.Client.shutdown`.
-
-    It calls a cluster's ``close``, as others do, but means the scheduler and the workers.
-    """
-    return sys._getframe(2).f_code is Client._shutdown.__code__
-
-
-def leave_at_exit(cluster: Any, stop_parts: Callable[[], Awaitable[None]]) -> Callable[[], None]:
-    """Begin to stop what a cluster object does, while the process ends, and to close its clients,
-    which would look for the cluster when it has ended; return what waits for them.
-    """
-    cluster.loop.add_callback(stop_parts)
-    closing = [
-        asyncio.run_coroutine_threadsafe(client._close(fast=True), client.loop.asyncio_loop)
-        for client in list(Client._instances)
-        if client.cluster is cluster and not client.asynchronous
-    ]
-
-    def wait() -> None:
-        for each in closing:
-            with contextlib.suppress(Exception):
-                each.result(_SECONDS)
-
-    return wait
-
-
-# ---- stand-ins for SpecCluster's scheduler and workers -------------------------------------------
-
-
-class RemoteScheduler:
-    """The scheduler of an attached cluster, with the interface that SpecCluster needs."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.status = Status.running
-
-    def __await__(self) -> Generator[Any, Any, RemoteScheduler]:
-        async def itself() -> RemoteScheduler:
-            return self
-
-        return itself().__await__()
-
-    async def close(self) -> None:
-        """Note that this client talks to it no more: its host is ended with its group."""
-        self.status = Status.closed
-
-
-class RemoteWorker:
-    """A worker on an instance, for SpecCluster's ``worker_spec``; the group launches it."""

@@ -1,13 +1,22 @@
-"""Display of a cluster's numbers: in hosts, and by group if there are several. Pure."""
+"""Display of a cluster: its numbers in hosts, and by group if there are several; its events, its
+hardware, and its logs in Dask's own form. All text is escaped.
+"""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
+from terradask._common.clock import utc_text
+from terradask._deployments.events.timeline import Event
 from terradask._deployments.live_view import adapting_text
 from terradask_host.scaling_policy import ScalingPolicy
+from terradask_modules.names import SCHEDULER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._deployments.deployment import Deployment
 
 
 class Counted(Protocol):
@@ -114,3 +123,109 @@ def cluster_text(
     workers = f"workers={_of(whole)}" + (f" ({each})" if each else "")
     memory = format_bytes(memory_bytes)
     return f"Cluster({name!r}, {zone}, {workers}, threads={threads}, memory={memory})"
+
+
+# ---- logs in the form in which Dask's own clusters return them -----------------------------------
+
+
+#: So many lines of all hosts are returned, the newest: Dask keeps 10,000 of each.
+LOG_LINES = 100_000
+
+
+#: Names of Dask workers: several on a host have a number, the one beside the scheduler a prefix.
+_WORKER = re.compile(r"(?:scheduler-)?(i-[0-9a-f]+)(?:-\d+)?", re.ASCII)
+
+
+def dask_logs(
+    deployment: Deployment,
+    cluster_log: Iterable[str],
+    scheduler: bool = True,
+    workers: bool | Iterable[str] = True,
+    *,
+    cluster: bool = False,
+) -> Any:
+    """Return the last run's logs in Dask's own form: those of all its hosts, also of hosts that
+    failed, never joined, or are gone. `logs` selects lines.
+
+    Parameters
+    ----------
+    scheduler
+        Whether to return the scheduler's log.
+    workers
+        Whether to return the workers' logs; or the names of workers, which are instance ids.
+    cluster
+        Whether to return what Dask's cluster manager logs in this process. By default it isn't.
+
+    Returns
+    -------
+    distributed.utils.Logs
+        ``Scheduler`` and names of workers -> a `distributed.utils.Log`, a text of lines without
+        control characters. Of all hosts together, the newest 100,000 lines.
+
+    Raises
+    ------
+    InvalidInput
+        For a name of no worker; with those that have logs.
+    AccessDenied, EndpointUnreachable
+        As for `logs`.
+    """
+    from distributed.utils import Log, Logs
+
+    from terradask._deployments.logs.question import WORKERS
+
+    named = [workers] if isinstance(workers, str) else workers
+    hosts = [WORKERS] if named is True else [_WORKER.sub(r"\1", one) for one in named or ()]
+    asked = [SCHEDULER_GROUP, *hosts] if scheduler else hosts
+    texts: dict[str, list[str]] = {"Cluster": [*cluster_log]} if cluster else {}
+    for line in deployment.logs(*asked, tail=LOG_LINES) if asked else ():
+        name = "Scheduler" if line.group == SCHEDULER_GROUP else line.host
+        texts.setdefault(name, []).append(line.plain_text)
+    return Logs({name: Log("\n".join(text)) for name, text in texts.items()})
+
+
+# ---- lists and mappings that notebooks show as tables --------------------------------------------
+
+
+class EventTable(list[Event]):
+    """Events of a cluster, oldest first."""
+
+    def _repr_html_(self) -> str:
+        """Return them as a table, with times in UTC."""
+        return _table(
+            ("time (UTC)", "subject", "group", "state", "step", "reason"),
+            (
+                (utc_text(e.at), e.subject, e.group, e.state, e.step or "", e.reason or "")
+                for e in self
+            ),
+        )
+
+
+class HardwareTable(dict[str, dict[str, Any]]):
+    """Instance types of each group, and why they were chosen."""
+
+    def _repr_html_(self) -> str:
+        """Return them as a table."""
+        return _table(
+            ("group", "instance types, in order", "asked for", "reason"),
+            (
+                (
+                    group,
+                    ", ".join(found.get("types", ())),
+                    ", ".join(
+                        f"{name}={value!r}" for name, value in found.get("asked", {}).items()
+                    ),
+                    found.get("reason", ""),
+                )
+                for group, found in self.items()
+            ),
+        )
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{_cells('th', heads)}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(tag: str, values: Sequence[object]) -> str:
+    texts = ("" if value is None else html.escape(str(value)) for value in values)
+    return "".join(f'<{tag} style="text-align: left;">{text}</{tag}>' for text in texts)

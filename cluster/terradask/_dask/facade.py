@@ -1,14 +1,17 @@
-"""Helpers for a class that shows its parts' attributes and docstrings as its own."""
+"""Helpers for a class that shows its parts' attributes, methods and docstrings as its own."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 _Given = ParamSpec("_Given")
 _Arguments = TypeVar("_Arguments")
 _Documented = TypeVar("_Documented")
+_Returned = TypeVar("_Returned")
 
 
 class KeptBy:
@@ -46,6 +49,44 @@ def documented_by(source: Any) -> Callable[[_Documented], _Documented]:
         return target
 
     return document
+
+
+def passed_on(
+    method: Callable[Concatenate[Any, _Given], Any], part: str, *, reads: bool = False
+) -> Callable[Concatenate[Any, _Given], Any]:
+    """Return a part's method as one of the whole's, with its signature and docstring.
+
+    A coroutine runs on the whole's loop, as long as the whole can be used. With `reads`, it blocks,
+    and can be called after the end too.
+    """
+    name, find, shown = method.__name__, attrgetter(part), inspect.signature(method)
+
+    def pass_on(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> Any:
+        shown.bind(self, *args, **kwargs)
+        if reads:
+            return self._read(partial(getattr(find(self), name), *args, **kwargs))
+        self._health.check()
+        return self.sync(getattr(find(self), name), *args, **kwargs)
+
+    pass_on.__signature__ = shown.replace(return_annotation="Any")  # type: ignore[attr-defined]
+    pass_on.__name__, pass_on.__doc__ = name, method.__doc__
+    return pass_on
+
+
+def shown_as(
+    source: Callable[Concatenate[Any, Any, _Given], Any],
+) -> Callable[[Callable[..., _Returned]], Callable[Concatenate[Any, _Given], _Returned]]:
+    """Take docstring and signature of `source` behind its first two parameters, to be shown."""
+    shown = list(inspect.signature(source).parameters.values())[2:]
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+    def show(method: Callable[..., _Returned]) -> Callable[Concatenate[Any, _Given], _Returned]:
+        signature = inspect.signature(method).replace(parameters=[own, *shown])
+        method.__signature__ = signature  # type: ignore[attr-defined]
+        method.__doc__ = source.__doc__
+        return method
+
+    return show
 
 
 def takes(

@@ -45,10 +45,11 @@ class PackageUpdates:
     deployment: Deployment
     connection: SchedulerConnection
     call: Call
+    progress: Progress
     #: SHA-256 of what hosts have, by package.
     _sent: dict[str, str] = field(default_factory=dict, init=False)
 
-    async def sync_software(self, progress: Progress) -> list[str]:
+    async def sync_software(self) -> list[str]:
         """Bring packages that were edited since the start to the running cluster.
 
         Those that came from a folder, an archive or a repository are built again. What has changed
@@ -91,7 +92,7 @@ class PackageUpdates:
         for warning in await self.call(partial(self._lacking, wheels, lock)):
             logger.warning("cluster %s: %s", name, warning)
         names = sorted(wheel.name for wheel in wheels)
-        progress(Message(f"{name}: sending {', '.join(names)}, and restarting workers"))
+        self.progress(Message(f"{name}: sending {', '.join(names)}, and restarting workers"))
         command = UpdatePackages({wheel.filename: wheel.content for wheel in wheels})
         answer = await self.connection.send(command)
         if answer["failed"]:

@@ -230,7 +230,7 @@ class WorkerPool:
         self._quotas.consider(numbers)
         self.requests.target(numbers)
 
-    def scale_up(self, n: int, reason: str | None = None) -> bool:
+    async def scale_up(self, n: int, reason: str | None = None) -> None:
         """Scale the group ``workers`` up *to* `n` workers (not by `n`); a smaller number changes
         nothing.
 
@@ -252,13 +252,13 @@ class WorkerPool:
             n,
             f": {reason}" if reason else "",
         )
-        if n <= len(self.groups[WORKER_GROUP].plan):
-            return False
-        self.deployment.check_workers(n)
-        self.requests.target({WORKER_GROUP: n})
-        return True
+        if n > len(self.groups[WORKER_GROUP].plan):
+            self.deployment.check_workers(n)
+            self.requests.target({WORKER_GROUP: n})
+            async with self.lock:
+                await self.apply()
 
-    def scale_down(self, workers: Iterable[Any]) -> None:
+    async def scale_down(self, workers: Iterable[Any]) -> None:
         """End the hosts of these workers, after their data has been moved.
 
         Parameters
@@ -272,6 +272,8 @@ class WorkerPool:
             As `scale` does.
         """
         self.requests.remove(host_of(name) for name in workers)
+        async with self.lock:
+            await self.apply()
 
     async def recommendations(self, target: int) -> dict[str, Any]:
         """Return what scaling the group ``workers`` to `target` would change.

@@ -118,6 +118,14 @@ class WorkerWaiter:
         InterruptedError
             When the cluster is closed meanwhile.
         """
+        if n_workers is not None and (
+            isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0
+        ):
+            raise InvalidInput(
+                "The number of workers to wait for must be a whole number.",
+                given=n_workers,
+                allowed="0 or more",
+            )
         await self.wait(n_workers, timeout)
 
     async def wait(
@@ -219,15 +227,3 @@ class WorkerWaiter:
         # The error describes all hosts, also those not read yet.
         await self.call(missing.read, await self.call(missing.list_changed, self._joined_hosts()))
         check()
-
-
-def check_number(n_workers: int | None) -> None:
-    """Check a number of workers to wait for."""
-    if n_workers is not None and (
-        isinstance(n_workers, bool) or not isinstance(n_workers, int) or n_workers < 0
-    ):
-        raise InvalidInput(
-            "The number of workers to wait for must be a whole number.",
-            given=n_workers,
-            allowed="0 or more",
-        )
