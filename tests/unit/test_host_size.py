@@ -2,7 +2,7 @@
 
 import pytest
 
-from terradask._dask.host_size import HostSize
+from terradask._dask.host_workers import HostSize
 from terradask.errors import InvalidInput
 
 GIB = 2**30

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from terradask._dask.joining import check_joining
+from terradask._dask.waiting import check_joining
 from terradask.errors import WorkersMissing
 from terradask_host.documents import HostReport
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._dask.scaling import planned_names, workers_to_wait_for
+from terradask._dask.scaling import planned_names
+from terradask._dask.waiting import workers_to_wait_for
 from terradask_host.rules.autoscaling_groups import Group, Member
 
 ids = st.lists(st.integers(0, 400).map(lambda n: f"i-{n:017x}"), unique=True, max_size=120)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from urllib.parse import urlsplit
 
+from terradask._common.disk_cache import DiskCache
 from terradask_modules.partitions import SUFFIXES
 
 ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL"
@@ -37,3 +40,17 @@ def cache_name(endpoint: str | None) -> str | None:
     return (
         None if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}) else urlsplit(endpoint).netloc
     )
+
+
+def own_cache(name: str, endpoint: str) -> DiskCache | None:
+    """Return the cache of that name; None where nothing is to be kept.
+
+    The embedded AWS brings a folder of its own, which goes when it does.
+    """
+    # pydantic is slow to import
+    from terradask_stacks.loading import STATE_DIR_VARIABLE
+
+    if cache_name(endpoint) is not None:
+        return DiskCache(name)
+    folder = os.environ.get(STATE_DIR_VARIABLE)
+    return DiskCache(name, Path(folder) / name) if folder else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask._dask.connection import SchedulerConnection
-from terradask._dask.host_size import HostSize
+from terradask._dask.host_workers import HostSize
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.lifetime import parse_duration
 from terradask._deployments.worker_counts import DEFAULT_MAXIMUM

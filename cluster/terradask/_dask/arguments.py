@@ -38,39 +38,7 @@ def unsupported(instead: str, *nothing: Any) -> Mapping[str, Any]:
 
 
 @dataclass(frozen=True)
-class KindedArguments:
-    """Arguments of which each field's metadata names its kind."""
-
-    def refuse_unsupported(self) -> None:
-        """Check that no unsupported argument is given. Raises `InvalidInput`."""
-        for each in fields(self):
-            if each.metadata.get("kind") == "unsupported":
-                value = getattr(self, each.name)
-                if not any(
-                    value is nothing or value == nothing for nothing in each.metadata["nothing"]
-                ):
-                    raise InvalidInput(
-                        f"{each.name} is not supported by terradask",
-                        given=value,
-                        advice=each.metadata["instead"],
-                    )
-
-    def given(self, kind: Kind) -> dict[str, Any]:
-        """Return the given arguments of a kind, by their setting's name."""
-        found = (
-            (each, getattr(self, each.name))
-            for each in fields(self)
-            if each.metadata.get("kind") == kind
-        )
-        return {
-            each.metadata.get("setting", each.name): value
-            for each, value in found
-            if value is not None
-        }
-
-
-@dataclass(frozen=True)
-class ClusterArguments(KindedArguments):
+class ClusterArguments:
     """A Dask cluster on instances of your own AWS account.
 
     If `name` is deployed in the workspace, a running cluster is attached to, and a stopped one is
@@ -442,6 +410,33 @@ class ClusterArguments(KindedArguments):
     silence_logs: bool | int | str = False
     create: bool | None = None
     attach: bool | None = None
+
+    def refuse_unsupported(self) -> None:
+        """Check that no unsupported argument is given. Raises `InvalidInput`."""
+        for each in fields(self):
+            if each.metadata.get("kind") == "unsupported":
+                value = getattr(self, each.name)
+                if not any(
+                    value is nothing or value == nothing for nothing in each.metadata["nothing"]
+                ):
+                    raise InvalidInput(
+                        f"{each.name} is not supported by terradask",
+                        given=value,
+                        advice=each.metadata["instead"],
+                    )
+
+    def given(self, kind: Kind) -> dict[str, Any]:
+        """Return the given arguments of a kind, by their setting's name."""
+        found = (
+            (each, getattr(self, each.name))
+            for each in fields(self)
+            if each.metadata.get("kind") == kind
+        )
+        return {
+            each.metadata.get("setting", each.name): value
+            for each, value in found
+            if value is not None
+        }
 
 
 #: The settings of runs and clients: they don't change a deployed cluster.

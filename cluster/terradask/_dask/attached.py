@@ -18,24 +18,20 @@ from terradask._aws.credentials import lend
 from terradask._common.progress import Message, Progress
 from terradask._dask.adaptive import ScalingPolicies, warn_if_older
 from terradask._dask.connection import SchedulerConnection
-from terradask._dask.connectivity import addresses_let_in
-from terradask._dask.dashboard import DashboardForward, SharedDashboard
-from terradask._dask.dial import Dialer
+from terradask._dask.dashboard import DashboardForward, JupyterForward, SharedDashboard
+from terradask._dask.dial import Dialer, dialer_for
 from terradask._dask.display import by_group
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.job_requests import JobRequests
-from terradask._dask.jupyter import JupyterForward
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned
 from terradask._dask.request import Request
-from terradask._dask.scaling import workers_to_wait_for
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Call
-from terradask._dask.waiting import WorkerWaiter
+from terradask._dask.waiting import WorkerWaiter, workers_to_wait_for
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.endpoint import endpoint_for
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask._deployments.run_reports.report import RunReport
 from terradask.errors import ReportNotFound
@@ -75,13 +71,7 @@ class Attached:
     ) -> Attached:
         """Connect to the scheduler, and create the parts around that connection."""
         deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
-        dialer = Dialer(
-            deployment,
-            endpoint_for(provisioned.settings.way, provisioned.workspace.aws),
-            provisioned.attachment.keys.client_security(),
-            call,
-            let_in=partial(addresses_let_in, provisioned.workspace),
-        )
+        dialer = dialer_for(provisioned, call)
         async with AsyncExitStack() as cleanup:
             cleanup.push_async_callback(dialer.close)
             attachment, comm = await dialer.reach(provisioned.attachment)

@@ -96,7 +96,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
             try:
                 self._own_logging.begin(configure=arguments.configure_logging)
                 if not arguments.asynchronous:
-                    self._lifecycle.provision()
+                    self._lifecycle.provisioned = provisioner.run()
                 super().__init__(
                     name=self._request.name,
                     worker={"cls": RemoteWorker},
@@ -506,12 +506,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         jupyter = None if self._attached is None else self._attached.jupyter
         return "" if jupyter is None else jupyter.link
 
-    @property
-    @documented_by(Attached.shared_dashboard)
-    def shared_dashboard(self) -> Any:
-        """The dashboard over HTTPS, for people without terradask."""
-        self._health.check()
-        return self.sync(self._running.shared_dashboard)
+    shared_dashboard = property(passed_on(Attached.shared_dashboard, "_running"))
 
     def events(self) -> Any:
         """Return the events of the cluster and its hosts with time, subject, state and reason,

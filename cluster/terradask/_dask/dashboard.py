@@ -1,4 +1,4 @@
-"""The dashboard on the client's own loopback, forwarded over mutual TLS.
+"""The dashboard and the notebook server on the client's own loopback, forwarded over mutual TLS.
 
 Dask's dashboard has no authentication. On the scheduler's host it listens only on loopback, behind
 a proxy that requires the client's certificate; this is the client's end. Other users of this
@@ -27,7 +27,7 @@ from terradask._deployments.attachment import Attachment
 from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Command, MakeReport, ReadDashboardLink
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
-from terradask_host.http_proxy.jupyter_site import PAGE
+from terradask_host.http_proxy.jupyter_site import PAGE, PROTOCOL, jupyter_site
 from terradask_host.http_proxy.opened import dasks_own
 from terradask_host.http_proxy.pages import COMMAND_PAGE
 from terradask_host.http_proxy.pipes import Streams
@@ -182,6 +182,47 @@ class DashboardForward:
 
     async def _dial(self) -> Streams:
         return await dial(self._find, self._context)
+
+
+class JupyterForward:
+    """A proxy on 127.0.0.1 for the notebook server, with a token of its own, since that runs code.
+
+    Parameters
+    ----------
+    find
+        Finds the dashboard's endpoint, which leads to the notebook server too.
+    context
+        The client's, for this forward alone.
+    """
+
+    def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
+        self._find = find
+        self._context = context
+        context.set_alpn_protocols([PROTOCOL])
+        self._site = jupyter_site(self._dial, secure=False, hosts=LOOPBACK)
+        self._proxy = ProxyServer(self._site)
+
+    @property
+    def link(self) -> str:
+        """The link, with the token; empty when it isn't served."""
+        port = self._proxy.port
+        return "" if port is None else self._site.admission.link(f"http://{ADDRESS}:{port}{PAGE}")
+
+    async def start(self) -> None:
+        """Listen on a free port of 127.0.0.1."""
+        await self._proxy.start(ADDRESS, 0)
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        await self._proxy.close()
+
+    async def _dial(self) -> Streams:
+        reader, writer = await dial(self._find, self._context)
+        if writer.get_extra_info("ssl_object").selected_alpn_protocol() != PROTOCOL:
+            # A host without a notebook server leads to the dashboard, whatever it is asked for.
+            writer.close()
+            raise ConnectionAbortedError("the scheduler's host has no notebook server")
+        return reader, writer
 
 
 def _read(answer: Any) -> tuple[int | None, str, str | None]:

@@ -8,7 +8,8 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from distributed.comm import Comm, connect
 from distributed.core import rpc
@@ -17,14 +18,18 @@ from distributed.security import Security
 from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._aws.translation import CLOCK_ADVICE
 from terradask._common.clock import utc_text
+from terradask._dask.connectivity import addresses_let_in
 from terradask._dask.threads import Call
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.endpoint import Endpoint, Route
+from terradask._deployments.endpoint import Endpoint, Route, endpoint_for
 from terradask._deployments.record import read_scheduler
 from terradask.errors import SchedulerUnreachable
 from terradask_host.preload.closed_streams import expect_closed_streams
 from terradask_modules.names import SCHEDULER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._dask.provision import Provisioned
 
 logger = logging.getLogger("terradask")
 
@@ -85,7 +90,7 @@ class Dialer:
                 if loop.time() >= deadline:
                     if isinstance(error, SchedulerUnreachable):
                         raise
-                    raise await self._unreachable(attachment, address, error) from error
+                    raise await self.unreachable(attachment, address, error) from error
             else:
                 return attachment, comm
             await asyncio.sleep(self.pause_seconds)
@@ -94,7 +99,7 @@ class Dialer:
     async def why_lost(self, attachment: Attachment, address: str) -> SchedulerUnreachable:
         """Return the error for a lost scheduler; raises ``ClusterStopped`` if the run is over."""
         await self.call(newest, attachment, self.deployment)
-        return await self._unreachable(attachment, address)
+        return await self.unreachable(attachment, address)
 
     async def unanswered(
         self, attachment: Attachment, address: str, since: datetime.datetime
@@ -138,14 +143,27 @@ class Dialer:
             here=datetime.datetime.now(datetime.UTC),
         )
 
-    async def _unreachable(
+    async def unreachable(
         self, attachment: Attachment, address: str, error: OSError | None = None
     ) -> SchedulerUnreachable:
+        """Return the error for a scheduler that doesn't answer at an address."""
         if (refused := tls_error(error)) is not None:
             return no_tls(attachment, address, str(refused))
         return unreachable(
             attachment, address, route=self.route, let_in=await self.call(self.let_in)
         )
+
+
+def dialer_for(provisioned: Provisioned, call: Call) -> Dialer:
+    """Return what dials the scheduler of a running cluster."""
+    workspace = provisioned.workspace
+    return Dialer(
+        provisioned.deployment,
+        endpoint_for(provisioned.settings.way, workspace.aws),
+        provisioned.attachment.keys.client_security(),
+        call,
+        let_in=partial(addresses_let_in, workspace),
+    )
 
 
 def newest(attachment: Attachment, deployment: Deployment) -> Attachment:

@@ -82,7 +82,8 @@ class Lifecycle:
     #: Begins to leave the cluster as the process ends; returns what waits for that.
     on_exit: Callable[[], Callable[[], None]]
     shutdown_on_close: bool = field(init=False)
-    _provisioned: Provisioned | None = field(default=None, init=False)
+    #: The cluster, once it was provisioned.
+    provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
     _is_ended: bool = field(default=False, init=False)
     _left: Callable[[], None] = field(default_factory=lambda: _nothing, init=False)
@@ -98,10 +99,6 @@ class Lifecycle:
 
     # ---- opening ---------------------------------------------------------------------------------
 
-    def provision(self) -> None:
-        """Provision the cluster in this thread, which receives a Ctrl-C."""
-        self._provisioned = self.provisioner.run()
-
     async def open(
         self, attach: Callable[[Provisioned], Awaitable[None]], disconnect: Disconnect
     ) -> None:
@@ -114,17 +111,17 @@ class Lifecycle:
             raise ValueError("Cluster is closed")
         self.health.status = Status.starting
         try:
-            if self._provisioned is None:
-                self._provisioned = await self._provision_in_thread()
+            if self.provisioned is None:
+                self.provisioned = await self._provision_in_thread()
             if self.request.shutdown_on_close is None:
-                self.shutdown_on_close = self._provisioned.origin != "attached"
-            await attach(self._provisioned)
+                self.shutdown_on_close = self.provisioned.origin != "attached"
+            await attach(self.provisioned)
             if (
                 self.request.shutdown_on_close is None
                 and not self.request.attach
                 and not self.is_in_block
             ):
-                self._take_over(self._provisioned)
+                self._take_over(self.provisioned)
         except BaseException as error:
             # If it was closed while it waited for workers, `close` ends the cluster.
             if self.health.status not in (Status.closing, Status.closed):
@@ -145,7 +142,7 @@ class Lifecycle:
         is run again forgets it. One in a ``with`` block keeps what it owns.
         """
         for other in list(_OPEN):
-            theirs = other._provisioned
+            theirs = other.provisioned
             if (
                 other is not self
                 and theirs is not None
@@ -155,13 +152,13 @@ class Lifecycle:
                 and _place_of(theirs) == _place_of(provisioned)
             ):
                 other.shutdown_on_close = False
-                self._provisioned = replace(provisioned, origin=theirs.origin)
+                self.provisioned = replace(provisioned, origin=theirs.origin)
                 self.shutdown_on_close = True
                 self._give_back = partial(self._hand_over, other, provisioned)
 
     def _hand_over(self, other: Lifecycle, provisioned: Provisioned) -> None:
         if other.health.is_running:
-            self._provisioned, self.shutdown_on_close = provisioned, False
+            self.provisioned, self.shutdown_on_close = provisioned, False
             other.shutdown_on_close = True
 
     @property
@@ -176,7 +173,7 @@ class Lifecycle:
         except asyncio.CancelledError:
             self.provisioner.cancel()
             with contextlib.suppress(Exception):
-                self._provisioned = await making
+                self.provisioned = await making
             raise
         return found
 
@@ -189,7 +186,7 @@ class Lifecycle:
                 # This failure must neither hide the error nor prevent the rollback.
                 logger.debug("cluster %s: can't disconnect", self.health.name, exc_info=True)
             self.health.status = Status.failed
-            if self._provisioned is not None:
+            if self.provisioned is not None:
                 await self.threads.call(self.provisioner.roll_back_after, error)
         finally:
             self.health.status = Status.closed
@@ -198,7 +195,7 @@ class Lifecycle:
     def give_up(self, error: BaseException) -> None:
         """Roll back in the caller's thread, which gets a Ctrl-C while the loop's thread waits."""
         try:
-            if self._provisioned is not None:
+            if self.provisioned is not None:
                 self.provisioner.roll_back_after(error)
         finally:
             self.health.status = Status.closed
@@ -218,7 +215,7 @@ class Lifecycle:
         """
         if (
             self.health.status == Status.closed
-            and self._provisioned is not None
+            and self.provisioned is not None
             and not self.shutdown_on_close
         ):
             raise self.health.closed(
@@ -273,12 +270,12 @@ class Lifecycle:
         ends = bool(self.shutdown_on_close)
         self.health.status = Status.closing
         try:
-            if ends and self._provisioned is not None:
+            if ends and self.provisioned is not None:
                 await before_end()
-                await self.threads.call(self._end, self._provisioned)
-            elif self._provisioned is not None and self.health.ended is None:
+                await self.threads.call(self._end, self.provisioned)
+            elif self.provisioned is not None and self.health.ended is None:
                 self.state_when_left = "left running"
-                left = await self.threads.call(left_running, self._provisioned)
+                left = await self.threads.call(left_running, self.provisioned)
                 progress(Message(left, kept=True))
         finally:
             _OPEN.discard(self)
@@ -306,7 +303,7 @@ class Lifecycle:
         """Begin to leave the cluster as the process ends, and bring it to zero if it is to end too;
         return whether it was.
         """
-        provisioned = self._provisioned
+        provisioned = self.provisioned
         if provisioned is None or self.health.status == Status.closed:
             return False
         # Failures no longer matter while the process ends.
@@ -318,7 +315,7 @@ class Lifecycle:
 
     def end_at_exit(self, *, is_zero: bool) -> None:
         """Leave the cluster, and end it if it is at zero; a later command finishes."""
-        provisioned = self._provisioned
+        provisioned = self.provisioned
         if provisioned is None or self.health.status == Status.closed:
             return
         if is_zero and provisioned.origin == "created":

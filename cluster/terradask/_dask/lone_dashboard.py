@@ -5,21 +5,16 @@ tasks' code.
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
-from functools import partial
 from typing import Self
 
 from terradask._common.progress import Progress
 from terradask._dask.arguments import ClusterArguments
-from terradask._dask.connectivity import addresses_let_in
-from terradask._dask.dashboard import DashboardForward, SharedDashboard
-from terradask._dask.dial import REACH_SECONDS, newest, unreachable
-from terradask._dask.jupyter import JupyterForward
+from terradask._dask.dashboard import DashboardForward, JupyterForward, SharedDashboard
+from terradask._dask.dial import REACH_SECONDS, dialer_for, newest
 from terradask._dask.provision import Provisioned, Provisioner
 from terradask._dask.request import request_of
 from terradask._dask.threads import Threads
-from terradask._deployments.endpoint import endpoint_for
 from terradask.errors import EndpointUnreachable
 
 
@@ -51,15 +46,13 @@ class LoneDashboard:
         self._running = running
         self._attachment = running.attachment
         self._threads = Threads()
-        self._endpoint = endpoint_for(running.settings.way, running.workspace.aws)
-        security = running.attachment.keys.client_security()
-
-        def context() -> ssl.SSLContext:
-            found: ssl.SSLContext = security.get_connection_args("client")["ssl_context"]
-            return found
-
-        self._forward = DashboardForward(self._find, context())
-        self._served = JupyterForward(self._find, context()) if jupyter else self._forward
+        self._dialer = dialer_for(running, self._threads.call)
+        self._forward = DashboardForward(self._find, self._dialer.connection_args["ssl_context"])
+        self._served = (
+            JupyterForward(self._find, self._dialer.connection_args["ssl_context"])
+            if jupyter
+            else self._forward
+        )
 
     @property
     def link(self) -> str:
@@ -76,14 +69,14 @@ class LoneDashboard:
 
     async def __aexit__(self, *_: object) -> None:
         await self._served.close()
-        await self._threads.call(self._endpoint.close)
+        await self._dialer.close()
         self._threads.shutdown()
 
     async def shared(self) -> SharedDashboard | None:
         """Return the dashboard over HTTPS, or None without it. Raises `VersionMismatch`."""
         if not self._running.settings.use_dashboard_https:
             return None
-        public = self._endpoint.route == "public"
+        public = self._dialer.route == "public"
         return await self._forward.shared(self._attachment, public=public)
 
     async def request_report(self) -> str | None:
@@ -109,10 +102,7 @@ class LoneDashboard:
                 is_cut_off = True
 
     async def _find(self) -> tuple[str, int]:
-        found: tuple[str, int] = await self._threads.call(
-            self._endpoint.dashboard, self._attachment
-        )
-        return found
+        return await self._dialer.dashboard(self._attachment)
 
     async def _reach(self) -> None:
         loop = asyncio.get_running_loop()
@@ -123,15 +113,8 @@ class LoneDashboard:
             except OSError as error:
                 if loop.time() >= deadline:
                     host, port = await self._find()
-                    let_in = await self._threads.call(
-                        partial(addresses_let_in, self._running.workspace)
-                    )
-                    raise unreachable(
-                        self._attachment,
-                        f"{host}:{port}",
-                        route=self._endpoint.route,
-                        let_in=let_in,
-                    ) from error
+                    address = f"{host}:{port}"
+                    raise await self._dialer.unreachable(self._attachment, address) from error
             await asyncio.sleep(self._pause_seconds)
             await self._refresh()
 

@@ -19,8 +19,7 @@ from terradask._aws.translation import is_transient
 from terradask._common.once import OncePerCause
 from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
-from terradask._dask.host_size import HostSize
-from terradask._dask.host_workers import JoinedWorkers, host_of
+from terradask._dask.host_workers import HostSize, JoinedWorkers, host_of
 from terradask._dask.scaling import ScaleRequests, planned_names, read_numbers
 from terradask._dask.threads import Call
 from terradask._deployments.deployment import Deployment

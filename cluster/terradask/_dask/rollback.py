@@ -19,14 +19,6 @@ logger = logging.getLogger("terradask")
 Origin = Literal["created", "started", "attached"]
 
 
-def end_cluster(workspace: Workspace, deployment: Deployment, origin: Origin) -> None:
-    """End a cluster as it began: destroy it if it was made here, else stop it."""
-    if origin == "created":
-        workspace.destroy_cluster(deployment.name)
-    else:
-        deployment.stop()
-
-
 def roll_back(
     workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress
 ) -> None:
@@ -39,7 +31,10 @@ def roll_back(
     safely = _unfailing(progress)
     try:
         safely(Message(f"rolling back cluster {deployment.name!r}"))
-        end_cluster(workspace.with_progress(safely), deployment, origin)
+        if origin == "created":
+            workspace.with_progress(safely).destroy_cluster(deployment.name)
+        else:
+            deployment.stop()
     except ClusterNotFound:
         logger.debug("cluster %s: nothing had been made", deployment.name)
     except BaseException:

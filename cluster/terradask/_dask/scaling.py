@@ -10,7 +10,6 @@ Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -27,17 +26,6 @@ def planned_names(group: str, members: Sequence[str], n: int) -> tuple[str, ...]
     label = "" if group == WORKER_GROUP else f"{group}-"
     missing = range(1, n - len(members) + 1)
     return (*members, *(f"{PENDING_PREFIX}{label}{number}" for number in missing))
-
-
-def workers_to_wait_for(wanted: int, wait_for: bool | int | float) -> int:
-    """Return how many workers of `wanted` to wait for."""
-    if wait_for is True:
-        return wanted
-    if wait_for is False:
-        return 0
-    if isinstance(wait_for, int):
-        return min(wait_for, wanted)
-    return min(math.ceil(wanted * wait_for), wanted)
 
 
 class ScaleRequests:

@@ -13,7 +13,7 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from terradask._aws.own_cache import own_cache
+from terradask._aws.endpoints import own_cache
 from terradask._common.disk_cache import DiskCache
 from terradask._deployments.keys import KeySet
 from terradask._deployments.record import ClusterRecord

@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from terradask._aws.endpoints import cache_name
+from terradask._aws.endpoints import cache_name, own_cache
 from terradask._aws.listing import listed
-from terradask._aws.own_cache import own_cache
 from terradask._aws.session import Aws
 from terradask._common.clock import is_younger
 from terradask._common.disk_cache import DiskCache
