@@ -47,64 +47,42 @@ def make_keys(
     not_after = max(here, at_aws) + datetime.timedelta(
         days=min(lifetime_days, CERTIFICATE_LIFETIME_DAYS)
     )
+    span = (not_before, not_after)
     authority_key = ec.generate_private_key(ec.SECP256R1())
     authority_name = _name(f"{cluster} {run_id}", "authority")
-    authority = (
-        _builder(authority_name, authority_name, authority_key, not_before, not_after)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(
-            x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key()), critical=False
-        )
-        .sign(authority_key, hashes.SHA256())
-    )
+    public = authority_key.public_key()
+    own_id = x509.SubjectKeyIdentifier.from_public_key(public)
+    authority = _sign(authority_name, authority_name, public, authority_key, span, own_id, ca=True)
     bundles: dict[str, Bundle] = {}
     for role in ROLES:
         key = ec.generate_private_key(ec.SECP256R1())
-        certificate = (
-            _builder(_name(f"{cluster} {run_id}", role), authority_name, key, not_before, not_after)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(_USAGES[role]), critical=False)
-            .add_extension(
-                x509.SubjectAlternativeName(
-                    [
-                        x509.DNSName(f"{role}.terradask"),
-                        x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
-                    ]
-                ),
-                critical=False,
-            )
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()),
-                critical=False,
-            )
-            .sign(authority_key, hashes.SHA256())
+        names = [
+            x509.DNSName(f"{role}.terradask"),
+            x509.IPAddress(ipaddress.ip_address("127.0.0.1")),
+        ]
+        certificate = _sign(
+            _name(f"{cluster} {run_id}", role),
+            authority_name,
+            key.public_key(),
+            authority_key,
+            span,
+            x509.ExtendedKeyUsage(_USAGES[role]),
+            x509.SubjectAlternativeName(names),
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(public),
         )
         bundles[role] = Bundle(cert=_pem(certificate), key=_key_pem(key))
+    # It opens the page with metrics, and can sign no other.
+    key, name = ec.generate_private_key(ec.SECP256R1()), _name(f"{cluster} {run_id}", "metrics")
+    usage = x509.ExtendedKeyUsage(_USAGES["client"])
+    metrics = _sign(name, name, key.public_key(), key, span, usage)
     return KeySet(
         run_id,
         _pem(authority),
         bundles["scheduler"],
         bundles["worker"],
         bundles["client"],
-        metrics=_metrics_bundle(f"{cluster} {run_id}", not_before, not_after),
+        metrics=Bundle(cert=_pem(metrics), key=_key_pem(key)),
     )
-
-
-def _metrics_bundle(
-    common_name: str, not_before: datetime.datetime, not_after: datetime.datetime
-) -> Bundle:
-    """Make the certificate that opens the page with metrics, and can sign no other."""
-    key, name = ec.generate_private_key(ec.SECP256R1()), _name(common_name, "metrics")
-    certificate = (
-        _builder(name, name, key, not_before, not_after)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    return Bundle(cert=_pem(certificate), key=_key_pem(key))
 
 
 def _name(common_name: str, unit: str) -> x509.Name:
@@ -118,36 +96,43 @@ def _name(common_name: str, unit: str) -> x509.Name:
     )
 
 
-def _builder(
+def _sign(
     subject: x509.Name,
     issuer: x509.Name,
-    key: ec.EllipticCurvePrivateKey,
-    not_before: datetime.datetime,
-    not_after: datetime.datetime,
-) -> x509.CertificateBuilder:
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(not_before)
-        .not_valid_after(not_after)
-    )
-
-
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not signs_certificates,
+    public_key: ec.EllipticCurvePublicKey,
+    issuer_key: ec.EllipticCurvePrivateKey,
+    span: tuple[datetime.datetime, datetime.datetime],
+    *extensions: x509.ExtensionType,
+    ca: bool = False,
+) -> x509.Certificate:
+    """Return a certificate, for a span of time, with extensions that aren't critical; of an
+    authority, which signs certificates and nothing else, or of one that signs none.
+    """
+    usage = x509.KeyUsage(
+        digital_signature=not ca,
         content_commitment=False,
         key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=signs_certificates,
-        crl_sign=signs_certificates,
+        key_cert_sign=ca,
+        crl_sign=ca,
         encipher_only=False,
         decipher_only=False,
     )
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(span[0])
+        .not_valid_after(span[1])
+        .add_extension(x509.BasicConstraints(ca, path_length=0 if ca else None), critical=True)
+        .add_extension(usage, critical=True)
+    )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(issuer_key, hashes.SHA256())
 
 
 def _pem(certificate: x509.Certificate) -> str:

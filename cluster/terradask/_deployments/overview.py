@@ -118,17 +118,16 @@ def overviews(
     deployments: Sequence[Deployment],
     others: Mapping[str, str],
     all_workspaces: bool,
-    strict: bool = False,
 ) -> list[ClusterOverview]:
     """Return the overview of every cluster; `others` are those without a readable deployment: name
-    -> state. One document that can't be read hides no other cluster, unless it is `strict`.
+    -> state. One document that can't be read hides no other cluster.
 
     Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and
     ``DescribeVolumes`` for what instances cost, and the permissions of the price list. Without them
     there is no price.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        statuses = list(pool.map(lambda one: _status(one, strict=strict), deployments))
+        statuses = list(pool.map(_status, deployments))
         groups_ = pool.submit(_tagged_groups, aws, None if all_workspaces else workspace)
         machines_ = pool.submit(_machines, aws, None if all_workspaces else workspace)
         known = {(workspace, status.name): status for status in statuses if status is not None}
@@ -142,12 +141,10 @@ def overviews(
     return _priced(aws, found, machines)
 
 
-def _status(deployment: Deployment, *, strict: bool) -> DeploymentStatus | None:
+def _status(deployment: Deployment) -> DeploymentStatus | None:
     try:
         return deployment.status()
     except DocumentFormat:
-        if strict:
-            raise
         return None
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from terradask._aws.answers import unless
@@ -48,34 +49,23 @@ class LogGroup:
         self._of_events = of_events or RateLimiter(_EVENTS_SECONDS)
 
     def streams(self, prefix: str, *, newest_first: bool = False) -> Iterator[LogStream]:
-        """Yield the hosts' streams whose names begin so, sorted by name; of several runs, the
+        """Return the hosts' streams whose names begin so, sorted by name; of several runs, the
         newest run's last or first.
         """
-        for one in self._described(logStreamNamePrefix=prefix, descending=newest_first):
-            stream = parse_stream(one["logStreamName"])
-            if stream is not None:
-                yield stream
+        return _hosts(self._described(logStreamNamePrefix=prefix, descending=newest_first))
 
     def recent(self, *, most: int) -> Iterator[LogStream]:
-        """Yield at most so many hosts' streams of all clusters, those with the newest events first,
+        """Return at most so many hosts' streams of all clusters, the newest events' first,
         as far as AWS knows by now.
         """
-        for number, one in enumerate(self._described(orderBy="LastEventTime", descending=True)):
-            if number >= most:
-                return
-            if (stream := parse_stream(one["logStreamName"])) is not None:
-                yield stream
+        return _hosts(islice(self._described(orderBy="LastEventTime", descending=True), most))
 
     def runless(self, cluster: str, run_start_ms: int) -> list[LogStream]:
         """Return streams, made since a run's start, of a cluster's hosts that didn't know their
         run.
         """
-        found = [
-            parse_stream(one["logStreamName"])
-            for one in self._described(logStreamNamePrefix=f"{cluster}/-/")
-            if one["creationTime"] >= run_start_ms
-        ]
-        return [stream for stream in found if stream is not None]
+        every = self._described(logStreamNamePrefix=f"{cluster}/-/")
+        return list(_hosts(one for one in every if one["creationTime"] >= run_start_ms))
 
     def _described(self, **question: Any) -> Iterator[dict[str, Any]]:
         question = {"limit": _STREAMS_PAGE, **question}
@@ -147,3 +137,9 @@ class LogGroup:
                         "account and region",
                         advice="try again later, or ask for less: a host, --since, --tail",
                     ) from error
+
+
+def _hosts(described: Iterable[Mapping[str, Any]]) -> Iterator[LogStream]:
+    for one in described:
+        if (stream := parse_stream(one["logStreamName"])) is not None:
+            yield stream
