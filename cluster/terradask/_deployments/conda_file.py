@@ -77,12 +77,9 @@ def _of_pip(
         listed.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
         said = read_requirements_file(listed, solver.environ)
         indexes = read_indexes(solver.environ, machine, said.indexes)
-        request = Request(
-            (listed,),
-            direct=said.direct,
-            sources=said.sources,
-            lines=said.lines,
-            unnamed=said.unnamed,
+        request = replace(
+            Request.of_file(listed, said),
+            is_hashed=False,
             # conda has that, but for what the list names: uv prefers the versions of here.
             has_base=True,
             provided=solver.distributions(conda),

@@ -31,7 +31,7 @@ from terradask._software.pylock import DirectPackage, Selected
 from terradask._software.refused import file_refused, origins_refused
 from terradask._software.resolver import Resolved, Resolver, Unsolvable
 from terradask._software.scan import OWN, TOOLS, Installed
-from terradask._software.software_file import direct_names, named_lines
+from terradask._software.software_file import RequirementsFile, direct_names, named_lines
 from terradask.errors import SoftwareNotResolved
 
 #: In place of a package that no wheel can be made of: uv names it where it is needed.
@@ -91,6 +91,18 @@ class Request:
     has_base: bool = False
     #: Version by name of what hosts have already, of conda: no index is asked for it.
     provided: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_file(cls, path: Path, said: RequirementsFile) -> Request:
+        """Return what a requirements file asks for."""
+        return cls(
+            (path,),
+            direct=said.direct,
+            sources=said.sources,
+            is_hashed=said.is_hashed,
+            lines=said.lines,
+            unnamed=said.unnamed,
+        )
 
 
 @dataclass(frozen=True)

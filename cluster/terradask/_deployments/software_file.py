@@ -11,17 +11,14 @@ from pathlib import Path
 
 from terradask._deployments.conda_file import lock_conda_file
 from terradask._deployments.requirements_file import FoundPackages, Request, Requirements
-from terradask._deployments.software import (
-    python_for_hosts,
-    why_not_with_client,
-)
+from terradask._deployments.software import python_for_hosts, why_not_with_client
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.aws_secrets import refuse_aws_secrets
-from terradask._software.configured import Found, Machine
+from terradask._software.configured import Machine
 from terradask._software.folder_archives import folders_here
 from terradask._software.indexes import pages_here, read_indexes
-from terradask._software.local_wheels import LocalWheel, build_direct
-from terradask._software.pylock import DirectPackage, select_for_hosts
+from terradask._software.local_wheels import build_direct
+from terradask._software.pylock import select_for_hosts
 from terradask._software.refused import file_refused
 from terradask._software.scan import OWN
 from terradask._software.software_file import (
@@ -49,24 +46,21 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         return lock_conda_file(path, architecture, environ)
     python = python_for_hosts()
     machine = replace(Machine.here(environ), folder=path.parent)
-    named: tuple[Found, ...] = ()
-    if kind == "requirements":
-        named = read_requirements_file(path, environ).indexes
-    indexes = read_indexes(environ, machine, named)
+    said = read_requirements_file(path, environ) if kind == "requirements" else None
+    indexes = read_indexes(environ, machine, () if said is None else said.indexes)
     of_uv = indexes.environ(environ)
     if kind in ("uv.lock", "pylock.toml"):
         text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
         pages = pages_here(environ, machine)
         selected = select_for_hosts(text, path, architecture, folder=path.parent, pages=pages)
-        found = FoundPackages(
-            selected, build_all(selected.direct, architecture, of_uv), is_lock=True
-        )
+        direct = [each for each in selected.direct if each.name != OWN]
+        wheels = [build_direct(each, architecture, of_uv) for each in direct]
+        found = FoundPackages(selected, wheels, is_lock=True)
         _check_same(path, found)
     else:
-        request = _of_project(path) if kind == "pyproject.toml" else _of_requirements(path, environ)
-        found = Requirements(path, architecture, of_uv, folders_here(environ, machine)).resolve(
-            request
-        )
+        request = _of_project(path) if said is None else Request.of_file(path, said)
+        folders = folders_here(environ, machine)
+        found = Requirements(path, architecture, of_uv, folders).resolve(request)
     return found.lock(python, indexes, f"{path.name} lacks it")
 
 
@@ -84,15 +78,6 @@ def lock_requirements(
     wanted = Requirements(settings, architecture, indexes.environ(environ), folders)
     found = wanted.resolve(Request((), tuple(requirements)))
     return found.lock(python, indexes, f"{settings.name} lacks it")
-
-
-def build_all(
-    direct: Sequence[DirectPackage], architecture: str, environ: Mapping[str, str]
-) -> list[LocalWheel]:
-    """Return the wheels of packages from no index that hosts need."""
-    return [
-        build_direct(package, architecture, environ) for package in direct if package.name != OWN
-    ]
 
 
 def _read(path: Path) -> str:
@@ -136,16 +121,4 @@ def _of_project(path: Path) -> Request:
     # Its folder has the requirements too, also those that its build makes.
     return Request(
         (), (f"{project.name} @ {path.parent.as_uri()}",), direct, project.sources | {project.name}
-    )
-
-
-def _of_requirements(path: Path, environ: Mapping[str, str]) -> Request:
-    said = read_requirements_file(path, environ)
-    return Request(
-        (path,),
-        direct=said.direct,
-        sources=said.sources,
-        is_hashed=said.is_hashed,
-        lines=said.lines,
-        unnamed=said.unnamed,
     )
