@@ -118,16 +118,17 @@ def overviews(
     deployments: Sequence[Deployment],
     others: Mapping[str, str],
     all_workspaces: bool,
+    strict: bool = False,
 ) -> list[ClusterOverview]:
     """Return the overview of every cluster; `others` are those without a readable deployment: name
-    -> state. One document that can't be read hides no other cluster.
+    -> state. One document that can't be read hides no other cluster, unless it is `strict`.
 
     Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and
     ``DescribeVolumes`` for what instances cost, and the permissions of the price list. Without them
     there is no price.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
-        statuses = list(pool.map(_status, deployments))
+        statuses = list(pool.map(lambda one: _status(one, strict=strict), deployments))
         groups_ = pool.submit(_tagged_groups, aws, None if all_workspaces else workspace)
         machines_ = pool.submit(_machines, aws, None if all_workspaces else workspace)
         known = {(workspace, status.name): status for status in statuses if status is not None}
@@ -141,10 +142,12 @@ def overviews(
     return _priced(aws, found, machines)
 
 
-def _status(deployment: Deployment) -> DeploymentStatus | None:
+def _status(deployment: Deployment, *, strict: bool) -> DeploymentStatus | None:
     try:
         return deployment.status()
     except DocumentFormat:
+        if strict:
+            raise
         return None
 
 
