@@ -31,7 +31,7 @@ from terradask_modules.names import (
     resource_name,
 )
 from terradask_modules.partitions import dns_suffix
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere, Where
 
 _DATA_ACTIONS = (
     "s3:AbortMultipartUpload",
@@ -106,7 +106,7 @@ class PolicyScope:
         """
         where = self.where
         names = [resource_name(where.workspace, "*")]
-        if where.cluster is not None:
+        if isinstance(where, ClusterWhere):
             names = [where.group_name(group) for group in self.groups]
         return [where.group_arn(name) for name in names]
 

@@ -5,7 +5,7 @@ from. Pure.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 from terradask_modules.iam import Condition, one_or_many
 from terradask_modules.names import (
@@ -24,7 +24,7 @@ from terradask_modules.partitions import dns_suffix, partition_of
 
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """One workspace, or one cluster of it.
+    """One workspace: its network, or any cluster of it.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Where:
     region, account, workspace
         The place.
     cluster
-        The one cluster that it is about. None: the network, or any cluster of the workspace.
+        None: only a `ClusterWhere` is about one cluster.
     """
 
     partition: str
@@ -43,7 +43,7 @@ class Where:
     cluster: str | None = None
 
     @classmethod
-    def of_bucket(cls, bucket: str, region: str, cluster: str | None = None) -> Where | None:
+    def of_bucket(cls, bucket: str, region: str) -> Where | None:
         """Return the workspace whose bucket has a name; None if it isn't such a name."""
         name = rf"terradask-([a-z][a-z0-9-]*)-([0-9]{{12}})-{re.escape(region)}"
         found = re.fullmatch(name, bucket)
@@ -52,12 +52,11 @@ class Where:
             region=region,
             account=found[2],
             workspace=found[1],
-            cluster=cluster,
         )
 
-    def of_cluster(self, cluster: str) -> Where:
+    def of_cluster(self, cluster: str) -> ClusterWhere:
         """Return the same for one of the workspace's clusters."""
-        return replace(self, cluster=cluster)
+        return ClusterWhere(**{**vars(self), "cluster": cluster})
 
     # ---- what AWS knows of it --------------------------------------------------------------------
 
@@ -135,23 +134,32 @@ class Where:
     @property
     def secrets_arn(self) -> str:
         """ARN pattern of its secrets."""
-        if self.cluster is None:
-            return self.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
-        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name
-        # is meant.
-        return self.arn("secretsmanager", f"secret:{self.secret_id}-??????")
-
-    # ---- the cluster's names ---------------------------------------------------------------------
-
-    @property
-    def secret_id(self) -> str:
-        """Name of the cluster's secret."""
-        return secret_id(self.workspace, str(self.cluster))
-
-    def group_name(self, group: str) -> str:
-        """Return AWS's name of an Auto Scaling group, from the cluster's own."""
-        return group_name(self.workspace, str(self.cluster), group)
+        return self.arn("secretsmanager", f"secret:{secrets_prefix(self.workspace)}*")
 
     def group_arn(self, name: str) -> str:
         """Return the ARN pattern of an Auto Scaling group, from AWS's name."""
         return self.arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{name}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterWhere(Where):
+    """One cluster of a workspace."""
+
+    # Without the default.
+    cluster: str = field()
+
+    @property
+    def secrets_arn(self) -> str:
+        """ARN pattern of its secret."""
+        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name
+        # is meant.
+        return self.arn("secretsmanager", f"secret:{self.secret_id}-??????")
+
+    @property
+    def secret_id(self) -> str:
+        """Name of the cluster's secret."""
+        return secret_id(self.workspace, self.cluster)
+
+    def group_name(self, group: str) -> str:
+        """Return AWS's name of an Auto Scaling group, from the cluster's own."""
+        return group_name(self.workspace, self.cluster, group)

@@ -36,7 +36,7 @@ from terradask_modules.names import (
 from terradask_modules.placement import ClusterPlacement
 from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.gpu_hosts import GPU, gpu_conditions, has_gpu_image, name_of
 from terradask_stacks.groups import ClusterGroup, groups_of
@@ -96,7 +96,7 @@ class ClusterStack(TerraformStack):
         self._cluster = cluster
         self._lock = lock
         self._groups = groups_of(cluster, lock)
-        self._where = where = Where(
+        self._where = where = ClusterWhere(
             partition=lock.partition,
             region=workspace.region,
             account=lock.account,

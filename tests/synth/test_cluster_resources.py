@@ -29,11 +29,11 @@ def stack(name: str) -> dict[str, Any]:
 
 def names_of(document: dict[str, Any], *, isolated: bool = True) -> ClusterNames:
     state = document["terraform"]["backend"]["s3"]
-    where = Where.of_bucket(state["bucket"], state["region"], "etl")
+    where = Where.of_bucket(state["bucket"], state["region"])
     assert where is not None
     assert where.account == ACCOUNT
     return ClusterNames(
-        where=where,
+        where=where.of_cluster("etl"),
         role_path=f"/terradask/{where.workspace}/" if isolated else None,
         role_name_prefix="dept-",
     )

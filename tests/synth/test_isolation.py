@@ -36,14 +36,9 @@ OWN = {
         "worker-to-worker",
     },
 }
+WORKSPACE = Where(partition="aws", region="us-east-1", account="123456789012", workspace="default")
 WHERE = PolicyScope(
-    where=Where(
-        partition="aws",
-        region="us-east-1",
-        account="123456789012",
-        workspace="default",
-        cluster="etl",
-    ),
+    where=WORKSPACE.of_cluster("etl"),
     groups=("scheduler", "workers-spot"),
 )
 
@@ -219,7 +214,7 @@ def test_a_shared_role_takes_the_same_actions(role: str) -> None:
         found = (statement["Action"] for statement in host_statements(where, role))
         return {action for one in found for action in ([one] if isinstance(one, str) else one)}
 
-    assert actions(WHERE) == actions(replace(WHERE, where=replace(WHERE.where, cluster=None)))
+    assert actions(WHERE) == actions(replace(WHERE, where=WORKSPACE))
 
 
 def test_a_role_may_move_its_clusters_groups_each_by_name(synth: Any) -> None:

@@ -42,7 +42,7 @@ from terradask._deployments.store import EVENTS, STATE, holds_nothing
 from terradask.errors import AccessDenied, ClusterError
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import NETWORK_STACK, resource_name
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere, Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -69,7 +69,7 @@ class ClusterRecovery:
         return self.deployment.name
 
     @property
-    def where(self) -> Where:
+    def where(self) -> ClusterWhere:
         """The cluster."""
         return self.network.where.of_cluster(self.name)
 

@@ -35,7 +35,7 @@ from terradask.errors import AccessDenied
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import Listed, Named, ResourceKind
 from terradask_modules.names import ROLES, secrets_prefix
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere, Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -242,16 +242,16 @@ def find_everything_in_ec2(client: Any, where: Where) -> list[Resource]:
     return [each for each in found if where.tags.items() <= each.tags.items()]
 
 
-def find_groups_and_secret(aws: Aws, where: Where) -> dict[str, Resource]:
+def find_groups_and_secret(aws: Aws, where: ClusterWhere) -> dict[str, Resource]:
     """Return a cluster's groups and secret, by their names and tags: address -> resource.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``,
     ``secretsmanager:DescribeSecret``.
     """
-    scaling, cluster = aws.client("autoscaling"), str(where.cluster)
+    scaling = aws.client("autoscaling")
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(find_secret, aws.client("secretsmanager"), where)
-        groups = dict(tagged_groups(scaling, workspace=where.workspace, cluster=cluster))
+        groups = dict(tagged_groups(scaling, workspace=where.workspace, cluster=where.cluster))
         secret = found.result()
     return {
         **{f"{AUTOSCALING_GROUP}.{name}": _group(group) for name, group in groups.items()},
@@ -278,7 +278,7 @@ def find_secrets(client: Any, where: Where, **options: bool) -> list[Resource]:
     ]
 
 
-def find_secret(client: Any, where: Where) -> Resource | None:
+def find_secret(client: Any, where: ClusterWhere) -> Resource | None:
     """Return a cluster's secret if it exists with its tags, and isn't to be deleted."""
     found = describe_secret(client, where.secret_id)
     if found is None or not found.is_of(where) or found.description.get("DeletedDate"):

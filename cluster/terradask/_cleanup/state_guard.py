@@ -71,7 +71,7 @@ class StateGuard:
         foreign = self.foreign(document)
         if not foreign:
             return
-        name = str(self._names.where.cluster)
+        name = self._names.where.cluster
         raise ForeignResources(
             f"The state of cluster {name!r} names {len(foreign)} "
             f"{'thing that isn' if len(foreign) == 1 else 'things that aren'}'t the cluster's; "

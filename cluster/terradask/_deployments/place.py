@@ -14,12 +14,12 @@ from terradask_modules.names import (
     cluster_key,
     is_group_key,
 )
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere, Where
 
 
-def where_is(bucket: str, region: str, cluster: str) -> Where:
+def where_is(bucket: str, region: str, cluster: str) -> ClusterWhere:
     """Return which cluster is meant in a workspace's bucket. Raises `InvalidInput`."""
-    where = Where.of_bucket(bucket, region, cluster)
+    where = Where.of_bucket(bucket, region)
     if where is None:
         raise InvalidInput(
             "this is no workspace's bucket",
@@ -27,10 +27,10 @@ def where_is(bucket: str, region: str, cluster: str) -> Where:
             allowed=f"terradask-<workspace>-<account>-{region}",
             advice="take the bucket from Workspace.load().bucket",
         )
-    return where
+    return where.of_cluster(cluster)
 
 
-def check_names(descriptor: Descriptor, where: Where) -> None:
+def check_names(descriptor: Descriptor, where: ClusterWhere) -> None:
     """Refuse a descriptor with another cluster's names. Raises `ForeignDescriptor`."""
     for field in ("workspace", "cluster", "region", "bucket", "secret_id"):
         _check(where, field, getattr(descriptor, field), getattr(where, field))
@@ -44,13 +44,13 @@ def check_names(descriptor: Descriptor, where: Where) -> None:
         raise _foreign(where, "groups", ", ".join(descriptor.groups), SCHEDULER_GROUP)
 
 
-def _check(where: Where, field: str, given: object, expected: str) -> None:
+def _check(where: ClusterWhere, field: str, given: object, expected: str) -> None:
     if given != expected:
         raise _foreign(where, field, repr(given), repr(expected))
 
 
-def _foreign(where: Where, field: str, given: str, expected: str) -> ForeignDescriptor:
-    name = str(where.cluster)
+def _foreign(where: ClusterWhere, field: str, given: str, expected: str) -> ForeignDescriptor:
+    name = where.cluster
     at = f"s3://{where.bucket}/{cluster_key(name, 'cluster.json')}"
     return ForeignDescriptor(
         f"cluster.json of cluster {name!r} names something else in {field}: no apply wrote it "

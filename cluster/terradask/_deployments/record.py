@@ -24,7 +24,7 @@ from terradask.errors import ClusterNotFound, ClusterStopped, DocumentFormat
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import cluster_key
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere
 
 
 class ClusterRecord:
@@ -89,7 +89,7 @@ class ClusterRecord:
         return known is not None and known != descriptor
 
     @cached_property
-    def where(self) -> Where:
+    def where(self) -> ClusterWhere:
         """Which cluster it is, whatever its documents say."""
         return where_is(self.bucket, self.aws.region, self.name)
 
@@ -182,26 +182,26 @@ def read_reports(objects: ClusterObjects, most: int | None = None) -> list[HostR
 logger = logging.getLogger("terradask")
 
 
-def groups_at_aws(aws: Aws, where: Where) -> tuple[Groups, dict[str, Group]]:
+def groups_at_aws(aws: Aws, where: ClusterWhere) -> tuple[Groups, dict[str, Group]]:
     """Find a cluster's groups by their tags and names, whatever the documents say."""
-    return Groups.found(aws, workspace=where.workspace, cluster=str(where.cluster))
+    return Groups.found(aws, workspace=where.workspace, cluster=where.cluster)
 
 
-def raised_groups(aws: Aws, where: Where) -> dict[str, Group]:
+def raised_groups(aws: Aws, where: ClusterWhere) -> dict[str, Group]:
     """Return which of a cluster's groups are to have hosts; none if the caller may not look."""
     try:
         _, found = groups_at_aws(aws, where)
     except Exception:
-        logger.debug("can't look for groups of %s", str(where.cluster), exc_info=True)
+        logger.debug("can't look for groups of %s", where.cluster, exc_info=True)
         return {}
     return {name: group for name, group in found.items() if group.desired}
 
 
-def not_found(where: Where, raised: Mapping[str, Group]) -> ClusterNotFound:
+def not_found(where: ClusterWhere, raised: Mapping[str, Group]) -> ClusterNotFound:
     """Return the error for a cluster without ``cluster.json``; `raised` are its groups that
     are to have hosts all the same: a start needs the document, so it was there.
     """
-    name = str(where.cluster)
+    name = where.cluster
     if not raised:
         return ClusterNotFound(
             f"There is no cluster {name!r} in this workspace.",

@@ -12,7 +12,7 @@ from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask.errors import AccessDenied, ClusterError, ForeignResources, QuotaExceeded
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere
 
 _CURRENT = "AWSCURRENT"
 #: The label of the version that every stop makes the current one.
@@ -32,7 +32,7 @@ class ClusterSecret:
     ``secretsmanager:UpdateSecretVersionStage`` on it.
     """
 
-    def __init__(self, aws: Aws, where: Where) -> None:
+    def __init__(self, aws: Aws, where: ClusterWhere) -> None:
         self._aws = aws
         self._where = where
         self._is_own = False
@@ -71,7 +71,7 @@ class ClusterSecret:
         """
         if self._is_own:
             return
-        where, cluster = self._where, str(self._where.cluster)
+        where, cluster = self._where, self._where.cluster
         expected = where.tags
         tags = self.tags
         if not expected.items() <= tags.items():
@@ -131,7 +131,7 @@ class ClusterSecret:
 
     def _put(self, document: Mapping[str, Any], version_id: str, *labels: str) -> None:
         self.check_own()
-        where, cluster = self._where, str(self._where.cluster)
+        where, cluster = self._where, self._where.cluster
         with unless("LimitExceededException"):
             self._aws.client("secretsmanager").put_secret_value(
                 SecretId=where.secret_id,

@@ -13,7 +13,7 @@ from terradask_modules.names import cluster_key
 def _descriptor(names: ClusterNames, address: str) -> Mapping[str, str] | None:
     if address != "descriptor":
         return None
-    key = cluster_key(str(names.where.cluster), "cluster.json")
+    key = cluster_key(names.where.cluster, "cluster.json")
     bucket = re.escape(names.where.bucket)
     # Newer providers put the bucket in front.
     return {"id": f"({bucket}/)?{re.escape(key)}", "bucket": bucket, "key": re.escape(key)}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from terradask_modules.where import Where
+from terradask_modules.where import ClusterWhere
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class ClusterNames:
         workspace's.
     """
 
-    where: Where
+    where: ClusterWhere
     role_path: str | None = None
     role_name_prefix: str = ""
 

@@ -124,13 +124,8 @@ def templates(aws: Aws) -> list[dict[str, Any]]:
 
 
 def place(workspace: str = "default", cluster: str | None = None) -> Where:
-    return Where(
-        partition="aws",
-        region=REGION,
-        account="123456789012",
-        workspace=workspace,
-        cluster=cluster,
-    )
+    where = Where(partition="aws", region=REGION, account="123456789012", workspace=workspace)
+    return where if cluster is None else where.of_cluster(cluster)
 
 
 def search(
