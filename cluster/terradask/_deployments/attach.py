@@ -264,13 +264,16 @@ def _checked_run(record: ClusterRecord, run: Run, keys: KeySet, content: bytes |
     return current
 
 
-def _read_keys(record: ClusterRecord, run: Run) -> KeySet:
+def _read_keys_if_written(record: ClusterRecord, run: Run) -> KeySet | None:
     aws, descriptor = record.aws, record.descriptor
-    # AWS's word for a secret that is to be deleted.
-    with translated_key_errors(aws, descriptor), unless("InvalidRequestException"):
-        _, document = read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
-        return KeySet.from_document(document)
-    raise _keys_gone(descriptor)
+    # ``run.json`` is written before the keys; the scheduler can't start without them.
+    with translated_key_errors(aws, descriptor), unless("ResourceNotFoundException"):
+        # AWS's word for a secret that is to be deleted.
+        with unless("InvalidRequestException"):
+            _, document = read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
+            return KeySet.from_document(document)
+        raise _keys_gone(descriptor)
+    return None
 
 
 def _keys_gone(descriptor: Descriptor) -> ClusterError:
@@ -285,10 +288,3 @@ def _keys_gone(descriptor: Descriptor) -> ClusterError:
             "what deleted it"
         ),
     )
-
-
-def _read_keys_if_written(record: ClusterRecord, run: Run) -> KeySet | None:
-    # ``run.json`` is written before the keys; the scheduler can't start without them.
-    with unless("ResourceNotFoundException"):
-        return _read_keys(record, run)
-    return None

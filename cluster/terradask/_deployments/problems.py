@@ -14,6 +14,7 @@ from dataclasses import replace
 from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
 from terradask._deployments.documents import Descriptor
 from terradask._deployments.shortfall import Shortfall, shortfall_text
+from terradask._deployments.state import is_raised
 from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -53,7 +54,7 @@ def problems_of(
     when the watchdog schedule sets groups to zero, where that was read.
     """
     name = descriptor.cluster
-    raised = any(group.desired for group in groups.values())
+    raised = is_raised(groups)
     found = [*group_problems(descriptor, groups, raised=raised)]
     if raised:
         found += _documents(name, run, scheduler, reports)

@@ -82,10 +82,6 @@ class ClusterSecret:
             raise foreign_secret(cluster, where.secret_id, tags, expected, advice)
         self._is_own = True
 
-    def write(self, document: Mapping[str, Any], *, version_id: str) -> None:
-        """Write its value. Raises `ForeignResources`, `ClusterError`, `QuotaExceeded`."""
-        self._put(document, version_id, _CURRENT)
-
     def empty(self) -> bool:
         """Overwrite its value by one without keys: hosts that boot now find none.
 
@@ -124,12 +120,15 @@ class ClusterSecret:
 
     def _put_empty(self, *labels: str) -> bool:
         try:
-            self._put({"format": 1}, str(uuid.uuid4()), *labels)
+            self.write({"format": 1}, version_id=str(uuid.uuid4()), labels=labels)
         except QuotaExceeded:
             return False
         return True
 
-    def _put(self, document: Mapping[str, Any], version_id: str, *labels: str) -> None:
+    def write(
+        self, document: Mapping[str, Any], *, version_id: str, labels: Sequence[str] = (_CURRENT,)
+    ) -> None:
+        """Write a version. Raises `ForeignResources`, `ClusterError`, `QuotaExceeded`."""
         self.check_own()
         where, cluster = self._where, self._where.cluster
         with unless("LimitExceededException"):

@@ -12,6 +12,7 @@ from terradask._common.side_by_side import begun, side_by_side
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.run_end import note_end
 from terradask._deployments.secret import ClusterSecret
+from terradask._deployments.state import is_raised
 from terradask._deployments.store import HOSTS, OF_A_RUN
 from terradask.errors import AccessDenied, DocumentFormat
 from terradask_host.documents import Run
@@ -123,7 +124,7 @@ def _await_end(record: ClusterRecord, wait_seconds: float) -> None:
             described = groups.describe()
         if not any(group.members for group in described.values()):
             break
-        if _is_raised(described):
+        if _is_raised_late(described):
             groups.zero(described)
 
 
@@ -139,10 +140,9 @@ def _remove_keys(record: ClusterRecord, secret: ClusterSecret) -> bool:
         return False
 
 
-def _is_raised(described: Mapping[str, Group]) -> bool:
+def _is_raised_late(described: Mapping[str, Group]) -> bool:
     """Return whether the scheduler's host has just raised a group after all had gone to zero; a new
     start raises the scheduler's first.
     """
     scheduler = described.get(SCHEDULER_GROUP)
-    raised = any(group.desired for group in described.values())
-    return raised and (scheduler is None or not scheduler.desired)
+    return is_raised(described) and (scheduler is None or not scheduler.desired)
