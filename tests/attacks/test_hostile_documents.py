@@ -19,6 +19,7 @@ from terradask._aws.session import Aws
 from terradask._dask.widgets import TerminalWidget
 from terradask._deployments import store
 from terradask._deployments.documents import read_address, read_host_reports, read_run
+from terradask._deployments.record import ClusterRecord
 from terradask._deployments.store import HOSTS, MOST_BYTES, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import DocumentFormat
 from terradask_simulator.aws.fidelity import placement_groups
@@ -77,6 +78,16 @@ def test_a_large_document_is_not_read(aws: Aws, caplog: pytest.LogCaptureFixture
     assert "left out" in caplog.text
     put(f"clusters/etl/{RUN}", json.dumps(RUN_DOCUMENT).encode())
     assert objects.read(RUN) == RUN_DOCUMENT
+
+
+@pytest.mark.parametrize("document", [{"format": 1}, {"format": 9, "cluster": ["x"]}])
+def test_a_structure_that_names_no_cluster_is_refused_by_the_clusters_name(
+    aws: Aws, document: dict[str, Any]
+) -> None:
+    put("clusters/etl/cluster.json", json.dumps(document).encode())
+    with pytest.raises(DocumentFormat, match="Cluster 'etl'") as refused:
+        ClusterRecord(aws, BUCKET, "etl").read_descriptor()
+    assert str(refused.value.advice).startswith("terradask apply etl")
 
 
 def test_of_many_reports_the_newest_are_read(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:

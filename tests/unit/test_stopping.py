@@ -13,7 +13,8 @@ from botocore.exceptions import ClientError
 from terradask._aws.session import Aws
 from terradask._deployments import stop
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.stop import stop_cluster
+from terradask._deployments.stop import stop_cluster, zero_groups
+from terradask.errors import DocumentFormat
 from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group, Member
 
@@ -105,6 +106,28 @@ def test_the_end_is_noted_of_the_run_that_is_there(
     stop_cluster(record, run=RUN)
     assert found == noted
     assert len(record.groups.zeroed) == 1
+
+
+def test_a_run_whose_document_cannot_be_read_is_the_clients_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No start wrote that: hosts end, and the end is that of the client's run."""
+
+    def unreadable() -> Run:
+        raise DocumentFormat("run.json is not a JSON object.")
+
+    found: list[str] = []
+
+    def note(record: Any, find_run: Any, when: Any, **_: Any) -> None:
+        if when():
+            found.append(find_run().run_id)
+
+    monkeypatch.setattr(stop, "note_end", note)
+    record = record_of(Groups())
+    record.run = unreadable
+    assert zero_groups(record, "r1")
+    stop_cluster(record, run=RUN)
+    assert (found, len(record.groups.zeroed)) == (["r1"], 2)
 
 
 def test_what_is_kept_is_not_to_go_any_more() -> None:
