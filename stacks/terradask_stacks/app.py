@@ -9,18 +9,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from terradask_modules.aws import APP_CONTEXT, App, JSIIError
+from terradask_modules.errors import InvalidInput
 from terradask_stacks.cluster_stack import ClusterStack
-from terradask_stacks.errors import SynthesisError
 from terradask_stacks.inputs import ClusterInputs, Inputs
 from terradask_stacks.network_stack import NetworkStack
 
 
-def render(stacks: Sequence[Inputs]) -> dict[str, str]:
+def render(stacks: Sequence[Inputs], *, whose: str = "") -> dict[str, str]:
     """Return each stack's ``cdk.tf.json``, by its name.
+
+    Parameters
+    ----------
+    whose
+        Names of the stacks for messages, where they are synthesised by other ones.
 
     Raises
     ------
-    SynthesisError
+    InvalidInput
         If the framework refuses a stack.
     """
     names = [inputs.name for inputs in stacks]
@@ -32,9 +37,9 @@ def render(stacks: Sequence[Inputs]) -> dict[str, str]:
             app.synth()
         # The framework runs in Node; its errors arrive as one of these, with a JavaScript trace.
         except (RuntimeError, JSIIError) as error:
-            raise SynthesisError(
+            raise InvalidInput(
                 f"the stacks can't be synthesised: {str(error).splitlines()[0]}",
-                given=", ".join(names),
+                given=whose or ", ".join(names),
             ) from error
         return {
             name: Path(folder, "stacks", name, "cdk.tf.json").read_text(encoding="utf-8")

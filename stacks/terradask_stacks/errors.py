@@ -1,4 +1,4 @@
-"""Errors of settings and of synthesis."""
+"""Errors of settings."""
 
 from __future__ import annotations
 
@@ -91,7 +91,3 @@ class SettingsError(InvalidInput):
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for ``--json`` output."""
         return {**super().as_dict(), "findings": [asdict(finding) for finding in self.findings]}
-
-
-class SynthesisError(InvalidInput):
-    """A stack can't be made from these settings and locked answers."""

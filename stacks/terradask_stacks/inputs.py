@@ -8,7 +8,6 @@ from typing import Any
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
-from terradask_stacks.errors import SynthesisError
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings, validate_cluster_name
@@ -71,7 +70,7 @@ def inputs_of(
 ) -> Inputs:
     """Return a stack's input.
 
-    Raises `InvalidInput` if an answer for it isn't locked yet, `SynthesisError` if there is no
+    Raises `InvalidInput` if an answer for it isn't locked yet, `InvalidInput` if there is no
     such stack.
     """
     if name == NETWORK_STACK:
@@ -79,7 +78,7 @@ def inputs_of(
             raise _missing_answers(name)
         return NetworkInputs(settings=settings, lock=lock.network, wheel=wheel)
     if name not in clusters:
-        raise SynthesisError(
+        raise InvalidInput(
             "there is no such stack",
             given=name,
             allowed=", ".join([NETWORK_STACK, *sorted(clusters)]),

@@ -17,8 +17,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
-from terradask_stacks.errors import SynthesisError
 from terradask_stacks.files import write_whole
 from terradask_stacks.host_wheel import FOLDER, HostWheel, build_host_wheel
 from terradask_stacks.inputs import ClusterInputs, Inputs, inputs_of
@@ -74,11 +74,7 @@ def synthesize(
     Raises
     ------
     InvalidInput
-        If an answer for a stack isn't locked yet.
-    SettingsError
-        If the network doesn't open a cluster's ports.
-    SynthesisError
-        If a stack is unknown, or can't be made.
+        If a stack is unknown, an answer for it isn't locked yet, or it can't be made.
     """
     clusters = clusters or {}
     wanted = list(stacks) if stacks is not None else [NETWORK_STACK, *clusters]
@@ -109,13 +105,8 @@ def _texts(jobs: Sequence[Inputs], wheel: HostWheel, cache_dir: Path | None) -> 
     distinct = {key: nameless[name] for name, key in keys.items()}
     texts = _kept(distinct, cache_dir)
     missing = {key: job for key, job in distinct.items() if key not in texts}
-    try:
-        rendered = _rendered(missing)
-    except SynthesisError as error:
-        # By their own names, not those with which they are synthesised.
-        error.given = ", ".join(name for name, key in keys.items() if key in missing)
-        raise
-    for key, text in rendered.items():
+    whose = ", ".join(name for name, key in keys.items() if key in missing)
+    for key, text in _rendered(missing, whose).items():
         texts[key] = text
         if cache_dir is not None:
             _write(_kept_file(cache_dir, key), f"{_digest(text)}\n{text}".encode())
@@ -147,7 +138,7 @@ def _kept_file(cache_dir: Path, key: str) -> Path:
     return cache_dir / f"{key}.tf.json"
 
 
-def _rendered(jobs: Mapping[str, Inputs]) -> dict[str, str]:
+def _rendered(jobs: Mapping[str, Inputs], whose: str) -> dict[str, str]:
     """Synthesise all stacks together, importing the framework; those with the placeholder's name
     temporarily need different names.
     """
@@ -159,7 +150,8 @@ def _rendered(jobs: Mapping[str, Inputs]) -> dict[str, str]:
         key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name
         for number, (key, job) in enumerate(jobs.items())
     }
-    texts = render([replace(job, name=names[key]) for key, job in jobs.items()])
+    renamed = [replace(job, name=names[key]) for key, job in jobs.items()]
+    texts = render(renamed, whose=whose)
     return {key: texts[names[key]].replace(names[key], job.name) for key, job in jobs.items()}
 
 
@@ -218,7 +210,7 @@ def _own_folder(folder: Path) -> Path:
     """Return a stack's folder, unless writing there would write elsewhere."""
     for own in (folder.parent, folder, folder / FOLDER):
         if own.is_symlink():
-            raise SynthesisError(
+            raise InvalidInput(
                 "a symbolic link where a stack is written",
                 given=f"{own} leads to {own.readlink()}",
                 allowed="a folder",

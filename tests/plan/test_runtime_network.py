@@ -21,10 +21,10 @@ from terradask.errors import (
     InUse,
     InvalidInput,
     NoBaseline,
+    NoMatchingType,
     QuotaExceeded,
     SettingsError,
     TerraformError,
-    UnknownInstanceType,
 )
 from terradask_modules.iam import policy_text, statement
 from terradask_simulator import leftovers
@@ -98,7 +98,7 @@ def test_bad_input_is_refused_before_anything_runs(
         workspace.plan_cluster("x", max_workers=5000)
     with pytest.raises(SettingsError, match="no_such"):
         workspace.plan_cluster("x", no_such=1)
-    with pytest.raises(UnknownInstanceType, match="xlarge"):
+    with pytest.raises(NoMatchingType, match="xlarge"):
         workspace.plan_cluster("x", worker_vm_types=["m6i.xlrge"])
     assert not any(isinstance(e, PhaseFinished) and e.phase in ("init", "plan") for e in events)
 

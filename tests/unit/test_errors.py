@@ -10,14 +10,12 @@ import pytest
 
 from terradask import errors
 from terradask._policy.findings import PolicyFinding
-from terradask.errors import TerradaskError
-from terradask.errors.diagnostic import Diagnostic
+from terradask.errors import Diagnostic, TerradaskError
 
 EXAMPLES: list[TerradaskError] = [
     errors.InvalidInput("a", given=1, allowed="b", advice="c"),
     errors.SettingsError([]),
-    errors.SynthesisError("a"),
-    errors.UnknownInstanceType("a"),
+    errors.NoMatchingType("a", advice="b"),
     errors.NoMatchingType(
         "a",
         given="worker_cpu=1",
@@ -53,7 +51,6 @@ EXAMPLES: list[TerradaskError] = [
     ),
     errors.BaselineError("a"),
     errors.NoBaseline("a"),
-    errors.BaselineFormat("a", given="format 2", advice="b"),
     errors.ClusterError("a", cluster="etl"),
     errors.ClusterNotFound("a", cluster="etl"),
     errors.ClusterPrivate(

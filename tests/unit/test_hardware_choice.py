@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask.errors import InvalidInput, NoMatchingType, UnknownInstanceType
+from terradask.errors import InvalidInput, NoMatchingType
 
 from .hardware_choices import chosen, families, refused, shapes
 
@@ -146,7 +146,7 @@ def test_named_types_keep_their_order_and_may_be_anything():
 
 
 def test_a_type_that_there_is_not():
-    error = refused(UnknownInstanceType, vm_types=["m6i.3xlarge", "m5.large"])
+    error = refused(NoMatchingType, vm_types=["m6i.3xlarge", "m5.large"])
     assert error.given == "worker_vm_types: m6i.3xlarge"
     assert "m6i.xlarge in us-east-1a, us-east-1b" in error.allowed
 
@@ -160,18 +160,18 @@ def test_a_type_that_there_is_not():
     ],
 )
 def test_in_place_of_a_type_that_there_is_not_neighbours_of_its_kind_are_named(name, near):
-    allowed = refused(UnknownInstanceType, vm_types=[name]).allowed
+    allowed = refused(NoMatchingType, vm_types=[name]).allowed
     offered = [each.partition(" ")[0] for each in allowed.split("; ")]
     assert offered[0] == near
     assert {each[0] for each in offered} == {name[0]}
 
 
 def test_a_family_that_there_is_not_offers_what_is_spelled_alike():
-    assert "m6i.xlarge" in refused(UnknownInstanceType, vm_types=["mi6.xlarge"]).allowed
+    assert "m6i.xlarge" in refused(NoMatchingType, vm_types=["mi6.xlarge"]).allowed
 
 
 def test_a_type_that_the_zone_does_not_offer():
-    error = refused(UnknownInstanceType, vm_types=["g5.xlarge", "m5.large"], zones=["us-east-1e"])
+    error = refused(NoMatchingType, vm_types=["g5.xlarge", "m5.large"], zones=["us-east-1e"])
     assert error.problem == "us-east-1e doesn't offer g5.xlarge, m5.large"
     assert "g5.xlarge in us-east-1a" in error.allowed
     assert chosen(vm_types=["g5.xlarge"], zones=["us-east-1e", "us-east-1a"]).names == (

@@ -12,7 +12,7 @@ from terradask._quotas.check import QuotaCheck, check_network_quotas, check_quot
 from terradask._stacks.resolve_cluster import named_or_default
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
-from terradask.errors import AccessDenied, QuotaExceeded, UnknownInstanceType
+from terradask.errors import AccessDenied, NoMatchingType, QuotaExceeded
 from terradask_stacks.settings import Settings
 
 from .quota_facts import TYPES, FakeAws
@@ -235,7 +235,7 @@ def test_verdicts_count_what_others_use() -> None:
 
 
 def test_unknown_type_is_refused() -> None:
-    with pytest.raises(UnknownInstanceType, match=r"m6i\.xlrge"):
+    with pytest.raises(NoMatchingType, match=r"m6i\.xlrge"):
         compared(FakeAws(limits={}), settings(cluster={"worker_vm_types": ["m6i.xlrge"]}))
 
 

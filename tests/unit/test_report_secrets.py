@@ -24,8 +24,7 @@ from terradask._plans.summary import summarise
 from terradask._policy.masking import in_environment, masked_text, secret_name
 from terradask._terraform.events import PlanFile
 from terradask._workspace.stack import Stack
-from terradask.errors import TerraformError
-from terradask.errors.diagnostic import Diagnostic
+from terradask.errors import Diagnostic, TerraformError
 
 from .report_data import CONTEXT
 

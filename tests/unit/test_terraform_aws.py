@@ -28,7 +28,7 @@ from terradask._network.baseline import parse_baseline
 from terradask.errors import (
     AccessDenied,
     AwsError,
-    BaselineFormat,
+    BaselineError,
     EndpointUnreachable,
     InvalidCredentials,
     NoCredentials,
@@ -273,7 +273,7 @@ def test_loopback_endpoints(endpoint: str | None, expected: bool):
     ],
 )
 def test_baseline_of_another_format_names_the_command(body: str, expected: str):
-    with pytest.raises(BaselineFormat) as caught:
+    with pytest.raises(BaselineError) as caught:
         parse_baseline(body)
     assert expected in str(caught.value)
     assert caught.value.exit_code == 6

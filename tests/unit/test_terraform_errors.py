@@ -16,6 +16,7 @@ from terradask.errors import (
     AccessDenied,
     AwsError,
     BackendMissing,
+    Diagnostic,
     InvalidCredentials,
     NoCredentials,
     ProviderUnavailable,
@@ -23,7 +24,6 @@ from terradask.errors import (
     StateLocked,
     TerraformError,
 )
-from terradask.errors.diagnostic import Diagnostic
 
 LOCKED = (
     "Error message: operation error S3: PutObject, https response error StatusCode: 412, "

@@ -395,7 +395,7 @@ def as_given(
 def bootable_baseline(record: ClusterRecord) -> Baseline:
     """Return the network, which has what hosts need to boot.
 
-    Raises `NoBaseline`, `BaselineFormat`, `BaselineError`.
+    Raises `BaselineError`.
     """
     # pydantic is slow to import
     from terradask._network.baseline import read_baseline

@@ -29,7 +29,7 @@ def choose(
 ) -> Choice:
     """Choose the instance types for a request.
 
-    Raises `NoMatchingType` with the nearest requests that find something, `UnknownInstanceType`,
+    Raises `NoMatchingType` with the nearest requests that find something, `NoMatchingType`,
     `InvalidInput`.
     """
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)

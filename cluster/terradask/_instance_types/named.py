@@ -12,7 +12,7 @@ from dataclasses import replace
 from terradask._instance_types.constraints import gpu_model, model_key
 from terradask._instance_types.model import Catalog, InstanceType
 from terradask._instance_types.supply import Supply
-from terradask.errors import InvalidInput, NoMatchingType, UnknownInstanceType
+from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 
 #: Types that are offered in place of one that doesn't exist.
@@ -22,7 +22,7 @@ _NEAR = 3
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
     """Return the types that a request names, in its order.
 
-    Raises `UnknownInstanceType`, `NoMatchingType`, `InvalidInput`.
+    Raises `NoMatchingType`, `NoMatchingType`, `InvalidInput`.
     """
     _check_known(request, supply)
     types = tuple(supply.catalog.types[name] for name in request.vm_types)
@@ -82,7 +82,7 @@ def _check_known(request: HardwareRequest, supply: Supply) -> None:
     if not unknown:
         return
     near = dict.fromkeys(match for name in unknown for match in _near(name, known))
-    raise UnknownInstanceType(
+    raise NoMatchingType(
         f"{supply.catalog.region} has no such instance type for Linux on x86-64 or ARM",
         given=f"{request.option('vm_types')}: {', '.join(unknown)}",
         allowed="; ".join(_offer(name, supply) for name in near)
@@ -117,7 +117,7 @@ def _ratio(one: str, other: str) -> float:
 def _check_offered(request: HardwareRequest, supply: Supply) -> None:
     missing = [name for name in request.vm_types if not supply.has(name)]
     if missing:
-        raise UnknownInstanceType(
+        raise NoMatchingType(
             f"{supply.where} doesn't offer {', '.join(missing)}",
             given=request.given(),
             allowed="; ".join(_offer(name, supply) for name in missing),

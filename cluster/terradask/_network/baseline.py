@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
-from terradask.errors import BaselineFormat, NoBaseline
+from terradask.errors import BaselineError, NoBaseline
 from terradask_modules.names import ROLES
 from terradask_modules.partitions import partition_of
 from terradask_modules.where import Where
@@ -180,7 +180,7 @@ class Baseline(_Model):
 def read_baseline(aws: Aws, bucket: str) -> Baseline:
     """Read what clusters need of the network.
 
-    Raises `NoBaseline`, `BaselineFormat`.
+    Raises `BaselineError`.
 
     Permissions needed: ``s3:GetObject`` on ``workspace.json`` in the bucket, ``s3:ListBucket``.
     """
@@ -198,7 +198,7 @@ def read_baseline(aws: Aws, bucket: str) -> Baseline:
 
 
 def parse_baseline(body: bytes | str) -> Baseline:
-    """Read ``workspace.json``. Raises `BaselineFormat`."""
+    """Read ``workspace.json``. Raises `BaselineError`."""
     try:
         document: Any = parse_json(body)
     except ValueError as error:
@@ -236,7 +236,7 @@ def parse_baseline(body: bytes | str) -> Baseline:
         ) from error
 
 
-def _unreadable(problem: str, *, found: Any, advice: str) -> BaselineFormat:
-    return BaselineFormat(
+def _unreadable(problem: str, *, found: Any, advice: str) -> BaselineError:
+    return BaselineError(
         problem, given=f"format {found}", allowed=f"format {BASELINE_FORMAT}", advice=advice
     )

@@ -24,12 +24,12 @@ def check_change(settings: Settings, aws: Aws) -> None:
     """
     from terradask._network.baseline import read_baseline
     from terradask._network.clusters import cluster_names
-    from terradask.errors import BaselineFormat, NoBaseline
+    from terradask.errors import BaselineError
 
     bucket = bucket_name(settings.workspace.name, aws.account_id, aws.region)
     try:
         baseline = read_baseline(aws, bucket)
-    except (NoBaseline, BaselineFormat):
+    except BaselineError:
         return
     replaced = {
         f"network.{name}": found

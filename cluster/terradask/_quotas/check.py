@@ -14,7 +14,7 @@ from terradask._aws.listing import listed, listed_instances, listed_zones
 from terradask._aws.tags import tags_of
 from terradask._quotas import needs
 from terradask._quotas.needs import Quota, vcpu_quota
-from terradask.errors import AccessDenied, QuotaExceeded, UnknownInstanceType
+from terradask.errors import AccessDenied, NoMatchingType, QuotaExceeded
 from terradask_modules.names import TAG_WORKSPACE
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def check_quotas(
     aws: Aws, settings: Settings, types: needs.GroupTypes, zones: Sequence[str] | None
 ) -> list[QuotaCheck]:
     """Compare AWS's quotas with what the settings can reach: every declared cluster at
-    ``max_workers``, and the network. Raises `UnknownInstanceType`.
+    ``max_workers``, and the network. Raises `NoMatchingType`.
 
     Permissions needed: those of `caller_policies.see_quotas`.
     """
@@ -124,7 +124,7 @@ def check_quotas(
     requests = (one.hardware_requests for one in needs.clusters_of(settings).values())
     named = {name for groups in requests for one in groups.values() for name in one.vm_types}
     if unknown := sorted(named - vcpus.keys()):
-        raise UnknownInstanceType(
+        raise NoMatchingType(
             f"{aws.region} has no such instance type",
             given=", ".join(unknown),
             allowed="types that `aws ec2 describe-instance-types` lists",

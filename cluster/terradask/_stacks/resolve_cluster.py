@@ -50,7 +50,7 @@ def resolve_cluster(
 ) -> ClusterLock:
     """Find what a cluster's stack needs in addition to its settings.
 
-    Raises `InvalidInput`, `UnknownInstanceType`, `BaselineError` where
+    Raises `InvalidInput`, `NoMatchingType`, `BaselineError` where
     the network has no launch templates for it, `NoMatchingType` with the nearest requests.
 
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``;

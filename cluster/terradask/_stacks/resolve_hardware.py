@@ -17,7 +17,7 @@ from terradask._instance_types.model import Catalog
 from terradask._instance_types.named import placeable, with_one_architecture
 from terradask._instance_types.zones import ZoneEvidence, rank_zones, why_best
 from terradask._stacks.zone_lookup import read_zone_evidence
-from terradask.errors import NoMatchingType, UnknownInstanceType
+from terradask.errors import NoMatchingType
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_stacks.groups import worker_groups_of
@@ -116,7 +116,7 @@ def find_hardware(
     Types that are named, or the default, are looked up by their names: two calls. Anything else
     takes the region's catalog and its prices.
 
-    Raises `InvalidInput`, `NoMatchingType`, `UnknownInstanceType`.
+    Raises `InvalidInput`, `NoMatchingType`.
     """
     requests = cluster.hardware_requests
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
@@ -256,7 +256,7 @@ class _Chooser:
                     else _OTHER_TYPES
                 )
                 return self._in(zone, zones, why)
-            except (NoMatchingType, UnknownInstanceType):
+            except NoMatchingType:
                 if len(zones) == 1:
                     raise
         raise _in_no_zone(needed, self.catalog)
@@ -312,13 +312,13 @@ def _follows_workers(scheduler: HardwareRequest) -> bool:
     return scheduler.is_silent and scheduler.gpu is None
 
 
-def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> UnknownInstanceType:
+def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> NoMatchingType:
     names = sorted({name for choice in choices.values() for name in choice.names})
     where = "; ".join(
         f"{zone} lacks {', '.join(sorted(set(names) - offered))}"
         for zone, offered in catalog.zones.items()
     )
-    return UnknownInstanceType(
+    return NoMatchingType(
         "no zone has types for all groups of the cluster",
         given="; ".join(
             f"{group}: {choice.request.describe()}" for group, choice in choices.items()

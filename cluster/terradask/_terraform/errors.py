@@ -24,13 +24,13 @@ from terradask.errors import (
     AccessDenied,
     AwsError,
     BackendMissing,
+    Diagnostic,
     InvalidCredentials,
     NoCredentials,
     ProviderUnavailable,
     StalePlan,
     TerraformError,
 )
-from terradask.errors.diagnostic import Diagnostic
 
 #: Diagnostics after which `init` helps: the folder isn't initialised for this.
 _NEEDS_INIT = (

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask._common.progress import Progress, ResourceChanged
-from terradask.errors.diagnostic import Diagnostic
+from terradask.errors import Diagnostic
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import Any
 
 from terradask._common.json_text import read_object
 from terradask._common.naming import some
-from terradask_stacks.errors import SynthesisError
+from terradask_modules.errors import InvalidInput
 
 CONFIGURATION = "cdk.tf.json"
 #: Resources that exist and that a plan takes into the state.
@@ -39,7 +39,7 @@ def check_contents(folder: Path) -> None:
     """Refuse a folder in which something else lies that Terraform would load, and remove from
     Terraform's own folder what it hasn't put there for this configuration.
 
-    Raises `SynthesisError`.
+    Raises `InvalidInput`.
     """
     if not folder.is_dir():
         return
@@ -53,7 +53,7 @@ def check_contents(folder: Path) -> None:
         )
     )
     if foreign:
-        raise SynthesisError(
+        raise InvalidInput(
             "the folder in which Terraform runs has files that terradask didn't write: Terraform "
             "would load them",
             given=f"{folder}: {some(foreign, _NAMED)}",

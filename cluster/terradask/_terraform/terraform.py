@@ -35,8 +35,7 @@ from terradask._terraform.provider_mirror import (
 )
 from terradask._terraform.state.lock import BreakLock, run_past_lock
 from terradask._terraform.state.lock_info import LockInfo
-from terradask.errors import AwsError, StateLocked, TerraformCancelled, TerraformError
-from terradask.errors.diagnostic import Diagnostic
+from terradask.errors import AwsError, Diagnostic, StateLocked, TerraformCancelled, TerraformError
 from terradask_modules.programs import environ_for_programs
 
 #: Would change what our command lines mean, or where Terraform keeps things.

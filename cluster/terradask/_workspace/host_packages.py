@@ -81,7 +81,7 @@ class HostPackages:
     def deployed(self) -> HostProgram:
         """Return the host program of the deployed network.
 
-        Raises `NoBaseline`, `BaselineFormat`.
+        Raises `BaselineError`.
 
         Permissions needed: ``s3:GetObject`` on the host program, ``s3:ListBucket``.
         """

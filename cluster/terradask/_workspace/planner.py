@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._terraform.folder_contents import CONFIGURATION
 from terradask._workspace.context import configuration_of
 from terradask._workspace.stack_runner import StackRunner
-from terradask.errors import BaselineFormat, NoBaseline, TerradaskError, TerraformCancelled
+from terradask.errors import BaselineError, TerradaskError, TerraformCancelled
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -235,7 +235,7 @@ class Planner:
         SettingsError
             If settings can't be used, hosts would reach no AWS service, or the subnet is too small
             for ``max_workers``.
-        InvalidInput, UnknownInstanceType
+        InvalidInput, NoMatchingType
             If AWS doesn't offer what the settings name.
         NoMatchingType
             If no instance type is as they ask for; with the nearest asks that find something.
@@ -334,7 +334,7 @@ class Planner:
             If the network isn't deployed.
         NoMatchingType
             If no type is as asked for; with the nearest asks that find something.
-        UnknownInstanceType
+        NoMatchingType
             If a named type doesn't exist, or isn't offered where it has to be.
         """
         configuration = configuration_of(self._context, cluster_overrides)
@@ -454,7 +454,7 @@ class Planner:
             return ()
         try:
             self._context.network.baseline()
-        except (NoBaseline, BaselineFormat):
+        except BaselineError:
             return clusters
         return ()
 

@@ -128,7 +128,7 @@ class Workspace(Planner):
         ------
         NoBaseline
             If it isn't deployed.
-        BaselineFormat
+        BaselineError
             If it was deployed by a version of terradask that this one doesn't fit.
         """
         return self._context.network.baseline()
@@ -277,7 +277,7 @@ class Workspace(Planner):
 
         Raises
         ------
-        UnknownInstanceType
+        NoMatchingType
             If the settings name a type that the region doesn't have.
         NoMatchingType
             If no type is as they ask for.

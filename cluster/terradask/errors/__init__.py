@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from terradask.errors._aws import *
-from terradask.errors._baseline import *
 from terradask.errors._cluster import *
-from terradask.errors._foreign import *
 from terradask.errors._given import *
 from terradask.errors._kept import *
 from terradask.errors._policy import *

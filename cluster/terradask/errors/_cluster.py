@@ -1,8 +1,8 @@
-"""One cluster."""
+"""Clusters, and the network that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from terradask_modules.errors import TerradaskError
@@ -325,3 +325,81 @@ class DocumentFormat(TerradaskError):
     """An object in the bucket has another format than this terradask reads, or doesn't match its
     format.
     """
+
+
+class ForeignResources(ClusterError):
+    """Something that a command was to change isn't the cluster's, so nothing of it was changed.
+
+    Parameters
+    ----------
+    resources
+        Each with ``type``, ``id`` and ``why``; those of a state also with their ``address``.
+    """
+
+    exit_code = 8
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        cluster: str,
+        resources: Iterable[Mapping[str, str]],
+        allowed: str | None = None,
+        advice: str | None = None,
+    ) -> None:
+        found = tuple(dict(one) for one in resources)
+        lines = [
+            f"{one.get('address') or one['type']} ({one['id']}): {one['why']}" for one in found
+        ]
+        if len(lines) > _SHOWN:
+            lines[_SHOWN:] = [f"and {len(lines) - _SHOWN} more"]
+        super().__init__(
+            problem, cluster=cluster, given="; ".join(lines), allowed=allowed, advice=advice
+        )
+        self.resources = found
+
+
+class ForeignDescriptor(DocumentFormat):
+    """``cluster.json`` names something that isn't the cluster's: it was not written by an apply."""
+
+    exit_code = 8
+
+
+# ---- the network that clusters share -------------------------------------------------------------
+
+
+class BaselineError(TerradaskError):
+    """A problem with the network that clusters share: it lacks something, or a version of terradask
+    made it whose format the client can't read: apply it, or update the older one.
+    """
+
+    exit_code = 6
+
+
+class NoBaseline(BaselineError):
+    """The network isn't deployed."""
+
+
+class InUse(TerradaskError):
+    """Clusters stand on what a command would take away, so nothing was changed: stop or destroy
+    them first.
+
+    Parameters
+    ----------
+    clusters
+        Their names.
+    """
+
+    exit_code = 5
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        clusters: Sequence[str],
+        given: Any,
+        allowed: str | None = None,
+        advice: str,
+    ) -> None:
+        super().__init__(problem, given=given, allowed=allowed, advice=advice)
+        self.clusters = tuple(clusters)

@@ -19,12 +19,8 @@ class SetupError(TerradaskError):
     exit_code = 3
 
 
-class UnknownInstanceType(InvalidInput):
-    """An instance type that the region or the zone doesn't offer."""
-
-
 class NoMatchingType(InvalidInput):
-    """No instance type fits the request.
+    """No instance type fits the request, or one that it names isn't offered: choose others.
 
     Parameters
     ----------
@@ -40,12 +36,9 @@ class NoMatchingType(InvalidInput):
         given: Any = None,
         allowed: str | None = None,
         alternatives: Sequence[Mapping[str, Any]] = (),
+        advice: str = "request other hardware; `terradask types` lists the types",
     ) -> None:
-        advice = (
-            "request one of these:"
-            if alternatives
-            else "request other hardware; `terradask types` lists the types"
-        )
+        advice = "request one of these:" if alternatives else advice
         super().__init__(problem, given=given, allowed=allowed, advice=advice)
         self.alternatives = tuple(dict(one) for one in alternatives)
 

@@ -3,11 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from terradask.errors.diagnostic import Diagnostic
 from terradask_modules.errors import TerradaskError
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """An error or a warning of Terraform's.
+
+    Parameters
+    ----------
+    severity
+        ``error`` or ``warning``.
+    summary
+        What went wrong, as Terraform puts it.
+    detail
+        The long form; often empty.
+    address
+        The resource or provider it is about.
+    filename, line
+        Where in the configuration it comes from.
+    """
+
+    severity: str
+    summary: str
+    detail: str = ""
+    address: str | None = None
+    filename: str | None = None
+    line: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Summary and detail in one."""
+        return f"{self.summary}\n{self.detail}".strip()
 
 
 class TerraformError(TerradaskError):
