@@ -62,7 +62,7 @@ class Route:
 
     @property
     def admission(self):
-        return self.forward._admission
+        return self.forward._site.admission
 
     async def connect(self):
         return await asyncio.open_connection("127.0.0.1", self.forward.port)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from terradask._dask.dashboard import JupyterForward
+from terradask._dask.dashboard import Forward, JupyterForward
 from terradask._deployments.package_sync import check_jupyterlab, with_jupyterlab
 from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.sync import PackageSync
@@ -115,7 +115,7 @@ async def test_a_host_that_has_none_is_no_dashboard_in_its_place(
     async def dial(*_: Any) -> Any:
         return None, writer
 
-    monkeypatch.setattr("terradask._dask.dashboard.dial", dial)
+    monkeypatch.setattr(Forward, "_dial", dial)
     forward = JupyterForward(lambda: None, ssl.create_default_context())  # type: ignore[arg-type,return-value]
     with pytest.raises(ConnectionAbortedError, match="no notebook server"):
         await forward._dial()

@@ -96,7 +96,7 @@ async def page(dashboard):
     """Return what a browser gets below the link."""
     forward = dashboard._forward
     reader, writer = await asyncio.open_connection("127.0.0.1", forward.port)
-    head = f"GET /{forward._admission.token}/ HTTP/1.1\r\nHost: 127.0.0.1:{forward.port}"
+    head = f"GET /{forward._site.admission.token}/ HTTP/1.1\r\nHost: 127.0.0.1:{forward.port}"
     writer.write(f"{head}\r\n\r\n".encode())
     answer = await asyncio.wait_for(reader.read(), HANG_SECONDS)
     writer.close()

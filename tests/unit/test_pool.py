@@ -90,9 +90,9 @@ class CountedInterval:
     def __init__(self, health: Health, polls: int) -> None:
         self._health = health
         self._polls = polls
-        self.longest_seconds: list[float | None] = []
+        self.longest_seconds: list[float] = []
 
-    async def wait(self, *, longest_seconds: float | None = None) -> None:
+    async def wait(self, longest_seconds: float) -> None:
         self.longest_seconds.append(longest_seconds)
         self._polls -= 1
         if self._polls < 0:
@@ -277,7 +277,7 @@ def test_an_aws_that_refuses_is_asked_at_growing_intervals_also_while_hosts_are_
         pending.pending = True
         await pool.poll()
         interval: Any = pool.interval
-        assert interval.longest_seconds == [2.0, 2.0, None, None, 2.0]
+        assert interval.longest_seconds == [2.0, 2.0, 15.0, 15.0, 2.0]
 
     asyncio.run(main())
 

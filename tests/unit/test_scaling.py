@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._dask.scaling import planned_names
+from terradask._dask.scaling import ScaleRequests, planned_names
 from terradask._dask.waiting import workers_to_wait_for
 from terradask_host.rules.autoscaling_groups import Group, Member
 
@@ -47,3 +47,16 @@ def test_only_living_members_count():
         for n, state in enumerate(["Pending", "InService", "Terminating", "Terminated", "Standby"])
     )
     assert Group("workers", desired=2, max_size=5, members=members).active_ids == ("i-0", "i-1")
+
+
+def test_what_is_asked_for_while_a_number_is_sent_is_sent_too():
+    requests = ScaleRequests()
+    requests.target({"workers": 5, "gpu": 1})
+    requests.remove(["i-1"])
+    taken = requests.take()
+    requests.target({"workers": 3})
+    requests.remove(["i-2"])
+    assert taken == ({"workers": 5, "gpu": 1}, {"i-1"})
+    requests.drop(*taken)
+    assert requests.are_new
+    assert requests.take() == ({"workers": 3}, {"i-2"})

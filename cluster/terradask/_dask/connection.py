@@ -19,6 +19,7 @@ from terradask._dask import commands
 from terradask._dask.dial import Dialer
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
+from terradask._dask.threads import cancelled
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.lifetime import Duration, parse_duration
 from terradask.errors import (
@@ -94,8 +95,7 @@ class SchedulerConnection:
         while self.health.is_running:
             if (await asyncio.wait({task}, timeout=_STATUS_POLL_SECONDS))[0]:
                 return task.result()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cancelled(task)
         return None
 
     async def _subscribe_again(

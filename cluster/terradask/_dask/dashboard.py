@@ -73,19 +73,51 @@ class SharedDashboard:
     jupyter_link: str | None = field(default=None, repr=False)
 
 
-class DashboardForward:
-    """A proxy on 127.0.0.1: carries requests with its token to the scheduler, by mutual TLS."""
+class Forward:
+    """A proxy on 127.0.0.1: carries requests with its token to the scheduler, by mutual TLS.
 
-    def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
+    Parameters
+    ----------
+    find
+        Finds the dashboard's endpoint, which leads to the notebook server too.
+    context
+        The client's, for this forward alone.
+    site
+        Who is let in, and to what.
+    """
+
+    def __init__(self, find: FindEndpoint, context: ssl.SSLContext, site: Site) -> None:
         self._find = find
         self._context = context
-        self._admission: Admission | None = None
-        self._proxy: ProxyServer | None = None
+        self._site = site
+        self._proxy = ProxyServer(site)
 
     @property
     def port(self) -> int | None:
         """The local port, or None when it isn't listening."""
-        return None if self._proxy is None else self._proxy.port
+        return self._proxy.port
+
+    async def start(self) -> None:
+        """Listen on a free port of 127.0.0.1."""
+        await self._proxy.start(ADDRESS, 0)
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        await self._proxy.close()
+
+    async def _dial(self) -> Streams:
+        """Connect to the forward on the scheduler's host; raises ``OSError``."""
+        async with asyncio.timeout(_DIAL_SECONDS):
+            host, port = await self._find()
+            return await asyncio.open_connection(host, port, ssl=self._context)
+
+
+class DashboardForward(Forward):
+    """Leads to the dashboard, and to the scheduler's commands."""
+
+    def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
+        admission = Admission(secure=False, hosts=_names_of_this_machine(), in_path=True)
+        super().__init__(find, context, Site(admission, self._dial, opens=dasks_own))
 
     @property
     def link(self) -> str:
@@ -96,20 +128,7 @@ class DashboardForward:
         this machine, are refused. Its form follows Dask's ``distributed.dashboard.link``, for
         proxies such as Jupyter's.
         """
-        if self._admission is None or not self.port:
-            return ""
-        return self._admission.link(_dasks_link(self.port))
-
-    async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1, with a new token."""
-        self._admission = Admission(secure=False, hosts=_names_of_this_machine(), in_path=True)
-        self._proxy = ProxyServer(Site(self._admission, self._dial, opens=dasks_own))
-        await self._proxy.start(ADDRESS, 0)
-
-    async def close(self) -> None:
-        """Stop listening and end every connection."""
-        if self._proxy is not None:
-            await self._proxy.close()
+        return "" if not self.port else self._site.admission.link(_dasks_link(self.port))
 
     async def send(self, cluster: str, command: Command) -> Any:
         """Send a cluster's scheduler a command that comes over the forward; return its answer.
@@ -180,44 +199,25 @@ class DashboardForward:
         _, writer = await self._dial()
         writer.close()
 
-    async def _dial(self) -> Streams:
-        return await dial(self._find, self._context)
 
-
-class JupyterForward:
-    """A proxy on 127.0.0.1 for the notebook server, with a token of its own, since that runs code.
-
-    Parameters
-    ----------
-    find
-        Finds the dashboard's endpoint, which leads to the notebook server too.
-    context
-        The client's, for this forward alone.
-    """
+class JupyterForward(Forward):
+    """Leads to the notebook server, with a token of its own, since that runs code."""
 
     def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
-        self._find = find
-        self._context = context
         context.set_alpn_protocols([PROTOCOL])
-        self._site = jupyter_site(self._dial, secure=False, hosts=LOOPBACK)
-        self._proxy = ProxyServer(self._site)
+        super().__init__(find, context, jupyter_site(self._dial, secure=False, hosts=LOOPBACK))
 
     @property
     def link(self) -> str:
         """The link, with the token; empty when it isn't served."""
-        port = self._proxy.port
-        return "" if port is None else self._site.admission.link(f"http://{ADDRESS}:{port}{PAGE}")
-
-    async def start(self) -> None:
-        """Listen on a free port of 127.0.0.1."""
-        await self._proxy.start(ADDRESS, 0)
-
-    async def close(self) -> None:
-        """Stop listening and end every connection."""
-        await self._proxy.close()
+        return (
+            ""
+            if not self.port
+            else self._site.admission.link(f"http://{ADDRESS}:{self.port}{PAGE}")
+        )
 
     async def _dial(self) -> Streams:
-        reader, writer = await dial(self._find, self._context)
+        reader, writer = await super()._dial()
         if writer.get_extra_info("ssl_object").selected_alpn_protocol() != PROTOCOL:
             # A host without a notebook server leads to the dashboard, whatever it is asked for.
             writer.close()
@@ -241,13 +241,6 @@ def _read(answer: Any) -> tuple[int | None, str, str | None]:
         )
     )
     return (port, path, jupyter_path) if valid else (None, "", None)
-
-
-async def dial(find: FindEndpoint, context: ssl.SSLContext) -> Streams:
-    """Connect to the forward on the scheduler's host; raises ``OSError``."""
-    async with asyncio.timeout(_DIAL_SECONDS):
-        host, port = await find()
-        return await asyncio.open_connection(host, port, ssl=context)
 
 
 def _names_of_this_machine() -> frozenset[str] | None:

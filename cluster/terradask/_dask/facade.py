@@ -118,7 +118,7 @@ def check_known(owner: str, given: Iterable[str], known: Collection[str]) -> Non
 
     for name in given:
         if name not in known:
-            here, near = what_it_is_here(name), nearest(name, known)
+            here, near = _HERE.get(name), nearest(name, known)
             hint = "" if near is None else f"; did you mean {near!r}?"
             hint = hint if here is None else f"; here: {here}"
             raise TypeError(f"{owner}() got an unexpected keyword argument {name!r}{hint}")
@@ -163,8 +163,3 @@ _HERE: Mapping[str, str] = {
     "extra_bootstrap": "nothing: name packages in software, or an image as container",
     "mount_bucket": "nothing: tasks read and write network.data_buckets with s3fs or boto3",
 }
-
-
-def what_it_is_here(name: str) -> str | None:
-    """Return what an argument of another library is here; None if none is known."""
-    return _HERE.get(name)

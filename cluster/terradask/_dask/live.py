@@ -22,6 +22,7 @@ from terradask._dask.attached import Attached
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers, host_of, is_extra
 from terradask._dask.progress import describe
+from terradask._dask.threads import cancelled
 from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget, terminal_widget
 from terradask._deployments import shortfall
 from terradask._deployments.deployment import Deployment
@@ -146,9 +147,7 @@ class LiveCluster:
 
     async def stop(self) -> None:
         """Draw no more by itself."""
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        await cancelled(self._following)
 
     def close(self, state: str | None) -> None:
         """Draw the last view, of that state, and close the widget."""

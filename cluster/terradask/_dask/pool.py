@@ -21,7 +21,7 @@ from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import HostSize, JoinedWorkers, host_of
 from terradask._dask.scaling import ScaleRequests, planned_names, read_numbers
-from terradask._dask.threads import Call
+from terradask._dask.threads import Call, cancelled
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.pending_launches import PendingLaunches
 from terradask._deployments.problems import group_problems
@@ -34,36 +34,34 @@ if TYPE_CHECKING:
     from terradask._deployments.launch import ScaleCheck
 
 
+#: Between two polls of AWS; while instances are launching, not more than the last.
+_SHORTEST_SECONDS, _LONGEST_SECONDS, _AWAITED_SECONDS = 0.25, 15.0, 2.0
+
+
 class PollInterval:
     """The time between polls of AWS: short after a change, longer and longer without one."""
 
-    def __init__(self, shortest_seconds: float = 0.25, longest_seconds: float = 15.0) -> None:
-        self._shortest = shortest_seconds
-        self._longest = longest_seconds
-        self._next = shortest_seconds
+    def __init__(self) -> None:
+        self._next = _SHORTEST_SECONDS
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
         """Poll again soon, and restart from the shortest interval."""
         self._wake.set()
 
-    async def wait(self, *, longest_seconds: float | None = None) -> None:
+    async def wait(self, longest_seconds: float) -> None:
         """Wait for the next poll: at least the shortest time, however often it is woken."""
-        longest = self._longest if longest_seconds is None else longest_seconds
         try:
-            await asyncio.wait_for(self._wake.wait(), min(self._next, longest))
+            await asyncio.wait_for(self._wake.wait(), min(self._next, longest_seconds))
         except TimeoutError:
-            self._next = min(self._next * 2, longest)
+            self._next = min(self._next * 2, longest_seconds)
         else:
             self._wake.clear()
-            self._next = self._shortest
-            await asyncio.sleep(self._shortest)
+            self._next = _SHORTEST_SECONDS
+            await asyncio.sleep(_SHORTEST_SECONDS)
 
 
 logger = logging.getLogger("terradask")
-
-#: While instances are launching, the groups are read at least this often.
-_AWAITED_SECONDS = 2.0
 
 #: Longest wait for what a scheduler knows by itself.
 _POLICIES_SECONDS = 5.0
@@ -338,7 +336,6 @@ class WorkerPool:
         """Have the scheduler's host carry out what was requested; the caller holds `lock`."""
         if not self.health.is_running:
             return
-        self.requests.take()
         try:
             await self._send()
         finally:
@@ -346,7 +343,7 @@ class WorkerPool:
 
     async def _send(self) -> None:
         """Send what is pending. After a transient failure it is sent again after the next poll."""
-        numbers, removals = self.requests.pending_targets, self.requests.pending_removals
+        numbers, removals = self.requests.take()
         if not (numbers or removals):
             return
         chains = self._chains
@@ -358,13 +355,13 @@ class WorkerPool:
             await self.policies.scale(numbers, removals)
         except Exception as error:
             if not is_transient(error):
-                self.requests.drop_pending()
+                self.requests.drop(numbers, removals)
             raise
         try:
             await self._mirror()
         finally:
             # Until here, waiting for workers counts these.
-            self.requests.drop_pending()
+            self.requests.drop(numbers, removals)
 
     # ---- polling ---------------------------------------------------------------------------------
 
@@ -397,9 +394,7 @@ class WorkerPool:
 
     async def stop(self) -> None:
         """Stop polling the groups."""
-        if self._polling is not None:
-            self._polling.cancel()
-            await asyncio.gather(self._polling, return_exceptions=True)
+        await cancelled(self._polling)
 
     def on_workers_changed(self, *, left: bool) -> None:
         """Poll the groups soon if workers left, or if workers have joined that the plan doesn't
@@ -416,7 +411,7 @@ class WorkerPool:
             # If the reason of missing instances is already known, poll at the usual interval; also
             # where AWS throttles: its limit is the account's, and ends of hosts count too.
             awaited = pending_launches.pending and pending_launches.shortfall is None and not failed
-            await self.interval.wait(longest_seconds=_AWAITED_SECONDS if awaited else None)
+            await self.interval.wait(_AWAITED_SECONDS if awaited else _LONGEST_SECONDS)
             if not self.health.is_running:
                 return
             failed = True

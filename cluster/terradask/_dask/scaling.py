@@ -10,6 +10,7 @@ Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,45 +30,39 @@ def planned_names(group: str, members: Sequence[str], n: int) -> tuple[str, ...]
 
 
 class ScaleRequests:
-    """Target numbers and hosts to remove: threads add them, the loop's thread sends them."""
+    """What the scheduler's host isn't known to have yet: threads add it, the loop's thread sends
+    it. A later number of a group replaces an earlier one.
+    """
 
     def __init__(self) -> None:
-        self._targets: dict[str, int] = {}
-        self._removals: frozenset[str] = frozenset()
-        #: Taken, but not sent to the scheduler's host yet.
-        self.pending_targets: dict[str, int] = {}
-        self.pending_removals: frozenset[str] = frozenset()
-
-    @property
-    def are_new(self) -> bool:
-        """Whether something was requested since the last `take`."""
-        return bool(self._targets or self._removals)
-
-    @property
-    def targets(self) -> dict[str, int]:
-        """The numbers that the scheduler's host doesn't have yet, by group of workers."""
-        return self.pending_targets | self._targets
+        #: Numbers of workers, by group, and hosts to remove.
+        self.targets: dict[str, int] = {}
+        self.removals: frozenset[str] = frozenset()
+        #: Whether something was requested since the last `take`.
+        self.are_new = False
+        self._changing = threading.Lock()
 
     def target(self, numbers: Mapping[str, int]) -> None:
         """Request numbers of workers, by group."""
-        self._targets.update(numbers)
+        with self._changing:
+            self.targets, self.are_new = {**self.targets, **numbers}, True
 
     def remove(self, hosts: Iterable[str]) -> None:
         """Request the removal of these hosts."""
-        self._removals |= frozenset(hosts)
+        with self._changing:
+            self.removals, self.are_new = self.removals.union(hosts), True
 
-    def take(self) -> None:
-        """Make all requests pending; a later number replaces an earlier one."""
-        targets = dict(self.pending_targets)
-        while self._targets:
-            name, number = self._targets.popitem()
-            targets[name] = number
-        self.pending_targets = targets
-        self.pending_removals, self._removals = self.pending_removals | self._removals, frozenset()
+    def take(self) -> tuple[dict[str, int], frozenset[str]]:
+        """Return all requests, to be sent."""
+        with self._changing:
+            self.are_new = False
+            return self.targets, self.removals
 
-    def drop_pending(self) -> None:
-        """Drop what is pending: it was carried out, or refused for good."""
-        self.pending_targets, self.pending_removals = {}, frozenset()
+    def drop(self, numbers: Mapping[str, int], hosts: frozenset[str]) -> None:
+        """Drop what was taken: it was carried out, or refused for good. Later numbers stay."""
+        with self._changing:
+            self.targets = {k: n for k, n in self.targets.items() if numbers.get(k) != n}
+            self.removals -= hosts
 
 
 def read_numbers(n: int | Mapping[str, int], group: str | None, **amounts: Any) -> dict[str, int]:

@@ -15,7 +15,7 @@ from terradask._common.once import OncePerCause
 from terradask._dask.commands import send
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
-from terradask._dask.threads import Call
+from terradask._dask.threads import Call, cancelled
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.private_envs import check_private_envs
 from terradask.errors import VersionMismatch, WorkersUntold
@@ -139,10 +139,8 @@ class SecretRelay:
 
     async def stop_refreshing(self) -> None:
         """Stop renewing credentials."""
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.gather(self._refreshing, return_exceptions=True)
-            self._refreshing = None
+        await cancelled(self._refreshing)
+        self._refreshing = None
 
     async def hand_over(self, attachment: Attachment) -> None:
         """Send a replacement scheduler what this object had sent to the old one."""

@@ -13,6 +13,13 @@ Call = Callable[..., Awaitable[Any]]
 _THREADS = 4
 
 
+async def cancelled(task: asyncio.Task[Any] | None) -> None:
+    """Cancel a task, if there is one, and wait until it has ended."""
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
 class Threads:
     """The threads of one cluster object."""
 

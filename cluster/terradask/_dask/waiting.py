@@ -13,7 +13,7 @@ from terradask._common.naming import counted
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
-from terradask._dask.threads import Call
+from terradask._dask.threads import Call, cancelled
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.documents import read_host_reports
 from terradask._deployments.shortfall import describe, no_capacity
@@ -162,8 +162,7 @@ class WorkerWaiter:
                     await self._check_joining(n_workers, started, late=True)
                 await asyncio.sleep(_JOIN_POLL_SECONDS)
         finally:
-            reports.cancel()
-            await asyncio.gather(reports, return_exceptions=True)
+            await cancelled(reports)
 
     async def _watch_reports(self, n_workers: int | None, started: float) -> None:
         """Read missing hosts' reports, a few at a time, until they show that waiting is in vain."""

@@ -59,7 +59,6 @@ class PendingLaunches:
     shortfall: Shortfall | None = field(default=None, init=False)
     _pending_groups: PendingGroups = field(default_factory=PendingGroups, init=False)
     _memory: CapacityMemory = field(default_factory=CapacityMemory, init=False)
-    _asked: list[str] = field(default_factory=list, init=False)
     _may_read: bool = field(default=True, init=False)
 
     @property
@@ -79,7 +78,7 @@ class PendingLaunches:
 
     async def read_failures(self) -> None:
         """Read why a group lacks instances: the one that was read the longest time ago."""
-        name = self._next()
+        name = self._pending_groups.next_to_ask()
         try:
             failures = await self.call(self.groups.failures, name)
         except Exception as error:
@@ -91,13 +90,6 @@ class PendingLaunches:
         for at, problem in failures:
             if at >= self.started_at:
                 self._memory.note(name, problem, now - (here - at).total_seconds())
-
-    def _next(self) -> str:
-        """Return the group with missing instances that was asked about the longest time ago."""
-        pending = self._pending_groups.names
-        name = min(pending, key=lambda name: self._asked.index(name) if name in self._asked else -1)
-        self._asked = [*(other for other in self._asked if other != name), name]
-        return name
 
     def _shortfall(self, chains: Collection[Sequence[Group]]) -> Shortfall | None:
         now = time.monotonic()

@@ -86,7 +86,6 @@ class Markets:
         self._send, self._tell, self._log = send, tell, log
         self._memory = CapacityMemory(timing.launch_failed_seconds)
         self._pending = PendingGroups()
-        self._asked: list[str] = []
         self._may_read = True
         now = time.monotonic()
         #: Group of workers -> when spot is tried again.
@@ -296,11 +295,9 @@ class Markets:
 
     def _read_failures(self, now: float) -> None:
         """Read why a group lacks instances: of those, the one that was read longest ago."""
-        pending = self._pending.names
-        if not (pending and self._may_read):
+        if not (self._pending.names and self._may_read):
             return
-        name = min(pending, key=lambda name: self._asked.index(name) if name in self._asked else -1)
-        self._asked = [*(other for other in self._asked if other != name), name]
+        name = self._pending.next_to_ask()
         try:
             failures = self._failures(name)
         except Exception as error:  # noqa: BLE001 - without reasons, groups have their time

@@ -90,6 +90,7 @@ class PendingGroups:
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
         self._last: Mapping[str, Group] = {}
+        self._asked: list[str] = []
 
     def update(self, groups: Iterable[Group], now: float) -> None:
         """Compare the groups with the last call and note which lack instances."""
@@ -108,6 +109,13 @@ class PendingGroups:
     def names(self) -> tuple[str, ...]:
         """Names of the groups that lack instances."""
         return tuple(self._since)
+
+    def next_to_ask(self) -> str:
+        """Return the one of them that this has returned the longest time ago."""
+        asked = self._asked
+        name = min(self._since, key=lambda name: asked.index(name) if name in asked else -1)
+        self._asked = [*(other for other in asked if other != name), name]
+        return name
 
     def late(self, now: float, limit_seconds: float) -> frozenset[str]:
         """Return the groups that have lacked instances for that long without a new one."""
