@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from terradask._aws.autoscaling import Groups
 from terradask._aws.session import Aws
 from terradask._common.clock import utc_text
+from terradask._common.parts import method_of
 from terradask._deployments.attach import attach
 from terradask._deployments.attachment import Attachment
 from terradask._deployments.built_environments import BuiltEnvironments
@@ -29,9 +30,8 @@ from terradask._deployments.snapshot import Snapshot, take_snapshot
 from terradask._deployments.status import DeploymentStatus, StatusWatch, read_status, status_of
 from terradask._deployments.store import CLOSING
 from terradask._deployments.worker_counts import check_workers
-from terradask._jobs.output import JobOutput
 from terradask._jobs.store import JobStore
-from terradask.errors import ClusterStopped, DocumentFormat
+from terradask.errors import DocumentFormat
 from terradask_host.documents import (
     HostReport,
     LifetimePolicy,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings
 
 
-class Deployment(ReadableLogs):
+class Deployment:
     """A cluster that Terraform has deployed.
 
     Parameters
@@ -79,6 +79,7 @@ class Deployment(ReadableLogs):
     def __init__(self, aws: Aws, bucket: str, name: str, *, root: Path | None = None) -> None:
         self._record = ClusterRecord(aws, bucket, name)
         self._jobs = JobStore(aws, bucket, name)
+        self._logs = ReadableLogs(self._record)
         self._root = root
         self.bucket = bucket
         self.name = name
@@ -403,17 +404,8 @@ class Deployment(ReadableLogs):
         """
         check_workers(self.descriptor, n, group)
 
-    def run(self) -> Run | None:
-        """Return the run that was started last, even if it has ended by itself; None if the cluster
-        was stopped.
-        """
-        return self._record.run()
-
-    def current_run(self) -> Run | None:
-        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle,
-        or its hosts gone.
-        """
-        return self._record.current_run()
+    run = method_of("_record", ClusterRecord.run)
+    current_run = method_of("_record", ClusterRecord.current_run)
 
     def status(self) -> DeploymentStatus:
         """Return the cluster's status.
@@ -467,16 +459,7 @@ class Deployment(ReadableLogs):
         """Return the report of each host."""
         return self._record.reports()
 
-    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
-        """Return the error with the reason why the cluster doesn't run: it was stopped, or has
-        ended by itself.
-
-        Parameters
-        ----------
-        run_id
-            The run that the caller was attached to. By default the one that was started last.
-        """
-        return self._record.why_stopped(run_id)
+    why_stopped = method_of("_record", ClusterRecord.why_stopped)
 
     def snapshot(self, also: Callable[[], object]) -> Snapshot:
         """Read what a client needs to decide what to do, and to connect, in one round of calls.
@@ -488,14 +471,7 @@ class Deployment(ReadableLogs):
         """
         return take_snapshot(self._record, also)
 
-    def job_ids(self) -> list[str]:
-        """Return the ids of the jobs that are recorded, the newest first.
-
-        Notes
-        -----
-        Permission needed: ``s3:ListBucket`` on the workspace's bucket.
-        """
-        return self._jobs.ids()
+    job_ids = method_of("_jobs", JobStore.ids)
 
     def job(self, job: str | None = None) -> JobRecord:
         """Return what is recorded of a job, up to some seconds ago if it runs. The bucket keeps it
@@ -528,22 +504,7 @@ class Deployment(ReadableLogs):
         is_there = found.is_over or self._record.may_have(found.run_id, found.boot)
         return found if is_there else replace(found, is_lost=True)
 
-    def job_output(self, job: str, index: int = 0) -> JobOutput | None:
-        """Return what a task of a job wrote before it ended, or its cluster did: up to 4 MiB of it,
-        less of each if there are many. None for a task that still runs, or has written nothing.
-
-        Parameters
-        ----------
-        job
-            Id of the job.
-        index
-            Number of the task.
-
-        Notes
-        -----
-        Permissions needed: as for `job`.
-        """
-        return self._jobs.output(job, index)
+    job_output = method_of("_jobs", JobStore.output)
 
     def report(self, run: str | None = None) -> RunReport:
         """Return what a run did: Dask's performance report (task stream, profiles, transfers), as
@@ -595,3 +556,7 @@ class Deployment(ReadableLogs):
             return
         if run is not None:
             write_event_log(self._record, run, done="destroyed")
+
+    logs = method_of("_logs", ReadableLogs.logs)
+    iter_logs = method_of("_logs", ReadableLogs.iter_logs)
+    log_hosts = method_of("_logs", ReadableLogs.log_hosts)

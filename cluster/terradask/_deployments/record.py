@@ -164,7 +164,14 @@ class ClusterRecord:
         return read_reports(self.objects, most)
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
-        """Return the error with the reason why the cluster, or the caller's run, doesn't run."""
+        """Return the error with the reason why the cluster doesn't run: it was stopped, or has
+        ended by itself.
+
+        Parameters
+        ----------
+        run_id
+            The run that the caller was attached to. By default the one that was started last.
+        """
         return over(self.name, run_id, self.run(), self.scheduler())
 
 

@@ -42,7 +42,12 @@ class JobStore:
         self._cluster = cluster
 
     def ids(self) -> list[str]:
-        """List the jobs that are kept, the newest first."""
+        """Return the ids of the jobs that are recorded, the newest first.
+
+        Notes
+        -----
+        Permission needed: ``s3:ListBucket`` on the workspace's bucket.
+        """
         # By folders: a job may have 10,000 objects.
         return sorted(filter(JOB_ID.fullmatch, self._store.folders()), reverse=True)[:MOST_JOBS]
 
@@ -59,8 +64,21 @@ class JobStore:
             raise JobNotFound(self._cluster, job, self.ids())
         return found
 
-    def output(self, job: str, index: int) -> JobOutput | None:
-        """Return what a task that has ended wrote; None if nothing is kept of it."""
+    def output(self, job: str, index: int = 0) -> JobOutput | None:
+        """Return what a task of a job wrote before it ended, or its cluster did: up to 4 MiB of it,
+        less of each if there are many. None for a task that still runs, or has written nothing.
+
+        Parameters
+        ----------
+        job
+            Id of the job.
+        index
+            Number of the task.
+
+        Notes
+        -----
+        Permissions needed: as for `job`.
+        """
         return self._read(output_name(job, index), JobOutput.read)
 
     def _read(self, name: str, read: Callable[[Mapping[str, Any]], Read]) -> Read | None:

@@ -1,8 +1,9 @@
-"""The public methods of a deployment that read its logs."""
+"""A cluster's logs, as `Deployment` has them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from terradask._deployments.record import ClusterRecord
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
     from terradask._deployments.logs.times import Moment
 
 
+@dataclass(frozen=True)
 class ReadableLogs:
-    """Reads a cluster's logs; `Deployment` makes the record."""
+    """Reads a cluster's logs."""
 
-    name: str
-    _record: ClusterRecord
+    record: ClusterRecord
 
     def logs(
         self,
@@ -79,7 +80,7 @@ class ReadableLogs:
         lines = self.iter_logs(
             *hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
         )
-        return ClusterLogs(self.name, lines)
+        return ClusterLogs(self.record.name, lines)
 
     def iter_logs(
         self,
@@ -114,7 +115,7 @@ class ReadableLogs:
         question = Question.of(
             hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
         )
-        return cluster_lines(self._record, question, follow=follow)
+        return cluster_lines(self.record, question, follow=follow)
 
     def log_hosts(self, run: str | None = None) -> dict[str, str]:
         """Return the hosts that have logs.
@@ -137,4 +138,4 @@ class ReadableLogs:
         from terradask._deployments.logs.cluster_logs import hosts_with_logs
         from terradask._deployments.logs.question import Question
 
-        return hosts_with_logs(self._record, Question.of(run=run))
+        return hosts_with_logs(self.record, Question.of(run=run))

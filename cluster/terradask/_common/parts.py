@@ -1,0 +1,23 @@
+"""A part's methods as those of the whole that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+_Given = ParamSpec("_Given")
+_Returned = TypeVar("_Returned")
+
+
+def method_of(
+    part: str, method: Callable[Concatenate[Any, _Given], _Returned]
+) -> Callable[Concatenate[Any, _Given], _Returned]:
+    """Return a part's method as one of the whole's, with its signature, types and docstring."""
+
+    @wraps(method)
+    def pass_on(whole: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
+        found: _Returned = getattr(getattr(whole, part), method.__name__)(*args, **kwargs)
+        return found
+
+    return pass_on
