@@ -10,7 +10,7 @@ from terradask._common.text_table import columns
 from terradask._deployments.accounts.totals import CostRow, RunCosts
 from terradask._pricing.calculation import estimate
 from terradask._pricing.estimate import CostEstimate, CostItem, monthly_usd
-from terradask._pricing.launches import read_launches
+from terradask._pricing.groups import read_launches
 from terradask._pricing.price_list import AwsPriceList
 
 __all__ = [

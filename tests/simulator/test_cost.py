@@ -14,7 +14,7 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._common.disk_cache import DiskCache
 from terradask._pricing.calculation import estimate
-from terradask._pricing.launches import read_launches
+from terradask._pricing.groups import read_launches
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.prices import PriceKey
 from terradask._pricing.running import Volumes

@@ -34,10 +34,9 @@ from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._plans.basis import PlanArchive
 from terradask._plans.history import HistoryEntry
 from terradask._plans.summary import summarise
-from terradask._pricing.price_list import read_sheet
+from terradask._pricing.price_list import read_sheet, read_spot_price
 from terradask._pricing.prices import PriceKey
 from terradask._pricing.products import query_for, read_price, read_prices
-from terradask._pricing.spot_prices import read_spot_price
 from terradask._software.archive_hashes import read_lock_file
 from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock_info import LockInfo

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from terradask._pricing.calculation import components
-from terradask._pricing.groups import HostLaunch, TemplateVersion
-from terradask._pricing.launches import launch_of
+from terradask._pricing.groups import HostLaunch, TemplateVersion, launch_of
 from terradask._pricing.plan_resources import PlannedStack
 from terradask._pricing.prices import Component, PriceKey
 from terradask._pricing.running import Volumes

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from terradask._pricing.groups import HostLaunch
-from terradask._pricing.launches import launch_of
+from terradask._pricing.groups import HostLaunch, launch_of
 from terradask._pricing.running import Volumes
 
 

@@ -13,8 +13,7 @@ import boto3
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._network.given import check_given
-from terradask._network.given_change import replaced_settings
+from terradask._network.given import check_given, replaced_settings
 from terradask._stacks.answers import check_network
 from terradask.errors import AccessDenied, SettingsError
 from terradask_stacks.loading import LoadedSettings, load_settings

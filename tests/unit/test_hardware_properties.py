@@ -13,8 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terradask._instance_types.choice import Choice
-from terradask._instance_types.choose import choose
+from terradask._instance_types.choose import Choice, choose
 from terradask._instance_types.constraints import Constraints, model_key
 from terradask._instance_types.model import InstanceType
 from terradask._instance_types.supply import Supply

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask._instance_types.filters import TypeFilter
-from terradask._instance_types.listing import PricedInstanceType, price_types
+from terradask._instance_types.listing import PricedInstanceType, TypeFilter, price_types
 from terradask._instance_types.model import Catalog, InstanceType, read_types
 from terradask._pricing.prices import PriceSheet
 from terradask.errors import InvalidInput

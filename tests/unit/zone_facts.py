@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from terradask._instance_types.choice import Choice
-from terradask._instance_types.choose import choose
+from terradask._instance_types.choose import Choice, choose
 from terradask._instance_types.zones import ZoneFailure, ZoneOffer
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_stacks.hardware.request import HardwareRequest

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from terradask._common.naming import counted
-from terradask._instance_types.constraints import TO_BE_NAMED, Constraints, gpu_model, model_key
+from terradask._instance_types.constraints import (
+    TO_BE_NAMED,
+    Constraints,
+    Selection,
+    gpu_model,
+    model_key,
+    select,
+)
 from terradask._instance_types.model import InstanceType
-from terradask._instance_types.selection import Selection, select
 from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.quantities import ANY, Span, bytes_text, cores_text, memory_text
@@ -22,48 +28,8 @@ _EXAMPLES = 3
 _ZONES = 2
 
 
-@dataclass(frozen=True)
-class Alternative:
-    """A request that finds something."""
-
-    #: What to write, by parameter; None to leave it out.
-    change: Mapping[str, Any]
-    types: tuple[InstanceType, ...]
-    #: The first one's price; None where it isn't known.
-    usd_per_hour: Decimal | None
-
-    def describe(self) -> str:
-        """Return it as a line: ``worker_cpu=[1, 4] gives r6a.xlarge, r6i.xlarge, … (4 cores, 32
-        GiB, from $0.2268 an hour)``.
-        """
-        said = ", ".join(
-            f"{name}={value!r}" for name, value in self.change.items() if value is not None
-        )
-        left_out = " and ".join(name for name, value in self.change.items() if value is None)
-        change = (
-            f"{said} in place of {left_out}"
-            if said and left_out
-            else said or f"{left_out} left out"
-        )
-        names = ", ".join(
-            [
-                *(one.name for one in self.types[:_EXAMPLES]),
-                *(["…"] if len(self.types) > _EXAMPLES else []),
-            ]
-        )
-        first = self.types[0]
-        price = f", from ${self.usd_per_hour:.4f} an hour" if self.usd_per_hour is not None else ""
-        size = f"{cores_text(Span(first.vcpus, first.vcpus))}, {bytes_text(first.memory_mib << 20)}"
-        return f"{change} gives {names} ({size}{price})"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON output, prices as text."""
-        return {
-            "text": self.describe(),
-            "change": dict(self.change),
-            "types": [one.name for one in self.types],
-            "usd_per_hour": None if self.usd_per_hour is None else str(self.usd_per_hour),
-        }
+#: A request that finds something: what to write, by parameter, None to leave it out; and its types.
+Alternative = tuple[Mapping[str, Any], tuple[InstanceType, ...]]
 
 
 def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> NoMatchingType:
@@ -74,24 +40,49 @@ def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> No
         problem += ", except types that must be named"
     if "spot" in supply.markets:
         problem += f", for sale {supply.how}"
-    alternatives = [one.as_dict() for one in nearest(request, supply)]
     return NoMatchingType(
         problem,
         given=request.given(),
         allowed=_gpus_allowed(request, supply, constraints),
-        alternatives=alternatives,
+        alternatives=nearest(request, supply),
     )
 
 
-def nearest(request: HardwareRequest, supply: Supply) -> list[Alternative]:
-    """Return requests nearest to one that each find something. Raises `InvalidInput`."""
+def nearest(request: HardwareRequest, supply: Supply) -> list[dict[str, Any]]:
+    """Return requests nearest to one that each find something, as JSON has them, prices as text.
+    Raises `InvalidInput`.
+    """
     nothing = select(request, supply)
-    found: dict[tuple[InstanceType, ...], Alternative] = {}
-    for one in _alternatives(request, supply, nothing):
-        found.setdefault(one.types, one)
+    found: dict[tuple[InstanceType, ...], Mapping[str, Any]] = {}
+    for change, types in _alternatives(request, supply, nothing):
+        found.setdefault(types, change)
         if len(found) == _MOST:
             break
-    return list(found.values())
+    return [
+        {
+            "text": _in_words(change, types, usd := supply.prices.get(types[0].name)),
+            "change": dict(change),
+            "types": [one.name for one in types],
+            "usd_per_hour": None if usd is None else str(usd),
+        }
+        for types, change in found.items()
+    ]
+
+
+def _in_words(
+    change: Mapping[str, Any], types: tuple[InstanceType, ...], usd_per_hour: Decimal | None
+) -> str:
+    """Return an alternative as a line: ``worker_cpu=[1, 4] gives r6a.xlarge, r6i.xlarge, … (4
+    cores, 32 GiB, from $0.2268 an hour)``.
+    """
+    said = ", ".join(f"{name}={value!r}" for name, value in change.items() if value is not None)
+    left_out = " and ".join(name for name, value in change.items() if value is None)
+    how = f"{said} in place of {left_out}" if said and left_out else said or f"{left_out} left out"
+    names = [one.name for one in types[:_EXAMPLES]] + ["…"] * (len(types) > _EXAMPLES)
+    first = types[0]
+    price = f", from ${usd_per_hour:.4f} an hour" if usd_per_hour is not None else ""
+    size = f"{cores_text(Span(first.vcpus, first.vcpus))}, {bytes_text(first.memory_mib << 20)}"
+    return f"{how} gives {', '.join(names)} ({size}{price})"
 
 
 def _alternatives(
@@ -111,7 +102,7 @@ def _tried(
     for near in near_requests:
         types = select(near, supply).types
         if types:
-            yield Alternative(_changes(request, near), types, supply.prices.get(types[0].name))
+            yield _changes(request, near), types
 
 
 def _sizes(request: HardwareRequest, constraints: Constraints, supply: Supply) -> str:
@@ -142,7 +133,7 @@ def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative
         types = select(request, replace(supply, markets=frozenset({"on-demand"}))).types
         if types:
             setting = f"{request.prefix}spot_policy" if "." in request.prefix else "spot_policy"
-            yield Alternative({setting: "on-demand"}, types, supply.prices.get(types[0].name))
+            yield {setting: "on-demand"}, types
     if not supply.zones:
         return
     anywhere = replace(supply, zones=(), offered=None)
@@ -154,9 +145,7 @@ def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative
     }
     for zone in sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))[:_ZONES]:
         if by_zone[zone]:
-            yield Alternative(
-                {"zone_name": zone}, by_zone[zone], supply.prices.get(by_zone[zone][0].name)
-            )
+            yield {"zone_name": zone}, by_zone[zone]
 
 
 def _by_name(request: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
@@ -172,7 +161,7 @@ def _by_name(request: HardwareRequest, supply: Supply, nothing: Selection) -> It
             None,
         )
         change = {request.option("vm_types"): [one.name for one in types[:_EXAMPLES]], **left_out}
-        yield Alternative(change, types[:_EXAMPLES], supply.prices.get(types[0].name))
+        yield change, types[:_EXAMPLES]
 
 
 def _any_family(request: HardwareRequest) -> Iterator[HardwareRequest]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from terradask._instance_types.choice import Choice
+from terradask._instance_types.choose import Choice
 from terradask._instance_types.model import Catalog
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_modules.markets import ON_DEMAND_ALONE, Market

@@ -1,13 +1,18 @@
-"""Given resources, checked before anything is planned: everything that is wrong at once."""
+"""Given resources, checked before anything is planned: everything that is wrong at once; and what
+a change would take away from clusters.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from terradask_modules.names import ROLES, bucket_name
 from terradask_stacks.errors import Finding, SettingsError
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+    from terradask._network.baseline import Baseline
     from terradask_stacks.settings import NetworkSettings, Settings
 
 
@@ -58,4 +63,101 @@ def _gives(network: NetworkSettings) -> bool:
             network.permissions_boundary,
             network.kms_key_arn,
         )
+    )
+
+
+# ---- whether a deployed network may lose what clusters stand on: not while there are clusters ----
+
+
+def check_change(settings: Settings, aws: Aws) -> None:
+    """Refuse settings that would take away from deployed clusters what they stand on.
+
+    Raises `SettingsError`.
+
+    Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was
+    found.
+    """
+    from terradask._network.baseline import read_baseline
+    from terradask._network.clusters import cluster_names
+    from terradask.errors import BaselineError
+
+    bucket = bucket_name(settings.workspace.name, aws.account_id, aws.region)
+    try:
+        baseline = read_baseline(aws, bucket)
+    except BaselineError:
+        return
+    replaced = {
+        f"network.{name}": found
+        for name, found in replaced_settings(settings.network, baseline).items()
+    }
+    if baseline.isolation == "cluster" and settings.workspace.isolation == "workspace":
+        replaced["workspace.isolation"] = "security groups for hosts of isolated clusters"
+    clusters = cluster_names(aws, bucket) if replaced else []
+    if clusters:
+        raise SettingsError(
+            [
+                _change_finding(setting, settings, found, clusters)
+                for setting, found in replaced.items()
+            ]
+        )
+
+
+def replaced_settings(network: NetworkSettings, baseline: Baseline) -> dict[str, str]:
+    """Return the settings of the network that would replace what clusters stand on: setting -> what
+    is deployed.
+
+    A given security group or profile that gives way to another stays in the account, and running
+    hosts keep it; the network's own would be destroyed.
+    """
+    replaced = {}
+    if (network.vpc_id or "") != (baseline.vpc_id if "vpc" in baseline.given else ""):
+        replaced["vpc_id"] = (
+            baseline.vpc_id if "vpc" in baseline.given else f"a VPC of its own, {baseline.vpc_id}"
+        )
+    if network.security_groups is not None and "security_groups" not in baseline.given:
+        replaced["security_groups"] = "security groups of its own"
+    gone = sorted(
+        baseline.architectures
+        - set(baseline.architectures if network.architectures is None else network.architectures)
+    )
+    if gone:
+        replaced["architectures"] = f"launch templates for {', '.join(gone)}"
+    if "instance_profiles" in baseline.given:
+        return replaced
+    if network.instance_profiles is not None:
+        replaced["instance_profiles"] = "roles of its own"
+        return replaced
+    where = baseline.where
+    names = {role: where.role_name(role, network.role_name_prefix) for role in ROLES}
+    expected = {
+        role: where.iam_arn(f"role{network.role_path}{name}") for role, name in names.items()
+    }
+    if baseline.roles != expected:
+        wrong = (
+            "role_name_prefix"
+            if set(baseline.instance_profiles.values()) != set(names.values())
+            else "role_path"
+        )
+        replaced[wrong] = ", ".join(baseline.roles.values())
+    return replaced
+
+
+def _change_finding(
+    setting: str, settings: Settings, deployed: str, clusters: Iterable[str]
+) -> Finding:
+    names = sorted(clusters)
+    section, _, name = setting.partition(".")
+    value = getattr(getattr(settings, section), name)
+    return Finding(
+        where=setting,
+        problem=f"the network is deployed with {deployed}; changing that would take it away from "
+        f"{', '.join(names)}, which stand{'s' if len(names) == 1 else ''} on it",
+        given="unset"
+        if value is None
+        else value
+        if isinstance(value, str | list)
+        else value.model_dump(),
+        allowed="what is deployed, as long as clusters are",
+        advice=f"destroy them first ({'; '.join(f'terradask destroy {name}' for name in names)}), "
+        "or make another workspace (workspace.name) beside this one",
     )

@@ -81,7 +81,7 @@ class PolicyGate:
         ``ec2:DescribeLaunchTemplateVersions``.
         """
         from terradask._pricing.calculation import estimate
-        from terradask._pricing.launches import read_launches
+        from terradask._pricing.groups import read_launches
         from terradask._pricing.price_list import AwsPriceList
 
         hosts = read_launches(self.aws, document)

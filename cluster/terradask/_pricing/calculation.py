@@ -12,8 +12,13 @@ from typing import Any
 
 from terradask._common.naming import some
 from terradask._pricing.estimate import CostEstimate, CostItem
-from terradask._pricing.groups import HostLaunch, TemplateVersion, group_components, template_of
-from terradask._pricing.launches import planned_launch
+from terradask._pricing.groups import (
+    HostLaunch,
+    TemplateVersion,
+    group_components,
+    planned_launch,
+    template_of,
+)
 from terradask._pricing.plan_resources import PlannedResource, PlannedStack
 from terradask._pricing.prices import Component, Price, PriceKey, PriceList, Quotes
 from terradask_host.gauges import GAUGES

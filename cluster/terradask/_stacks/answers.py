@@ -93,8 +93,7 @@ class HardwareExplanation:
 
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
     """Check what the network's settings give and what clusters keep. Raises `SettingsError`."""
-    from terradask._network.given import check_given
-    from terradask._network.given_change import check_change
+    from terradask._network.given import check_change, check_given
 
     check_change(loaded.settings, aws)
     return [*check_given(loaded.settings, aws), *_open_to_anywhere(loaded.settings.network)]

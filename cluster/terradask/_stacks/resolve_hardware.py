@@ -11,8 +11,7 @@ from typing import Any
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress, Warned
 from terradask._instance_types.catalog import named_catalog, priced_catalog
-from terradask._instance_types.choice import Choice
-from terradask._instance_types.choose import choose, choose_default, choose_scheduler
+from terradask._instance_types.choose import Choice, choose, choose_default, choose_scheduler
 from terradask._instance_types.model import Catalog
 from terradask._instance_types.named import placeable, with_one_architecture
 from terradask._instance_types.zones import ZoneEvidence, rank_zones, why_best

@@ -13,8 +13,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._aws.activities import zone_of
 from terradask._aws.session import Aws
 from terradask._instance_types.zones import ZoneEvidence, ZoneFailure
+from terradask._pricing.price_list import fetch_spot_prices
 from terradask._pricing.products import prices_in
-from terradask._pricing.spot_prices import fetch_spot_prices
 from terradask.errors import AwsError
 from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_modules.names import resource_name

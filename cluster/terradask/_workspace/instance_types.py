@@ -86,8 +86,7 @@ def list_instance_types(
     >>> for one in terradask.list_instance_types(cores=[4, 8], memory="32 GiB"):  # doctest: +SKIP
     ...     print(one.name, one.vcpus, one.memory_gib, one.hourly_usd)
     """
-    from terradask._instance_types.filters import TypeFilter
-    from terradask._instance_types.listing import find_types
+    from terradask._instance_types.listing import TypeFilter, find_types
     from terradask._workspace.workspace import Workspace
 
     wanted = TypeFilter.of(

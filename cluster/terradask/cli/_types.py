@@ -57,8 +57,7 @@ def types(
     for an hour of Linux, in US dollars; '-' if AWS has none. This machine keeps types for a day,
     prices for a week, spot prices for an hour.
     """
-    from terradask._instance_types.filters import TypeFilter
-    from terradask._instance_types.listing import find_types
+    from terradask._instance_types.listing import TypeFilter, find_types
 
     listing = find_types(
         load_workspace().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh
