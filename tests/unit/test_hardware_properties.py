@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from terradask._instance_types.choose import Choice, choose
 from terradask._instance_types.constraints import Constraints, model_key
-from terradask._instance_types.model import InstanceType
-from terradask._instance_types.supply import Supply
+from terradask._instance_types.model import InstanceType, Supply
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 

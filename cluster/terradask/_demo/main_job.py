@@ -286,8 +286,7 @@ class MainJob:
         )
 
     def _attach_again(self, _result: StepResult) -> None:
-        program = ["-P", "-m", "terradask._demo.second"]
-        command = [sys.executable, *program, CLUSTER, str(self.settings)]
+        command = [sys.executable, "-P", "-m", __name__, CLUSTER, str(self.settings)]
         done = subprocess.run(
             command,
             capture_output=True,
@@ -404,3 +403,25 @@ def _calls_of(endpoint: str) -> Calls:
         )
 
     return partial(request_control, info, "GET", "calls?by=resource")
+
+
+# ---- a second process, which knows the cluster's name and nothing else ---------------------------
+
+
+def attach_alone(name: str, settings: str) -> None:
+    """Attach, look at what the first process published, compute something, leave; print JSON."""
+    from terradask import Cluster
+
+    with Cluster(name=name, settings=settings) as cluster, cluster.get_client() as client:
+        report = {
+            "process": os.getpid(),
+            "scheduler": cluster.scheduler_address,
+            "workers": len(client.scheduler_info(n_workers=-1)["workers"]),
+            "fingerprint": client.get_dataset("fingerprint").result(),
+            "sum": client.submit(sum, range(1000)).result(),
+        }
+    print(json.dumps(report))
+
+
+if __name__ == "__main__":
+    attach_alone(*sys.argv[1:])

@@ -27,9 +27,9 @@ from terradask._software.local_wheels import (
     editable_folder,
     pack_wheel,
 )
-from terradask._software.pylock import DirectPackage, Selected
+from terradask._software.pylock import Selected
 from terradask._software.refused import file_refused, origins_refused
-from terradask._software.resolver import Resolved, Resolver, Unsolvable
+from terradask._software.resolver import Resolver, Unsolvable
 from terradask._software.scan import OWN, TOOLS, Installed
 from terradask._software.software_file import RequirementsFile, direct_names, named_lines
 from terradask.errors import SoftwareNotResolved
@@ -44,7 +44,6 @@ class FoundPackages:
 
     selected: Selected
     wheels: Sequence[LocalWheel] = ()
-    yanked: Mapping[str, str] = field(default_factory=dict)
     is_lock: bool = False
 
     def lock(self, python: str, indexes: Indexes, lacks: str | None = None) -> SoftwareLock:
@@ -60,7 +59,7 @@ class FoundPackages:
             packages,
             {name: hashes for name, hashes in self.selected.hashes.items() if name in packages},
             missing=dict.fromkeys(needed - has, lacks or ""),
-            yanked={name: why for name, why in self.yanked.items() if name in packages},
+            yanked={name: why for name, why in self.selected.yanked.items() if name in packages},
             wheels=self.wheels,
             **index_fields(indexes, {name: self._options(name, indexes) for name in packages}),
         )
@@ -128,30 +127,21 @@ class Requirements:
         )
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             request = self._with_names(request, resolver, Path(made))
-            local, resolved = self._resolved(request, resolver, Path(made))
-        found = Selected(
-            {name: str(next(iter(versions))) for name, versions in resolved.versions.items()},
-            {
-                name: tuple(sorted(hashes))
-                for name, versions in resolved.versions.items()
-                for hashes in versions.values()
-            },
-            resolved.indexes,
-        )
+            local, found = self._resolved(request, resolver, Path(made))
         if request.is_hashed:
-            found = self._reviewed(found, resolved.direct)
+            found = self._reviewed(found)
         wheels = [
             local.wheel(each.name)
             if each.name in local.names
             else build_direct(each, self.architecture, self.environ)
-            for each in resolved.direct
+            for each in found.direct
             if each.name not in {OWN, *request.provided}
         ]
-        return FoundPackages(found, wheels, resolved.yanked)
+        return FoundPackages(found, wheels)
 
     def _resolved(
         self, request: Request, resolver: Resolver, folder: Path
-    ) -> tuple[_LocalPackages, Resolved]:
+    ) -> tuple[_LocalPackages, Selected]:
         elsewhere = {OWN, *request.direct, *request.provided}
         installed = self._installed(elsewhere, resolver)
         local = _LocalPackages(
@@ -211,10 +201,10 @@ class Requirements:
         indexes = read_indexes(self.environ, machine)
         return index_sources(indexes, machine, host_markers(self.architecture))
 
-    def _reviewed(self, found: Selected, direct: Collection[DirectPackage]) -> Selected:
+    def _reviewed(self, found: Selected) -> Selected:
         """Return it with the hashes in the file alone. Check that wheels of pages have theirs."""
         locked = read_lock_file(self.path)
-        for one in direct:
+        for one in found.direct:
             if one.version is None:
                 continue
             if one.sha256 not in locked.get(one.name, {}).get(Version(one.version), ()):
@@ -239,7 +229,7 @@ class Requirements:
                 "into what you lock, and use uv pip compile --generate-hashes",
             )
         known = {name: each for name, each in hashes.items() if each}
-        return Selected({n: found.packages[n] for n in known}, known, found.indexes)
+        return replace(found, packages={n: found.packages[n] for n in known}, hashes=known)
 
     def _not_resolved(
         self, error: Exception, local: _LocalPackages, provided: Mapping[str, str]

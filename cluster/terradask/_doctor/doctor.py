@@ -37,24 +37,14 @@ if TYPE_CHECKING:
 
 MINIMUM_PYTHON = (3, 11)
 
-#: What Terraform and synthesis need; the others need AWS.
-TOOLCHAIN = ("platform", "python", "node", "terraform", "provider")
-CHECKS = (
-    *TOOLCHAIN,
-    "settings",
-    "credentials",
-    "region",
-    "account-plan",
-    "service-roles",
-    "volume-key",
-    "network",
-    "host-packages",
-)
-
-
 #: Check -> another one without which it can't be made.
 _NEEDS = {
+    "platform": None,
+    "python": None,
+    "node": None,
+    "terraform": None,
     "provider": "terraform",
+    "settings": None,
     "credentials": "settings",
     "region": "credentials",
     "account-plan": "credentials",
@@ -63,6 +53,9 @@ _NEEDS = {
     "network": "credentials",
     "host-packages": "credentials",
 }
+CHECKS = tuple(_NEEDS)
+#: What Terraform and synthesis need; the others need AWS.
+TOOLCHAIN = CHECKS[:5]
 
 
 def examine(
@@ -72,7 +65,7 @@ def examine(
     examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
     findings: dict[str, Finding] = {}
     for name in checks:
-        needed = findings.get(_NEEDS.get(name, ""))
+        needed = findings.get(_NEEDS[name] or "")
         if needed is None or needed.ok:
             findings[name] = examiner.run(name)
         else:
@@ -97,7 +90,9 @@ class _Examiner:
             "region": self._region,
             "account-plan": lambda: check_account_plan(self._aws, self._workspace.settings),
             "service-roles": lambda: check_service_roles(self._aws),
-            "volume-key": self._volume_key,
+            "volume-key": lambda: check_volume_key(
+                self._aws, self._workspace.settings.network.kms_key_arn
+            ),
             "network": self._baseline,
             "host-packages": lambda: check_host_packages(self._workspace, fix=self._fix),
         }
@@ -176,9 +171,6 @@ class _Examiner:
     def _region(self) -> Finding:
         zones = self._aws.client("ec2").describe_availability_zones()["AvailabilityZones"]
         return Finding("region", True, f"{self._aws.region} with {len(zones)} zones")
-
-    def _volume_key(self) -> Finding:
-        return check_volume_key(self._aws, self._workspace.settings.network.kms_key_arn)
 
     def _baseline(self) -> Finding:
         baseline = self._workspace.baseline()

@@ -17,8 +17,7 @@ from terradask._instance_types.constraints import (
     model_key,
     select,
 )
-from terradask._instance_types.model import InstanceType
-from terradask._instance_types.supply import Supply
+from terradask._instance_types.model import InstanceType, Supply
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.quantities import ANY, Span, bytes_text, cores_text, memory_text
 from terradask_stacks.hardware.request import HardwareRequest

@@ -35,7 +35,6 @@ _FIELDS = [field.name for cls in (InstanceType, Gpus) for field in fields(cls)]
 def load_catalog(
     aws: Aws,
     *,
-    max_age: datetime.timedelta = MAX_AGE,
     refresh: bool = False,
     cache: DiskCache | None = None,
     now: Callable[[], datetime.datetime] | None = None,
@@ -47,28 +46,20 @@ def load_catalog(
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``. Asking
     takes some twenty calls.
     """
-    moment = (
-        (now() if now else datetime.datetime.now(datetime.UTC))
-        .astimezone(datetime.UTC)
-        .replace(microsecond=0)
-    )
+    asked_at = now() if now else datetime.datetime.now(datetime.UTC)
+    moment = asked_at.astimezone(datetime.UTC).replace(microsecond=0)
     endpoint: str = aws.client("ec2").meta.endpoint_url
     place = cache_name(endpoint)
     kept_in = cache or own_cache("catalogs", endpoint)
     # A zone's name can mean another zone in another account.
     names = (place or urlsplit(endpoint).netloc, aws.account_id, aws.region)
     kept = None if kept_in is None or refresh else read_catalog(kept_in.read(*names), aws.region)
-    if kept is not None and is_younger(kept.fetched_at, max_age, moment):
+    if kept is not None and is_younger(kept.fetched_at, MAX_AGE, moment):
         return kept
-    catalog = fetch_catalog(aws, moment)
+    catalog = _fetch(aws, moment, {"MaxResults": 100}, {"MaxResults": 1000})
     if kept_in is not None:
         kept_in.write(catalog_document(catalog), *names)
     return catalog
-
-
-def fetch_catalog(aws: Aws, now: datetime.datetime) -> Catalog:
-    """Ask AWS for a region's instance types, and for what its zones offer."""
-    return _fetch(aws, now, {"MaxResults": 100}, {"MaxResults": 1000})
 
 
 def named_catalog(aws: Aws, names: Iterable[str]) -> Catalog:

@@ -11,9 +11,8 @@ from terradask._common.naming import some
 from terradask._common.text_table import columns
 from terradask._instance_types.alternatives import no_match
 from terradask._instance_types.constraints import select
-from terradask._instance_types.model import Catalog, InstanceType
+from terradask._instance_types.model import Catalog, InstanceType, Supply
 from terradask._instance_types.named import named_types
-from terradask._instance_types.supply import Supply
 from terradask.errors import NoMatchingType
 from terradask_modules.markets import Market
 from terradask_stacks.hardware.architecture import Architecture
@@ -190,8 +189,7 @@ def choose(
 ) -> Choice:
     """Choose the instance types for a request.
 
-    Raises `NoMatchingType` with the nearest requests that find something, `NoMatchingType`,
-    `InvalidInput`.
+    Raises `NoMatchingType`, with the nearest requests that find something, `InvalidInput`.
     """
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     return _named(request, supply) if request.vm_types else _selected(request, supply)

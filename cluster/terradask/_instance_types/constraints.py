@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from terradask._common.naming import counted
-from terradask._instance_types.model import Catalog, InstanceType
-from terradask._instance_types.supply import Supply
+from terradask._instance_types.model import Catalog, InstanceType, Supply
 from terradask.errors import InvalidInput
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.quantities import ANY, GIB, Span
@@ -193,7 +192,8 @@ def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
 
 def known_gpu(option: str, model: str, catalog: Catalog) -> str:
     """Return a GPU's name as AWS writes it. Raises `InvalidInput`."""
-    known = {model_key(name): name for name in gpu_models(catalog.types.values())}
+    names = {one.gpus.name for one in catalog.types.values() if one.gpus is not None}
+    known = {model_key(name): name for name in names}
     key = model_key(model)
     if key in known:
         return known[key]
@@ -204,11 +204,6 @@ def known_gpu(option: str, model: str, catalog: Catalog) -> str:
         allowed=", ".join(sorted(known.values())) or "none: no instance type there has GPUs",
         advice=f"did you mean {' or '.join(near)}?" if near else "choose one of these",
     )
-
-
-def gpu_models(types: Iterable[InstanceType]) -> set[str]:
-    """Return the names of all GPUs that types have."""
-    return {one.gpus.name for one in types if one.gpus is not None}
 
 
 def model_key(name: str) -> str:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._instance_types.catalog import load_catalog
 from terradask._instance_types.constraints import known_gpu, model_key
-from terradask._instance_types.model import Catalog, InstanceType
-from terradask._instance_types.supply import Supply
+from terradask._instance_types.model import Catalog, InstanceType, Supply
 from terradask._pricing.price_list import AwsPriceList
 from terradask.errors import InvalidInput
 from terradask_stacks.hardware.quantities import ANY, Span, parse_cores, parse_memory, parse_span

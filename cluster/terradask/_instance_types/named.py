@@ -10,8 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from terradask._instance_types.constraints import gpu_model, model_key
-from terradask._instance_types.model import Catalog, InstanceType
-from terradask._instance_types.supply import Supply
+from terradask._instance_types.model import Catalog, InstanceType, Supply
 from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 
@@ -22,7 +21,7 @@ _NEAR = 3
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
     """Return the types that a request names, in its order.
 
-    Raises `NoMatchingType`, `NoMatchingType`, `InvalidInput`.
+    Raises `NoMatchingType`, `InvalidInput`.
     """
     _check_known(request, supply)
     types = tuple(supply.catalog.types[name] for name in request.vm_types)

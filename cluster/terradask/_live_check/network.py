@@ -222,7 +222,8 @@ def removal_steps(place: SmokeWorkspace, workspace: Workspace) -> list[Step]:
                 allowed="nothing with its tag or name",
                 advice="run terradask doctor --live again: it removes that first",
             )
-        for bucket in _buckets_of_state(workspace):
+        s3, name = workspace.aws.client("s3"), str(workspace.settings.state.bucket)
+        for bucket in find_bucket(s3, name, workspace.account_id):
             delete_resource(workspace.aws, bucket)
         place.forget()
 
@@ -246,11 +247,6 @@ def remove_network(workspace: Workspace) -> None:
     make_bucket_of_state(workspace)
     with suppress(BaselineError, InUse):
         workspace.destroy_network()
-
-
-def _buckets_of_state(workspace: Workspace) -> list[Resource]:
-    name = str(workspace.settings.state.bucket)
-    return find_bucket(workspace.aws.client("s3"), name, workspace.account_id)
 
 
 def remains(workspace: Workspace) -> list[str]:

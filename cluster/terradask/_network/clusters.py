@@ -34,15 +34,6 @@ def listed_clusters(aws: Aws, bucket: str) -> ListedClusters:
     )
 
 
-def cluster_names(aws: Aws, bucket: str) -> list[str]:
-    """Return the names under ``clusters/`` in the bucket, deployed or half-made, sorted; none where
-    there is no bucket.
-
-    Permission needed: ``s3:ListBucket``.
-    """
-    return list(listed_clusters(aws, bucket).names)
-
-
 def cluster_of_key(key: str) -> str | None:
     """Return the cluster of an object under ``clusters/``; None if none can have such a key."""
     name, slash, rest = key.partition("/")

@@ -78,7 +78,7 @@ def check_change(settings: Settings, aws: Aws) -> None:
     found.
     """
     from terradask._network.baseline import read_baseline
-    from terradask._network.clusters import cluster_names
+    from terradask._network.clusters import listed_clusters
     from terradask.errors import BaselineError
 
     bucket = bucket_name(settings.workspace.name, aws.account_id, aws.region)
@@ -92,7 +92,7 @@ def check_change(settings: Settings, aws: Aws) -> None:
     }
     if baseline.isolation == "cluster" and settings.workspace.isolation == "workspace":
         replaced["workspace.isolation"] = "security groups for hosts of isolated clusters"
-    clusters = cluster_names(aws, bucket) if replaced else []
+    clusters = listed_clusters(aws, bucket).names if replaced else ()
     if clusters:
         raise SettingsError(
             [

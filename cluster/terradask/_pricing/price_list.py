@@ -227,11 +227,9 @@ def read_sheet(document: Any, key: PriceKey, source: str) -> PriceSheet | None:
     sound = sheet.as_of is not None and sheet.as_of.tzinfo is not None
     whole = key.is_of_all_types or key.what in sheet.usd.get(key.where, {})
     prices = (usd for found in sheet.usd.values() for usd in found.values())
-    return sheet if sound and whole and all(map(_is_price, prices)) else None
-
-
-def _is_price(usd: Decimal) -> bool:
-    return usd.is_finite() and usd >= 0
+    return (
+        sheet if sound and whole and all(usd.is_finite() and usd >= 0 for usd in prices) else None
+    )
 
 
 def _is_fresh(sheet: PriceSheet, now: datetime.datetime) -> bool:

@@ -94,8 +94,7 @@ def only_in_folders(
     pins = [f"{name}=={packages[name]}" for name in there]
     absent = lacking(resolve, pins)
     known = [pin for pin in pins if pin not in absent]
-    locked = resolve(known, deps=False).versions if known else {}
-    asked = {name: set().union(*versions.values()) for name, versions in locked.items()}
+    asked = resolve(known, deps=False).hashes if known else {}
     return {
         name: path
         for name, (path, hashes) in there.items()

@@ -48,11 +48,15 @@ class Selected:
 
     #: Version by package name.
     packages: Mapping[str, str] = field(default_factory=dict)
-    #: SHA-256 of each wheel.
+    #: SHA-256 of each archive.
     hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: URL of the index, where the file names it.
+    #: URL of the index, without credentials, where it is known.
     indexes: Mapping[str, str] = field(default_factory=dict)
+    #: Packages that hosts can ask no index for: from folders, archives' URLs, repositories, and
+    #: pages of links.
     direct: tuple[DirectPackage, ...] = ()
+    #: Package that its index has withdrawn -> the reason, as the index says.
+    yanked: Mapping[str, str] = field(default_factory=dict)
 
 
 def select_for_hosts(

@@ -15,7 +15,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from terradask._software.archive_hashes import Locked, read_lock_file
+from terradask._software.archive_hashes import read_lock_file
 from terradask._software.configured import Machine
 from terradask._software.hosts import MACHINES
 from terradask._software.indexes import Index, expanded, is_index, pages_here, without_user
@@ -37,20 +37,6 @@ _RELEASE = re.compile(r"\d+\.\d+\.\d+")
 _DIRECT = re.compile(r"^(?!\s|#|$|--find-links |[A-Za-z0-9._-]+==)", re.MULTILINE)
 #: A page of links, as a file names it.
 _LINKS = re.compile(r"^--find-links (\S+)", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Resolved:
-    """What uv found."""
-
-    versions: Locked
-    #: Package -> URL of the index that it is from, without credentials.
-    indexes: Mapping[str, str]
-    #: Package that its index has withdrawn -> the reason, as the index says.
-    yanked: Mapping[str, str] = field(default_factory=dict)
-    #: Packages that hosts can ask no index for: from folders, archives' URLs, repositories, and
-    #: pages of links.
-    direct: tuple[DirectPackage, ...] = ()
 
 
 class Unsolvable(Exception):
@@ -80,7 +66,7 @@ class Resolver:
         constraints: Iterable[str] = (),
         excludes: Iterable[str] = (),
         deps: bool = True,
-    ) -> Resolved:
+    ) -> Selected:
         """Return versions with the hashes of their archives, and the index of each.
 
         `overrides` replace what packages require of them; for `excludes` no index is asked. Nothing
@@ -111,7 +97,7 @@ class Resolver:
         excludes: Iterable[str] = (),
         preferences: Iterable[str] = (),
         built: Iterable[str] = (),
-    ) -> Resolved:
+    ) -> Selected:
         """Return the same for requirements files or a ``pyproject.toml`` and more requirements,
         with what a project says of its packages' sources. Exact versions to prefer decide where
         there is a choice.
@@ -171,19 +157,28 @@ class Resolver:
         """
         return set(self.sources) - set(map(name_of, requirements))
 
-    def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Resolved:
+    def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Selected:
         lock = folder / "lock.txt"
         annotated = ["--generate-hashes", "--no-annotate", "--emit-index-annotation"]
         annotated += ["--emit-find-links"]
         said = self._compile(lock, [*annotated, *options], sources)
         text = lock.read_text()
-        versions = read_lock_file(lock) if _PINNED.search(text) else {}
         indexes = _indexes(text)
         direct = self._direct(folder, options, sources, text, indexes)
-        for each in direct:
-            versions.pop(each.name, None)
-            indexes.pop(each.name, None)
-        return Resolved(versions, indexes, _yanked(said), direct)
+        elsewhere = {each.name for each in direct}
+        # Of each package one version, of hosts' platform.
+        locked = {
+            name: next(iter(versions.items()))
+            for name, versions in (read_lock_file(lock) if _PINNED.search(text) else {}).items()
+            if name not in elsewhere
+        }
+        return Selected(
+            {name: str(version) for name, (version, _) in locked.items()},
+            {name: tuple(sorted(hashes)) for name, (_, hashes) in locked.items()},
+            {name: url for name, url in indexes.items() if name not in elsewhere},
+            direct,
+            {canonicalize_name(name): why for name, why in _YANKED.findall(said)},
+        )
 
     def _direct(
         self,
@@ -279,10 +274,6 @@ def _indexes(text: str) -> dict[str, str]:
         elif annotated := _ANNOTATED.match(line):
             found[name] = without_user(annotated[1])[0]
     return found
-
-
-def _yanked(said: str) -> dict[str, str]:
-    return {canonicalize_name(name): why for name, why in _YANKED.findall(said)}
 
 
 def _release() -> str:

@@ -12,9 +12,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from terradask._software.pylock import DirectPackage
+from terradask._software.pylock import Selected
 from terradask._software.refused import origins_refused
-from terradask._software.resolver import Resolved, Resolver, Unsolvable, complaint, lacking, name_of
+from terradask._software.resolver import Resolver, Unsolvable, complaint, lacking, name_of
 from terradask._software.scan import OWN, Scan
 from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 
@@ -89,24 +89,15 @@ class PackageSync:
 
 
 @dataclass(frozen=True)
-class Synced:
+class Synced(Selected):
     """What hosts get of an environment."""
 
-    packages: Mapping[str, str]
-    #: SHA-256 of each archive, by package.
-    hashes: Mapping[str, tuple[str, ...]]
-    #: URL of the index that each package is from.
-    indexes: Mapping[str, str] = field(default_factory=dict)
     #: Package that hosts don't get -> why.
     missing: Mapping[str, str] = field(default_factory=dict)
     #: Package -> the version here, and the other one of hosts.
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     #: Packages that hosts get as wheels that are built here.
     built: tuple[str, ...] = ()
-    #: Package that its index has withdrawn -> the reason.
-    yanked: Mapping[str, str] = field(default_factory=dict)
-    #: Packages whose archives hosts can ask no index for.
-    direct: tuple[DirectPackage, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -227,7 +218,7 @@ class Sync:
         others: Sequence[str],
         pins: Mapping[str, str],
         names: Collection[str],
-    ) -> tuple[Resolved | None, frozenset[str]]:
+    ) -> tuple[Selected | None, frozenset[str]]:
         """Resolve with all of the other versions, or else with each that has a solution; return the
         names of these too.
         """
@@ -252,17 +243,11 @@ class Sync:
                 break
         return locked, frozenset(map(name_of, taken))
 
-    def _synced(self, locked: Resolved, missing: Mapping[str, str]) -> Synced:
-        packages = {name: str(next(iter(versions))) for name, versions in locked.versions.items()}
-        hashes = {
-            name: tuple(sorted(found))
-            for name, versions in locked.versions.items()
-            for found in versions.values()
-        }
+    def _synced(self, locked: Selected, missing: Mapping[str, str]) -> Synced:
         here = {p.name: p.version for p in self.scan.packages if p.verdict == "taken"}
         changed = {
             name: (here[name], version)
-            for name, version in packages.items()
+            for name, version in locked.packages.items()
             if name in here and Version(here[name]) != Version(version)
         }
         changed |= {
@@ -271,16 +256,7 @@ class Sync:
             if one.version and one.name in here and Version(here[one.name]) != Version(one.version)
         }
         missed = {name: why for name, why in missing.items() if name not in self.own}
-        return Synced(
-            packages,
-            hashes,
-            locked.indexes,
-            missed,
-            changed,
-            self._built,
-            locked.yanked,
-            locked.direct,
-        )
+        return Synced(**vars(locked), missing=missed, changed=changed, built=self._built)
 
 
 def _other_versions(pins: Iterable[str]) -> list[str]:

@@ -13,7 +13,7 @@ from terradask._common.naming import counted
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import holds_nothing
-from terradask._network.clusters import cluster_names, listed_clusters
+from terradask._network.clusters import listed_clusters
 from terradask._plans.impact import RunningCluster
 from terradask.errors import DocumentFormat, InUse
 from terradask_modules.names import NETWORK_STACK
@@ -106,7 +106,10 @@ class Clusters:
 
     def _those(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
         """Return the clusters in the bucket that are as wanted; none without a bucket."""
-        found = [self.one(name) for name in cluster_names(self._context.aws, self._context.bucket)]
+        found = [
+            self.one(name)
+            for name in listed_clusters(self._context.aws, self._context.bucket).names
+        ]
         looks = [partial(wanted, one) for one in found]
         return list(compress(found, side_by_side(looks, _PARALLEL)))
 

@@ -23,13 +23,13 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order in which a newcomer meets them."""
-        return list(self.lazy)
+        return [*self.lazy, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return a command."""
         target = self.lazy.get(cmd_name)
         if target is None:
-            return None
+            return super().get_command(ctx, cmd_name)
         module, _, attribute = target.partition(":")
         return cast("click.Command", getattr(import_module(module), attribute))
 
@@ -37,14 +37,13 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is meant; where there is none, name the nearest one."""
-        if args and args[0] not in self.lazy and not args[0].startswith("-"):
+        known = self.list_commands(ctx)
+        if args and args[0] not in known and not args[0].startswith("-"):
             import difflib
 
-            near = difflib.get_close_matches(args[0], self.lazy, 1)
+            near = difflib.get_close_matches(args[0], known, 1)
             meant = (
-                f" Did you mean {near[0]!r}?"
-                if near
-                else f" The commands are {', '.join(self.lazy)}."
+                f" Did you mean {near[0]!r}?" if near else f" The commands are {', '.join(known)}."
             )
             raise click.UsageError(f"No such command {args[0]!r}.{meant}", ctx)
         return super().resolve_command(ctx, args)

@@ -215,9 +215,6 @@ def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, An
     return started
 
 
-# ---- a stack removed with what is in it ----------------------------------------------------------
-
-
 @click.command(short_help="Remove a stack and what is in it")
 @click.argument("stack", shell_complete=complete_stack)
 @yes_option

@@ -98,9 +98,6 @@ def _csv(costs: RunCosts) -> str:
     return text.getvalue().rstrip("\n")
 
 
-# ---- what was applied, destroyed and started, when, and who says so ------------------------------
-
-
 _HASH_CHARACTERS = 12
 
 
@@ -142,9 +139,6 @@ def _row(entry: HistoryEntry) -> list[object]:
         entry.run_id or plan,
         None if entry.reason is None else shortened(" ".join(entry.reason.split())),
     ]
-
-
-# ---- what a run did ------------------------------------------------------------------------------
 
 
 @click.command(short_help="Show what a run of a cluster did, also when it is gone")

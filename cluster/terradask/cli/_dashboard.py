@@ -131,9 +131,6 @@ def _outdated(running: Provisioned, problem: str) -> Exception:
     )
 
 
-# ---- what Prometheus needs to scrape a cluster ---------------------------------------------------
-
-
 @click.command(short_help="Write what Prometheus needs to scrape a cluster")
 @cluster_argument
 @click.option(

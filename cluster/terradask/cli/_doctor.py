@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from terradask._live_check.steps import Step, StepResult
 
 
-# ---- the account check ---------------------------------------------------------------------------
-
-
 _WIDTH = 15
 
 

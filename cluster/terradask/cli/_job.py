@@ -41,20 +41,7 @@ _COLUMNS = {
 JOB = click.argument("job", metavar="CLUSTER[/JOB]", shell_complete=complete_cluster)
 
 
-@click.group(
-    cls=LazyGroup,
-    short_help="Jobs: list them, show, wait, read what they write, cancel",
-    lazy={
-        name: f"terradask.cli._job:{attribute}"
-        for name, attribute in (
-            ("list", "list_jobs"),
-            ("status", "status"),
-            ("logs", "logs"),
-            ("wait", "wait"),
-            ("cancel", "cancel"),
-        )
-    },
-)
+@click.group(cls=LazyGroup, short_help="Jobs: list them, show, wait, read what they write, cancel")
 def job() -> None:
     """Look at the jobs of `terradask run` and `terradask batch`, from any machine, also when their
     cluster is stopped or destroyed: for 30 days. A job is CLUSTER/JOB, as they print it; CLUSTER
@@ -62,7 +49,7 @@ def job() -> None:
     """
 
 
-@click.command("list", short_help="List the jobs of a cluster")
+@job.command("list", short_help="List the jobs of a cluster")
 @click.argument("name", metavar="CLUSTER", shell_complete=complete_cluster)
 @click.option(
     "--last",
@@ -103,15 +90,14 @@ def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord
             say(f"{deployment.name}/{job}: {error.problem}")
 
 
-@click.command(short_help="Show a job and its tasks")
+@job.command(short_help="Show a job and its tasks")
 @JOB
 @click.option("--all", "shows_all", is_flag=True, help=f"All tasks, not {_SHOWN} at most.")
 @click.option("--failed", is_flag=True, help="Only tasks that failed.")
 @json_option
 def status(job: str, *, shows_all: bool, failed: bool) -> None:
     """Show a job: what became of each task, on which host, in how many tries."""
-    deployment, name = _deployment_of(job)
-    record = deployment.job(name)
+    _, record = _record_of(job)
     if current().as_json:
         result_json({**_as_dict(record), "tasks": [vars(task) for task in record.tasks]})
         return
@@ -128,7 +114,7 @@ def status(job: str, *, shows_all: bool, failed: bool) -> None:
         say(f"and {len(tasks) - len(shown)} more: --all")
 
 
-@click.command(short_help="Show what a task of a job writes")
+@job.command(short_help="Show what a task of a job writes")
 @JOB
 @click.option(
     "--task",
@@ -145,8 +131,7 @@ def logs(job: str, *, task: int, follow: bool) -> None:
     """
     from terradask._jobs.output import write_output
 
-    deployment, name = _deployment_of(job)
-    record = deployment.job(name)
+    deployment, record = _record_of(job)
     if task >= len(record.tasks):
         raise click.UsageError(f"{record.name} has tasks 0 to {len(record.tasks) - 1}")
     kept = deployment.job_output(record.id, task)
@@ -169,22 +154,22 @@ def _live_logs(record: JobRecord, task: int, outlet: Outlet, *, follow: bool) ->
         write_output(running.logs(task), outlet.write)
 
 
-@click.command(short_help="Wait for a job's end")
+@job.command(short_help="Wait for a job's end")
 @JOB
 @click.option("--timeout", type=float, metavar="SECONDS", help="By default there is no limit.")
 def wait(job: str, *, timeout: float | None) -> int:
     """Wait until a job is over. Its exit code is this command's: that of the worst task."""
     from terradask.errors import JobLost, JobTimeout
 
-    deployment, name = _deployment_of(job)
-    name = deployment.job(name).id
+    deployment, record = _record_of(job)
     deadline = None if timeout is None else time.monotonic() + timeout
     progress = Progress()
-    while not (record := deployment.job(name)).is_over:
+    while not record.is_over:
         progress.tell(record)
         if deadline is not None and time.monotonic() > deadline:
             raise JobTimeout(record.cluster, record.id, timeout or 0.0)
         time.sleep(_POLL_SECONDS)
+        record = deployment.job(record.id)
     progress.tell(record)
     if record.is_lost:
         counts = record.counts
@@ -192,14 +177,13 @@ def wait(job: str, *, timeout: float | None) -> int:
     return int(record.exit_code or 0)
 
 
-@click.command(short_help="End a job")
+@job.command(short_help="End a job")
 @JOB
 def cancel(job: str) -> None:
     """End a job: what runs gets SIGTERM, and SIGKILL ten seconds later; nothing more begins."""
     from terradask import Cluster
 
-    deployment, name = _deployment_of(job)
-    record = deployment.job(name)
+    _, record = _record_of(job)
     if record.is_over:
         return say(f"{record.name}: it is over: {record.state}")
     with Cluster.from_name(record.cluster, show_widget=False) as cluster:
@@ -207,9 +191,10 @@ def cancel(job: str) -> None:
     return say(f"{record.name}: cancelled")
 
 
-def _deployment_of(job: str) -> tuple[Deployment, str | None]:
+def _record_of(job: str) -> tuple[Deployment, JobRecord]:
     cluster, _, name = job.partition("/")
-    return load_workspace().deployment(cluster), name or None
+    deployment = load_workspace().deployment(cluster)
+    return deployment, deployment.job(name or None)
 
 
 def _progress(record: JobRecord) -> str:

@@ -137,9 +137,6 @@ def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err:
         click.echo(to_text(report, details=details), err=err, nl=False)
 
 
-# ---- what was changed outside Terraform ----------------------------------------------------------
-
-
 #: As `terraform plan -detailed-exitcode` has it.
 DRIFT = 2
 
@@ -182,9 +179,6 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
     else:
         say(f"no drift in {', '.join(summary.stack for summary in summaries)}")
     return DRIFT if drifted else 0
-
-
-# ---- stacks as Terraform JSON --------------------------------------------------------------------
 
 
 @click.command(short_help="Write the Terraform JSON of stacks")

@@ -127,9 +127,6 @@ def _age(seconds: float | None) -> str:
     return "?" if seconds is None else duration(seconds)
 
 
-# ---- what isn't the cluster's in its state -------------------------------------------------------
-
-
 @click.command(short_help="Remove foreign entries from a cluster's state")
 @cluster_argument
 @click.option("--dry-run", is_flag=True, help="Show them and change nothing.")
@@ -168,9 +165,6 @@ def _tell(name: str, found: tuple[Mapping[str, str], ...]) -> None:
         return
     rows = [[one["address"], one["id"], one["why"]] for one in found]
     result(table(["address", "id", "why"], rows))
-
-
-# ---- the lock of a command that is gone ----------------------------------------------------------
 
 
 @click.command(short_help="Break the lock of a dead command")

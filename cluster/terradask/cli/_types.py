@@ -132,9 +132,6 @@ def _explained(sheet: PriceSheet) -> str:
     return text if sheet.problem is None else f"{text}; could not be fetched again: {sheet.problem}"
 
 
-# ---- which types a cluster gets, in which zone, and why ------------------------------------------
-
-
 @click.command(short_help="Show why a cluster gets its instance types and its zone")
 @cluster_argument
 @json_option
@@ -155,9 +152,6 @@ def explain(name: str) -> None:
             f"Cluster({name!r}).hardware is what its arguments resulted in"
         )
     answer(found.as_dict(), found.explain())
-
-
-# ---- AWS's quotas against what the settings can reach --------------------------------------------
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
