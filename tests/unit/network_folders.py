@@ -151,7 +151,7 @@ class Folder:
     def states(self) -> StackStates:
         aws = Aws("us-east-1")
         aws._clients["s3"] = self.s3
-        aws._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
+        aws._caller._identity = {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me"}
         loaded = load_settings(self.root, environ=self.environ)
         return StackStates(
             WorkspaceContext(

@@ -47,10 +47,10 @@ def own_cache(name: str, endpoint: str) -> DiskCache | None:
 
     The embedded AWS brings a folder of its own, which goes when it does.
     """
+    if cache_name(endpoint) is not None:
+        return DiskCache(name)
     # pydantic is slow to import
     from terradask_stacks.loading import STATE_DIR_VARIABLE
 
-    if cache_name(endpoint) is not None:
-        return DiskCache(name)
     folder = os.environ.get(STATE_DIR_VARIABLE)
     return DiskCache(name, Path(folder) / name) if folder else None

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.caller import Caller
 from terradask._aws.translation import (
     CREDENTIALS_ADVICE,
     EXPIRED,
@@ -18,14 +19,14 @@ from terradask._aws.translation import (
     unknown_region,
 )
 from terradask._common.forked import left_to_parent
-from terradask.errors import AwsError, InvalidCredentials, NoCredentials, RegionUnusable
+from terradask.errors import NoCredentials
 from terradask_host.bucket_encryption import name_encryption, of_network
 from terradask_host.bucket_owner import expect_owner
 from terradask_modules.partitions import partition_of
 
 if TYPE_CHECKING:
     from boto3.session import Session
-    from botocore.credentials import Credentials
+    from botocore.credentials import Credentials, ReadOnlyCredentials
     from botocore.loaders import Loader
 
 
@@ -84,10 +85,8 @@ class Aws:
         #: 0 before there is one.
         self.clock_ahead_seconds = 0.0
         self._clients: dict[str, Any] = {}
-        self._identity: dict[str, str] | None = None
         self._lock = threading.RLock()
-        #: Held while the caller is asked for: clients are made meanwhile.
-        self._identity_lock = threading.Lock()
+        self._caller = Caller(region, self.client, self._frozen_credentials, self._sts_elsewhere)
         _CONNECTED.add(self)
 
     def client(self, name: str) -> Any:
@@ -115,13 +114,13 @@ class Aws:
 
     @property
     def account_id(self) -> str:
-        """The number of the caller's account. Needs no permission."""
-        return self._caller()["Account"]
+        """The number of the caller's account, as `Caller` knows it. Needs no permission."""
+        return self._caller.account_id
 
     @property
     def caller_arn(self) -> str:
         """The caller's ARN. Needs no permission."""
-        return self._caller()["Arn"]
+        return self._caller.arn
 
     @property
     def partition(self) -> str:
@@ -190,38 +189,22 @@ class Aws:
             self._session = session
         return self._session
 
-    def _caller(self) -> dict[str, str]:
-        with self._identity_lock:
-            if self._identity is None:
-                try:
-                    self._identity = self.client("sts").get_caller_identity()
-                except InvalidCredentials as error:
-                    if self._accepted_elsewhere():
-                        raise RegionUnusable(
-                            "the account has not enabled this region: AWS accepts its credentials "
-                            "elsewhere",
-                            given=self.region,
-                            advice=f"aws account enable-region --region-name {self.region}, which "
-                            "takes minutes to hours; or choose another workspace.region",
-                        ) from error
-                    raise
-            return self._identity
+    def _frozen_credentials(self) -> ReadOnlyCredentials:
+        credentials = self.credentials()
+        with translated(self.region):
+            return credentials.get_frozen_credentials()
 
-    def _accepted_elsewhere(self) -> bool:
-        """Return whether AWS takes the credentials where every account has them taken."""
+    def _sts_elsewhere(self) -> Any:
         if partition_of(self.region) != "aws" or self.region == _ALWAYS_ENABLED:
-            return False
+            return None
         elsewhere = Aws(_ALWAYS_ENABLED, profile=self.profile, attempts=self._attempts)
-        try:
-            elsewhere.client("sts").get_caller_identity()
-        except AwsError:
-            return False
-        return True
+        return elsewhere.client("sts")
 
 
 def _forget_connections(aws: Aws) -> None:
     """Connect anew: requests of two processes on one connection mix."""
-    aws._lock, aws._identity_lock = threading.RLock(), threading.Lock()
+    aws._lock = threading.RLock()
+    aws._caller.forked()
     aws._clients, aws._session = {}, None
 
 
