@@ -12,6 +12,7 @@ from terradask import Deployment, Workspace
 from terradask._common.progress import silent
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
+from terradask_simulator.aws.account import ACCOUNT
 
 from ..rounds import counted_rounds
 
@@ -29,6 +30,8 @@ def deployment(sim_environ: dict[str, str]) -> Iterator[Deployment]:
 def test_a_start_an_attachment_and_a_stop(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As credentials of a role or of IAM Identity Center do, and as a known access key does.
+    monkeypatch.setenv("AWS_ACCOUNT_ID", ACCOUNT)
     with counted_rounds(monkeypatch) as start:
         started = Provisioner(Request("far", {"n_workers": 1}), silent).run()
     with counted_rounds(monkeypatch) as attach:
@@ -37,9 +40,9 @@ def test_a_start_an_attachment_and_a_stop(
         started.deployment.stop_run(started.attachment.run)
     assert deployment.run() is None
     # One more here than in a bucket that is older than 15 minutes: what isn't there is listed too.
-    assert start.of("SetDesiredCapacity") <= 8
-    # The caller's identity, which the bucket's name needs; then all that there is to read.
-    assert attach.longest <= 2
+    assert start.of("SetDesiredCapacity") <= 7
+    # All that there is to read, beside the caller's identity.
+    assert attach.longest <= 1
     assert len(attach.calls) <= 8
     # What is, what ends it, what is kept of it, and last what says that there is something to end.
     assert stop.of("SetDesiredCapacity") <= 2

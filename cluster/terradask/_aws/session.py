@@ -124,8 +124,8 @@ class Aws:
 
     @property
     def partition(self) -> str:
-        """The first part of every ARN: ``aws``, ``aws-cn`` or ``aws-us-gov``."""
-        return self.caller_arn.split(":")[1]
+        """The first part of every ARN, such as ``aws`` or ``aws-cn``, by the region."""
+        return partition_of(self.region)
 
     def check_region(self) -> None:
         """Refuse a region that AWS's SDK doesn't know. Raises `RegionUnusable`."""
