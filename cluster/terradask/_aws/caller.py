@@ -72,7 +72,7 @@ class Caller:
                 cached = self._cached()
                 self._expected = cached if isinstance(cached, str) else ""
                 if self._expected:
-                    # No thread starts at the end of a process; who needs the answer asks then.
+                    # No thread starts at the end of a process: AWS is asked when needed.
                     with suppress(RuntimeError):
                         pool = ThreadPoolExecutor(1)
                         pool.submit(self._answer)
@@ -85,7 +85,7 @@ class Caller:
                 try:
                     self._identity = self._ask()
                 except AwsError:
-                    # Whoever needs the account next asks first, and is told what is wrong.
+                    # The next use of the account asks first, and raises what is wrong.
                     self._refused = True
                     raise
             return self._identity

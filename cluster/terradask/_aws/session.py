@@ -127,6 +127,12 @@ class Aws:
         """The first part of every ARN, such as ``aws`` or ``aws-cn``, by the region."""
         return partition_of(self.region)
 
+    def confirm_account(self) -> None:
+        """Wait for AWS to say whose account it is. Raises `InvalidCredentials` where another one
+        was expected.
+        """
+        _ = self._caller.arn
+
     def check_region(self) -> None:
         """Refuse a region that AWS's SDK doesn't know. Raises `RegionUnusable`."""
         if self.region not in known_regions():

@@ -237,6 +237,8 @@ class Provisioner:
             # Without credentials to lend, fail before anything is made.
             lend(workspace.aws, request.credentials_duration_seconds)
         found = deployment.snapshot(workspace.baseline)
+        # Meanwhile AWS has said whose the credentials are; what was read must be that account's.
+        workspace.aws.confirm_account()
         if found.closing:
             if request.attach or request.create is False:
                 raise closing_error(request.name)
