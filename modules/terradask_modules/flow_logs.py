@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from terradask_modules.aws import CloudwatchLogGroup, Construct, FlowLog, IamRole, IamRolePolicy, at
 from terradask_modules.identity import RoleRules
-from terradask_modules.kinds.flow_log import FLOW_LOGS, flow_logs_policy, flow_logs_trust_policy
+from terradask_modules.kinds.flow_log import FLOW_LOGS
 from terradask_modules.names import resource_name, role_name
 from terradask_modules.where import Where
 
@@ -65,13 +65,13 @@ class FlowLogs(Construct):
             path=rules.path,
             permissions_boundary=rules.permissions_boundary,
             description=f"VPC flow logs of terradask workspace {where.workspace}",
-            assume_role_policy=flow_logs_trust_policy(where),
+            assume_role_policy=FLOW_LOGS.trust_policy(where),
             force_detach_policies=True,
             tags=tags,
         )
         at(_NAME, role)
         policy = IamRolePolicy(
-            self, "policy", name=name, role=role.name, policy=flow_logs_policy(where)
+            self, "policy", name=name, role=role.name, policy=FLOW_LOGS.policy(where)
         )
         at(_NAME, policy)
         log = FlowLog(

@@ -25,11 +25,6 @@ from terradask_modules.names import (
     network_state_key,
 )
 from terradask_modules.network import Network
-from terradask_modules.policies import (
-    PolicyScope,
-    access_statements,
-    scheduler_access_statements,
-)
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_modules.where import Where
@@ -41,7 +36,7 @@ from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.disks import Disk
 from terradask_stacks.worker_disks import disk_group, offered_disks
-from terradask_stacks.workspace_document import ForIsolated, Made, workspace_document
+from terradask_stacks.workspace_document import Made, workspace_document
 
 
 def nat_zones(nat: str, slots: dict[str, int]) -> list[str]:
@@ -92,6 +87,12 @@ class NetworkStack(TerraformStack):
             account=lock.account,
             workspace=workspace.name,
         )
+        self._hosts = network.hosts(self._where)
+        self._rules = RoleRules(
+            path=network.role_path,
+            name_prefix=network.role_name_prefix,
+            permissions_boundary=network.permissions_boundary,
+        )
         self._keep_state()
         configure(self, region=workspace.region)
         self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
@@ -99,7 +100,7 @@ class NetworkStack(TerraformStack):
         self._outside: dict[str, str] = {}
         self._security_groups = self._guard(network)
         self._roles = self._identify(network)
-        self._isolated = self._isolate(network) if workspace.isolation == "cluster" else None
+        boundary = self._bound(network)
         key = network.kms_key_arn
         Logs(
             self,
@@ -134,7 +135,7 @@ class NetworkStack(TerraformStack):
         storage.put(
             "workspace",
             key=WORKSPACE_KEY,
-            content=Fn.jsonencode(workspace_document(settings, self._made())),
+            content=Fn.jsonencode(workspace_document(settings, self._made(boundary))),
             content_type="application/json",
         )
 
@@ -183,7 +184,7 @@ class NetworkStack(TerraformStack):
                 self,
                 vpc_id=made.vpc_id,
                 where=self._where,
-                rules=self._role_rules(network),
+                rules=self._rules,
                 retention_days=network.log_retention_days,
                 kms_key_arn=network.kms_key_arn,
                 tags=self._tags,
@@ -246,42 +247,15 @@ class NetworkStack(TerraformStack):
             return GivenIdentity(
                 self, profiles={"scheduler": profiles.scheduler, "worker": profiles.worker}
             ).roles
-        return Identity(
-            self, hosts=self._hosts(), rules=self._role_rules(network), tags=self._tags
-        ).roles
+        return Identity(self, hosts=self._hosts, rules=self._rules, tags=self._tags).roles
 
-    def _isolate(self, network: NetworkSettings) -> ForIsolated:
-        """Create the permissions boundary of clusters' own roles, if the company gives none."""
-        hosts, boundary = self._hosts(), network.permissions_boundary
-        if boundary is None:
-            boundary = Boundary(
-                self, hosts=hosts, rules=self._role_rules(network), tags=self._tags
-            ).arn
-        return ForIsolated(
-            outside=self._outside,
-            permissions_boundary=boundary,
-            access=access_statements(hosts),
-            scheduler_access=scheduler_access_statements(hosts),
-        )
-
-    @staticmethod
-    def _role_rules(network: NetworkSettings) -> RoleRules:
-        return RoleRules(
-            path=network.role_path,
-            name_prefix=network.role_name_prefix,
-            permissions_boundary=network.permissions_boundary,
-        )
-
-    def _hosts(self) -> PolicyScope:
-        network = self._settings.network
-        return PolicyScope(
-            where=self._where,
-            data_buckets=network.data_buckets,
-            container_repositories=network.container_repositories,
-            kms_key_arn=network.kms_key_arn,
-            session_manager=network.session_manager,
-            notify_topic_arn=network.topic_arn(self._where),
-        )
+    def _bound(self, network: NetworkSettings) -> str | None:
+        """Create the permissions boundary of isolated clusters' own roles, if the company gives
+        none.
+        """
+        if self._settings.workspace.isolation != "cluster" or network.permissions_boundary:
+            return network.permissions_boundary
+        return Boundary(self, hosts=self._hosts, rules=self._rules, tags=self._tags).arn
 
     def _user_data(self) -> str:
         workspace = self._settings.workspace
@@ -292,7 +266,7 @@ class NetworkStack(TerraformStack):
             log_group=log_group_name(workspace.name),
             wheel_key=self._wheel.key,
             wheel_sha256=self._wheel.sha256,
-            notify_topic_arn=self._hosts().notify_topic_arn,
+            notify_topic_arn=self._hosts.notify_topic_arn,
         )
         return base64.b64encode(text.encode()).decode()
 
@@ -345,22 +319,18 @@ class NetworkStack(TerraformStack):
         """Return the size of a role's disk on hosts with GPUs: their image needs more room."""
         return max(self._usual_disk(role), *self._lock.gpu_image_sizes_gib.values(), 0)
 
-    def _made(self) -> Made:
+    def _made(self, boundary: str | None) -> Made:
         return Made(
-            account=self._lock.account,
-            notify_topic_arn=self._hosts().notify_topic_arn,
-            bucket=self._where.bucket,
-            vpc_id=self._vpc.vpc_id,
-            vpc_cidr=self._vpc.cidr,
-            zones=self._vpc.zones,
+            hosts=self._hosts,
+            wheel=self._wheel,
+            vpc=self._vpc,
             templates=self._templates.by_name,
             security_groups=self._security_groups,
             roles=self._roles,
-            wheel_key=self._wheel.key,
-            wheel_sha256=self._wheel.sha256,
             user_data_base64=self._user_data_base64,
             image_ids=self._image_ids,
             gpu_image_ids=self._gpu_image_ids,
             gpu_disk_size_gib={role: self._gpu_disk(role) for role in ROLES},
-            isolated=self._isolated,
+            outside=self._outside,
+            permissions_boundary=boundary,
         )

@@ -8,14 +8,20 @@ from functools import reduce
 from typing import Any
 
 from terradask_modules.aws import Fn
-from terradask_modules.iam import Statement
+from terradask_modules.given_network import GivenNetwork
 from terradask_modules.identity import Role
 from terradask_modules.launch_templates import template_key
 from terradask_modules.names import ROLES, clusters_role_path, log_group_name, secrets_prefix
-from terradask_modules.network import ZoneSubnets
+from terradask_modules.network import Network, ZoneSubnets
+from terradask_modules.policies import (
+    PolicyScope,
+    access_statements,
+    scheduler_access_statements,
+)
 from terradask_stacks.base import terradask_version
 from terradask_stacks.gpu_hosts import gpu_group
 from terradask_stacks.hardware.architecture import Architecture
+from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.ingress import ports_for_workers
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.disks import Disk
@@ -35,19 +41,13 @@ _GIVEN = {
 class Made:
     """The parts of the network's stack, created or given."""
 
-    account: str
-    #: The topic that hosts tell; None: none.
-    notify_topic_arn: str | None
-    bucket: str
-    vpc_id: str
-    vpc_cidr: str
-    zones: Mapping[str, ZoneSubnets]
+    hosts: PolicyScope
+    wheel: HostWheel
+    vpc: Network | GivenNetwork
     #: `template_key` -> architecture -> launch template.
     templates: Mapping[str, Mapping[str, Any]]
     security_groups: Mapping[str, str]
     roles: Mapping[str, Role]
-    wheel_key: str
-    wheel_sha256: str
     user_data_base64: str
     #: Architecture -> image.
     image_ids: Mapping[Architecture, str]
@@ -55,22 +55,9 @@ class Made:
     gpu_image_ids: Mapping[Architecture, str]
     #: Role -> disk of its hosts with GPUs.
     gpu_disk_size_gib: Mapping[str, int]
-    isolated: ForIsolated | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ForIsolated:
-    """What clusters with roles, security groups and launch templates of their own need of the
-    network.
-    """
-
-    #: ``clients`` and ``hosts`` -> security group.
+    #: ``clients`` and ``hosts`` -> security group of isolated clusters' hosts.
     outside: Mapping[str, str]
-    permissions_boundary: str
-    #: What hosts may use in addition to the workspace.
-    access: Sequence[Statement]
-    #: The same, only for schedulers' hosts.
-    scheduler_access: Sequence[Statement]
+    permissions_boundary: str | None
 
 
 def given_parts(network: NetworkSettings) -> list[str]:
@@ -82,18 +69,18 @@ def given_parts(network: NetworkSettings) -> list[str]:
 
 def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
     """Return the document."""
-    workspace, network = settings.workspace, settings.network
+    workspace, network, where = settings.workspace, settings.network, made.hosts.where
     offered = offered_disks(workspace, network)
     return {
         "format": WORKSPACE_FORMAT,
         "terradask_version": terradask_version(),
         "workspace": workspace.name,
         "region": workspace.region,
-        "account": made.account,
-        "bucket": made.bucket,
-        "vpc_id": made.vpc_id,
-        "vpc_cidr": made.vpc_cidr,
-        "zones": {zone: _zone(subnets, network) for zone, subnets in made.zones.items()},
+        "account": where.account,
+        "bucket": where.bucket,
+        "vpc_id": made.vpc.vpc_id,
+        "vpc_cidr": made.vpc.cidr,
+        "zones": {zone: _zone(subnets, network) for zone, subnets in made.vpc.zones.items()},
         **_by_disk(made.templates, offered, disk_group),
         **({"gpu": _by_disk(made.templates, offered, gpu_group)} if made.gpu_image_ids else {}),
         **(
@@ -101,9 +88,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             if network.container_repositories
             else {}
         ),
-        **(
-            {"notify_topic_arn": made.notify_topic_arn} if made.notify_topic_arn is not None else {}
-        ),
+        **({"notify_topic_arn": topic} if (topic := made.hosts.notify_topic_arn) else {}),
         "security_groups": dict(made.security_groups),
         "instance_profiles": {name: role.profile_name for name, role in made.roles.items()},
         "roles": {name: role.arn for name, role in made.roles.items()},
@@ -127,13 +112,11 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             for rule in network.ingress
         ],
         "scheduler_ports": [list(ports) for ports in ports_for_workers(workspace, network)],
-        "host": {"wheel_key": made.wheel_key, "wheel_sha256": made.wheel_sha256},
+        "host": {"wheel_key": made.wheel.key, "wheel_sha256": made.wheel.sha256},
         "launch": _launch(made, network),
         "cluster_launch_templates": network.cluster_launch_templates,
         "isolation": workspace.isolation,
-        "isolated": None
-        if made.isolated is None
-        else _isolated(made.isolated, workspace.name, network),
+        "isolated": _isolated(made, network) if workspace.isolation == "cluster" else None,
     }
 
 
@@ -188,14 +171,18 @@ def _launch(made: Made, network: NetworkSettings) -> dict[str, Any]:
     }
 
 
-def _isolated(made: ForIsolated, workspace: str, network: NetworkSettings) -> dict[str, Any]:
+def _isolated(made: Made, network: NetworkSettings) -> dict[str, Any]:
+    """Return what clusters with roles, security groups and launch templates of their own need of
+    the network.
+    """
     return {
         "security_groups": dict(made.outside),
-        "role_path": clusters_role_path(workspace, network.role_path),
+        "role_path": clusters_role_path(made.hosts.where.workspace, network.role_path),
         "role_name_prefix": network.role_name_prefix,
         "permissions_boundary": made.permissions_boundary,
-        "access": list(made.access),
-        "scheduler_access": list(made.scheduler_access),
+        # What hosts may use in addition to the workspace.
+        "access": access_statements(made.hosts),
+        "scheduler_access": scheduler_access_statements(made.hosts),
     }
 
 

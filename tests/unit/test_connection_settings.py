@@ -206,10 +206,13 @@ def test_addresses_are_told_by_a_topic_of_the_networks_own() -> None:
     where = Where(partition="aws", region="us-east-1", account="123456789012", workspace="team")
     told = NetworkSettings(notify_emails=["ada@example.com"])
     assert told.notifies
-    assert told.topic_arn(where) == "arn:aws:sns:us-east-1:123456789012:terradask-team-ends"
-    assert NetworkSettings(notify_topic_arn=TOPIC).topic_arn(where) == TOPIC
+    assert (
+        told.hosts(where).notify_topic_arn
+        == "arn:aws:sns:us-east-1:123456789012:terradask-team-ends"
+    )
+    assert NetworkSettings(notify_topic_arn=TOPIC).hosts(where).notify_topic_arn == TOPIC
     assert not NetworkSettings().notifies
-    assert NetworkSettings().topic_arn(where) is None
+    assert NetworkSettings().hosts(where).notify_topic_arn is None
     with pytest.raises(ValueError, match="are both set"):
         NetworkSettings(notify_emails=["ada@example.com"], notify_topic_arn=TOPIC)
     with pytest.raises(ValueError, match="given twice"):

@@ -181,7 +181,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
     given = {
         network.vpc_id,
         network.kms_key_arn,
-        network.topic_arn(where),
+        network.hosts(where).notify_topic_arn,
         *network.notify_emails,
         network.permissions_boundary,
         state.kms_key_arn,

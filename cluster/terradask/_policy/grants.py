@@ -19,7 +19,7 @@ from terradask._policy.hcl import NotLiteral, encoded
 from terradask._policy.scope import Scope, WorkspaceRules
 from terradask_modules.iam import listed, policy_text
 from terradask_modules.image_rights import LOGIN_ACTION, PULL_ACTIONS
-from terradask_modules.kinds.flow_log import flow_logs_policy
+from terradask_modules.kinds import KINDS
 from terradask_modules.policies import (
     PolicyScope,
     access_statements,
@@ -105,7 +105,9 @@ def _texts(value: Any) -> tuple[str, ...]:
     return tuple(str(item) for item in listed(value))
 
 
-SCHEDULER, WORKER, FLOW_LOGS = "scheduler", "worker", "flow-logs"
+SCHEDULER, WORKER = "scheduler", "worker"
+#: What AWS writes logs by, by the name of its role.
+WRITERS = {kind.writer.name: kind.writer for kind in KINDS.values() if kind.writer}
 
 #: Role -> statements.
 Grants = Mapping[str, tuple[Statement, ...]]
@@ -154,7 +156,7 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
     return {
         SCHEDULER: _statements(*map(scheduler_policy, scopes)),
         WORKER: _statements(*map(worker_policy, scopes)),
-        FLOW_LOGS: _statements(flow_logs_policy(where)),
+        **{name: _statements(writer.policy(where)) for name, writer in WRITERS.items()},
     }
 
 

@@ -18,11 +18,11 @@ from terradask._policy.document import (
 )
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.grants import (
-    FLOW_LOGS,
     IDENTITY_POLICIES,
     RESOURCE_POLICIES,
     SCHEDULER,
     WORKER,
+    WRITERS,
     Statement,
     Within,
     grants_of,
@@ -31,8 +31,7 @@ from terradask._policy.grants import (
     where_of,
 )
 from terradask_modules.iam import listed, statements_of
-from terradask_modules.kinds.end_topic import topic_policy
-from terradask_modules.kinds.flow_log import flow_logs_trust_policy
+from terradask_modules.kinds import KINDS
 from terradask_modules.policies import bucket_policy, trust_policy
 from terradask_modules.secret_policy import private_policy
 
@@ -69,11 +68,8 @@ def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
             if isinstance(inline, Mapping) and inline.get("policy"):
                 yield from rights.of_text(role, "inline_policy", inline["policy"])
         where = where_of(document.scope)
-        trust = (
-            flow_logs_trust_policy(where)
-            if role.name == FLOW_LOGS
-            else trust_policy(where.partition)
-        )
+        writer = WRITERS.get(role.name)
+        trust = writer.trust_policy(where) if writer else trust_policy(where.partition)
         yield from _as_written(document, role, "assume_role_policy", trust)
     yield from _passed_on(document, rights)
     yield from _resource_policies(document)
@@ -187,8 +183,8 @@ def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
         where = where_of(document.scope)
         if resource.type == "aws_s3_bucket_policy":
             yield from _as_written(document, resource, "policy", bucket_policy(where.bucket_arn))
-        elif resource.type == "aws_sns_topic":
-            yield from _as_written(document, resource, "policy", topic_policy(where))
+        elif (kind := KINDS.get(resource.type)) and kind.policy:
+            yield from _as_written(document, resource, "policy", kind.policy(where))
         elif resource.type == "aws_secretsmanager_secret":
             yield from _of_secret(document, resource)
     yield from _kept_private(document)

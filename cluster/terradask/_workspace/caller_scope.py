@@ -11,7 +11,6 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import network_state_key
 from terradask_modules.partitions import partition_of
-from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 
 if TYPE_CHECKING:
@@ -42,16 +41,8 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         account=account,
         workspace=settings.workspace.name,
     )
-    hosts = PolicyScope(
-        where=where,
-        data_buckets=tuple(network.data_buckets),
-        container_repositories=tuple(network.container_repositories),
-        kms_key_arn=network.kms_key_arn,
-        session_manager=network.session_manager,
-        notify_topic_arn=network.topic_arn(where),
-    )
     return CallerScope(
-        hosts=hosts,
+        hosts=network.hosts(where),
         role_path=network.role_path,
         role_name_prefix=network.role_name_prefix,
         permissions_boundary=network.permissions_boundary,

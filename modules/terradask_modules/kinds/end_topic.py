@@ -89,6 +89,7 @@ TOPIC = ResourceKind(
         arn=made_topic_arn,
     ),
     setting="notify_emails",
+    policy=topic_policy,
     price=Charge("messages of ends", "by the message and mail"),
 )
 SUBSCRIPTION = ResourceKind(

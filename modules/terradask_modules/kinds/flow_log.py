@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-from terradask_modules.iam import allow, policy_text, statement
+from terradask_modules.iam import allow, policy_text
 from terradask_modules.kinds.kind import Charge, Writer, in_ec2
 from terradask_modules.where import Where
 
-_SERVICE = "vpc-flow-logs.amazonaws.com"
-
-
-def flow_logs_trust_policy(where: Where) -> str:
-    """Return the document by which VPC Flow Logs alone, and for this account alone, may take a
-    role.
-    """
-    condition = {
-        "StringEquals": {"aws:SourceAccount": where.account},
-        "ArnLike": {"aws:SourceArn": where.arn("ec2", "vpc-flow-log/*")},
-    }
-    service = {"Service": _SERVICE}
-    return policy_text(
-        [statement("Allow", "sts:AssumeRole", principal=service, condition=condition)]
-    )
+_TYPE = "vpc-flow-log"
 
 
 def flow_logs_policy(where: Where) -> str:
@@ -42,14 +28,14 @@ def flow_logs_policy(where: Where) -> str:
     )
 
 
-FLOW_LOGS = Writer("flow-logs", _SERVICE, flow_logs_policy)
+FLOW_LOGS = Writer("flow-logs", "vpc-flow-logs.amazonaws.com", _TYPE, flow_logs_policy)
 FLOW_LOG = in_ec2(
     "aws_flow_log",
     prefix="fl",
     in_list=True,
     is_optional=True,
     adopt="in_vpc",
-    type="vpc-flow-log",
+    type=_TYPE,
     make="CreateFlowLogs",
     within="vpc",
     setting="flow_logs",

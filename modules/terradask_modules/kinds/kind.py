@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
+from terradask_modules.iam import policy_text, statement
 from terradask_modules.kinds.cluster_names import Shape
 from terradask_modules.names import log_group_name
 from terradask_modules.where import Where
@@ -106,12 +107,27 @@ class Writer:
     #: Of the role and the log group, behind what their names begin with.
     name: str
     principal: str
+    #: What it writes of, in ARNs of EC2.
+    type: str
     #: The text of the role's policy.
     policy: Callable[[Where], str]
 
     def log_group(self, workspace: str) -> str:
         """Return the log group's name."""
         return f"{log_group_name(workspace)}/{self.name}"
+
+    def trust_policy(self, where: Where) -> str:
+        """Return the document by which the service alone, and for this account alone, may take the
+        role.
+        """
+        condition = {
+            "StringEquals": {"aws:SourceAccount": where.account},
+            "ArnLike": {"aws:SourceArn": where.arn("ec2", f"{self.type}/*")},
+        }
+        service = {"Service": self.principal}
+        return policy_text(
+            [statement("Allow", "sts:AssumeRole", principal=service, condition=condition)]
+        )
 
 
 #: Of what AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
@@ -149,6 +165,8 @@ class ResourceKind:
     #: The setting of the network's without which it has none.
     setting: Setting | None = None
     writer: Writer | None = None
+    #: The text of the policy on one. None: it has none, or it isn't the same for each.
+    policy: Callable[[Where], str] | None = None
     #: None: it depends on its attributes, or isn't known.
     price: Charge | None = None
     #: Which clusters have their own: each can, those with own templates, isolated ones.

@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
 from terradask_modules.kinds.end_topic import made_topic_arn
+from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
@@ -64,12 +65,6 @@ class NoticeSettings(Section):
     def notifies(self) -> bool:
         """Whether schedulers' hosts tell a topic."""
         return self.notify_topic_arn is not None or bool(self.notify_emails)
-
-    def topic_arn(self, where: Where) -> str | None:
-        """Return the topic that hosts tell: the given one, or the one that the network makes;
-        None without either.
-        """
-        return made_topic_arn(where) if self.notify_emails else self.notify_topic_arn
 
 
 class NetworkDiskSettings(Section):
@@ -334,6 +329,19 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     def most_default_zones(self) -> int | None:
         """Of how many zones a network is whose zones aren't named; None: of all."""
         return _ZONES_THAT_COST if self.nat == "per_zone" or self.interface_endpoints else None
+
+    def hosts(self, where: Where) -> PolicyScope:
+        """Return what hosts of the network in a workspace may do: they tell the given topic, or the
+        one that the network makes.
+        """
+        return PolicyScope(
+            where=where,
+            data_buckets=tuple(self.data_buckets),
+            container_repositories=tuple(self.container_repositories),
+            kms_key_arn=self.kms_key_arn,
+            session_manager=self.session_manager,
+            notify_topic_arn=made_topic_arn(where) if self.notify_emails else self.notify_topic_arn,
+        )
 
     @property
     def wanted_architectures(self) -> list[Architecture]:
