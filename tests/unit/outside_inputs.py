@@ -13,8 +13,7 @@ import tomlkit
 from hypothesis import strategies as st
 
 from terradask._dask.job import text_of
-from terradask._deployments.accounts.account import read_account
-from terradask._deployments.accounts.look import Look, looked
+from terradask._deployments.accounts.account import Look, looked, read_account
 from terradask._deployments.accounts.totals import costs_of
 from terradask._deployments.documents import (
     read_address,

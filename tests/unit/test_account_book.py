@@ -123,7 +123,8 @@ def test_a_run_whose_cluster_is_gone_has_an_account_of_its_own_documents(
     book: AccountBook,
 ) -> None:
     cluster = ClusterRecord(book.aws, BUCKET, "etl")
-    found = account_of(cluster, run_of(cluster))
+    run = run_of(cluster)
+    found = account_of(cluster, run, cluster.objects.written_at(RUN_DOCUMENT))
     assert found.groups == {"workers": AccountGroup("spot")}
     # By AWS's clock, whatever the caller's said.
     assert abs(found.started_at - time.time()) < 60
@@ -158,5 +159,5 @@ def test_an_account_that_can_not_be_kept_stops_nothing(
     nowhere = ClusterRecord(book.aws, BUCKET.replace("default", "nowhere"), "etl")
     with caplog.at_level(logging.WARNING, "terradask"):
         open_account(nowhere, run)
-        close_account(nowhere, run, list)
+        close_account(nowhere, run, list, nowhere.scheduler, lambda: None)
     assert caplog.text.count(f"the account of run {RUN}, of what it costs, can't be written") == 2

@@ -11,12 +11,13 @@ import pytest
 
 from terradask._deployments.accounts.account import (
     Account,
+    Look,
     Use,
+    looked,
     next_starts,
     read_account,
 )
 from terradask._deployments.accounts.book import find_prices
-from terradask._deployments.accounts.look import Look, looked
 from terradask._deployments.accounts.run_account import why_over
 from terradask._deployments.accounts.totals import billed_seconds, costs_of, usd_text
 from terradask._deployments.state import SILENT

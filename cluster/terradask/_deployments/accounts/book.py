@@ -20,8 +20,14 @@ from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
-from terradask._deployments.accounts.account import Account, Offer, UsePrice, read_account
-from terradask._deployments.accounts.look import Look, looked
+from terradask._deployments.accounts.account import (
+    Account,
+    Look,
+    Offer,
+    UsePrice,
+    looked,
+    read_account,
+)
 from terradask._deployments.place import where_is
 from terradask._pricing.prices import PriceKey, PriceList
 from terradask.errors import AwsError, DocumentFormat

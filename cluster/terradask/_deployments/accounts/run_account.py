@@ -25,7 +25,8 @@ _REASON_CHARACTERS = 500
 def open_account(record: ClusterRecord, run: Run) -> None:
     """Write the account of a run that begins; a failure is logged: the run matters more."""
     try:
-        AccountBook(record.aws, record.bucket).write(account_of(record, run))
+        account = account_of(record, run, record.objects.written_at(RUN))
+        AccountBook(record.aws, record.bucket).write(account)
     except Exception as error:  # noqa: BLE001 - any
         log_failure(record.name, run.run_id, error)
 
@@ -34,8 +35,8 @@ def close_account(
     record: ClusterRecord,
     run: Run,
     read_reports: Callable[[], Sequence[HostReport]],
-    read_scheduler: Callable[[], SchedulerAddress | None] | None = None,
-    read_written_at: Callable[[], datetime.datetime | None] | None = None,
+    read_scheduler: Callable[[], SchedulerAddress | None],
+    read_written_at: Callable[[], datetime.datetime | None],
     *,
     done: str | None = None,
     with_prices: bool = True,
@@ -50,10 +51,10 @@ def close_account(
     try:
         with ThreadPoolExecutor(1) as pool:
             prices = begun(pool, partial(_asked_ahead, record)) if with_prices else None
-            account = account_of(record, run, read_written_at)
+            account = account_of(record, run, read_written_at())
             book = AccountBook(record.aws, record.bucket, prices)
             by = None if done is None else f"{done} by {record.aws.caller_arn}"
-            reason = why_over(run, (read_scheduler or record.scheduler)(), by)
+            reason = why_over(run, read_scheduler(), by)
             book.bring_up_to_date(account, read_reports, is_over=True, reason=reason, when=when)
     except Exception as error:  # noqa: BLE001 - any
         log_failure(record.name, run.run_id, error)
@@ -72,19 +73,19 @@ def close_last_account(record: ClusterRecord, done: str | None = None) -> None:
     """Do the same for the run that ``run.json`` describes, if there is one."""
     try:
         if run := record.run():
-            close_account(record, run, record.reports, done=done)
+            written_at = partial(record.objects.written_at, RUN)
+            close_account(record, run, record.reports, record.scheduler, written_at, done=done)
     except Exception as error:  # noqa: BLE001 - any
         log_failure(record.name, "that was started last", error)
 
 
 def account_of(
-    record: ClusterRecord,
-    run: Run,
-    read_written_at: Callable[[], datetime.datetime | None] | None = None,
+    record: ClusterRecord, run: Run, written_at: datetime.datetime | None = None
 ) -> Account:
-    """Return the account of a run before anything was seen of its instances."""
-    written = (read_written_at or partial(record.objects.written_at, RUN))()
-    begun = datetime.datetime.fromisoformat(run.started_at) if written is None else written
+    """Return the account of a run before anything was seen of its instances; it has begun when its
+    document was written, by AWS's clock.
+    """
+    begun = written_at or datetime.datetime.fromisoformat(run.started_at)
     structure: Structure | None = run.structure
     types: dict[str, tuple[str, ...]] = {}
     tags: dict[str, str] = {}
