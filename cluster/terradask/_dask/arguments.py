@@ -445,3 +445,10 @@ RUN_SETTINGS = frozenset(
     for each in fields(ClusterArguments)
     if each.metadata.get("kind") == "run"
 )
+
+#: Settings of a run -> the arguments that give them, where the names differ.
+ARGUMENT_OF = {
+    each.metadata["setting"]: each.name
+    for each in fields(ClusterArguments)
+    if "setting" in each.metadata
+}

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from terradask._dask.arguments import ARGUMENT_OF
 from terradask._dask.request import Request
 from terradask_host.documents import LifetimePolicy, Run
 
@@ -14,12 +15,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: Settings of a run -> the arguments that give them, where the names differ.
-_ARGUMENTS = {
-    "idle_timeout_seconds": "idle_timeout",
-    "no_client_timeout_seconds": "no_client_timeout",
-    "max_lifetime_seconds": "max_lifetime",
-}
 #: What changes them now, besides another start.
 _NOW = {
     "n_workers": "cluster.scale and cluster.adapt change numbers now",
@@ -33,7 +28,7 @@ def ignored_arguments(request: Request, asked: ClusterSettings, running: Run) ->
     groups = request.given.get("worker_groups", {})
     return [
         *(
-            _ARGUMENTS.get(name, name)
+            ARGUMENT_OF.get(name, name)
             for name, is_as in _IS_AS_GIVEN.items()
             if name in request.given and not is_as(getattr(asked, name), running)
         ),
@@ -71,22 +66,7 @@ def warn_without_hashes(name: str, run: Run | None, asked: ClusterSettings) -> N
         )
 
 
-def _has_workers(given: Any, running: Run) -> bool:
-    # A pair also asks for adapting.
-    return not isinstance(given, Sequence) and given == running.n_workers
-
-
-def _has_variables(given: Mapping[str, str], running: Run) -> bool:
-    return given.items() <= running.environ.items()
-
-
-def _asks_for_nothing(given: Any, running: Run) -> bool:
-    # What a running cluster's packages were asked for by isn't known; they are compared on attach.
-    return not given
-
-
-def _sends_config(given: bool, running: Run) -> bool:
-    return given or not running.dask_config
+_LIFE = ("idle_timeout_seconds", "no_client_timeout_seconds", "max_lifetime_seconds")
 
 
 def _lives(field: str) -> Callable[[Any, Run], bool]:
@@ -99,15 +79,17 @@ def _lives(field: str) -> Callable[[Any, Run], bool]:
 
 #: Settings that only a start applies -> whether a running cluster is as given anyway.
 _IS_AS_GIVEN: Mapping[str, Callable[[Any, Run], bool]] = {
-    "n_workers": _has_workers,
-    "environ": _has_variables,
-    **{name: _lives(name) for name in _ARGUMENTS},
-    "send_dask_config": _sends_config,
+    # A pair also asks for adapting.
+    "n_workers": lambda given, run: not isinstance(given, Sequence) and given == run.n_workers,
+    "environ": lambda given, run: given.items() <= run.environ.items(),
+    **{name: _lives(name) for name in _LIFE},
+    "send_dask_config": lambda given, run: given or not run.dask_config,
+    # What a running cluster's packages were asked for by isn't known; they are compared on attach.
     **dict.fromkeys(
         (
             *("software", "local_modules", "package_sync", "package_sync_strict"),
             *("package_sync_ignore", "package_sync_fail_on"),
         ),
-        _asks_for_nothing,
+        lambda given, _: not given,
     ),
 }

@@ -48,15 +48,20 @@ def _hosts(provisioned: Provisioned) -> str:
     return f"a scheduler and {n} host{'' if n == 1 else 's'} of workers"
 
 
-def _price(provisioned: Provisioned) -> str:
+def hourly_usd(provisioned: Provisioned) -> Decimal | None:
+    """Return what a cluster's machines cost now; None if that isn't known."""
     from terradask._deployments.overview import cluster_hourly_usd
 
     workspace = provisioned.workspace
-    usd: Decimal | None = cluster_hourly_usd(
+    return cluster_hourly_usd(
         workspace.aws,
         workspace=workspace.settings.workspace.name,
         cluster=provisioned.deployment.name,
     )
+
+
+def _price(provisioned: Provisioned) -> str:
+    usd = hourly_usd(provisioned)
     return "at a price that isn't known" if usd is None else f"${usd:.4f} an hour"
 
 

@@ -21,6 +21,7 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers, host_of, is_extra
+from terradask._dask.lifecycle import hourly_usd
 from terradask._dask.progress import describe
 from terradask._dask.threads import cancelled
 from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget, terminal_widget
@@ -136,14 +137,7 @@ class LiveCluster:
         self._priced_at = now
         deployment = attached.deployment
         async with deployment.limiter.async_slot():
-            self._hourly_usd = await attached.waiter.call(self._read_price, attached)
-
-    def _read_price(self, attached: Attached) -> Decimal | None:
-        from terradask._deployments.overview import cluster_hourly_usd
-
-        workspace = attached.provisioned.workspace
-        name = workspace.settings.workspace.name
-        return cluster_hourly_usd(workspace.aws, workspace=name, cluster=self._name)
+            self._hourly_usd = await attached.waiter.call(hourly_usd, attached.provisioned)
 
     async def stop(self) -> None:
         """Draw no more by itself."""

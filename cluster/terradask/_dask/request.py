@@ -7,14 +7,14 @@ import os
 import secrets
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from packaging.requirements import InvalidRequirement, Requirement
 
 from terradask._aws.credentials import check_duration
-from terradask._dask.arguments import RUN_SETTINGS, ClusterArguments
+from terradask._dask.arguments import ARGUMENT_OF, RUN_SETTINGS, ClusterArguments
 from terradask._dask.decision import check_exclusive
 from terradask._deployments.lifetime import parse_duration
 from terradask.errors import InvalidInput
@@ -92,22 +92,18 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
         software_lock=None if lock is None else str(Path(lock).expanduser().absolute()),
         idle_timeout=parse_duration("idle_timeout", arguments.idle_timeout),
         no_client_timeout=parse_duration("no_client_timeout", arguments.no_client_timeout),
-        timeout=_longest_wait(arguments.timeout),
+        # A wait has an end.
+        timeout=parse_duration("timeout", arguments.timeout, never=False) or None,
         max_lifetime=parse_duration("max_lifetime", arguments.max_lifetime),
     )
-
-
-def _longest_wait(given: Any) -> float | None:
-    # A wait has an end.
-    return parse_duration("timeout", given, never=False) or None
 
 
 def _typed(arguments: ClusterArguments) -> dict[str, str]:
     """Return setting -> the argument that was typed, where it has another name."""
     typed = {
-        each.metadata["setting"]: each.name
-        for each in fields(arguments)
-        if "setting" in each.metadata and getattr(arguments, each.name) is not None
+        setting: argument
+        for setting, argument in ARGUMENT_OF.items()
+        if getattr(arguments, argument) is not None
     }
     if arguments.spot_policy is None:
         typed["spot_policy"] = "compute_purchase_option"
