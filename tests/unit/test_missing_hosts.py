@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from terradask._dask.waiting import MissingHosts
+from terradask._deployments.status import HostReports
 from terradask_host.documents import HostReport
 
 
@@ -43,7 +43,7 @@ class Objects:
         ]
 
 
-def look(hosts: MissingHosts, joined: set[str]) -> list[HostReport]:
+def look(hosts: HostReports, joined: set[str]) -> list[HostReport]:
     for host in hosts.list_changed(joined)[:4]:
         hosts.read([host])
     return hosts.reports
@@ -51,7 +51,7 @@ def look(hosts: MissingHosts, joined: set[str]) -> list[HostReport]:
 
 def test_looks_that_read_a_few_read_in_time_all() -> None:
     objects = Objects(1000)
-    hosts = MissingHosts(objects, "r1")  # type: ignore[arg-type]
+    hosts = HostReports(objects, "r1")  # type: ignore[arg-type]
     joined = {f"i-{number}" for number in range(10, 1000)}
     assert [len(look(hosts, joined)) for _ in range(3)] == [4, 8, 10]
     assert sorted(objects.read) == [f"i-{number}" for number in range(10)]
@@ -59,7 +59,7 @@ def test_looks_that_read_a_few_read_in_time_all() -> None:
 
 def test_what_has_changed_is_read_again_after_what_is_new() -> None:
     objects = Objects(4)
-    hosts = MissingHosts(objects, "r1")  # type: ignore[arg-type]
+    hosts = HostReports(objects, "r1")  # type: ignore[arg-type]
     look(hosts, set())
     objects.read.clear()
     objects.states |= {"i-0": "failed", "i-4": "booting", "i-5": "booting"}
@@ -72,6 +72,6 @@ def test_what_has_changed_is_read_again_after_what_is_new() -> None:
 
 
 def test_an_error_may_ask_for_everything() -> None:
-    hosts = MissingHosts(Objects(100), "r1")  # type: ignore[arg-type]
+    hosts = HostReports(Objects(100), "r1")  # type: ignore[arg-type]
     hosts.read(hosts.list_changed(set()))
     assert len(hosts.reports) == 100

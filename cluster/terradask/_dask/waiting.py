@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import KW_ONLY, dataclass, field
 
 from terradask._common.naming import counted
@@ -15,9 +15,8 @@ from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Call, cancelled
 from terradask._deployments.deployment import Deployment
-from terradask._deployments.documents import read_host_reports
 from terradask._deployments.shortfall import describe, no_capacity
-from terradask._deployments.store import HOSTS, ClusterObjects
+from terradask._deployments.status import HostReports
 from terradask.errors import InvalidInput, WorkersMissing
 from terradask_host.documents import HostReport
 
@@ -26,48 +25,6 @@ _JOIN_POLL_SECONDS = 0.05
 #: How often, and how many, reports are read while waiting: this leaves calls for scaling.
 REPORT_SECONDS = 5.0
 _READS_PER_POLL = 4
-
-
-class MissingHosts:
-    """Reports of the hosts of a run whose workers have not joined."""
-
-    def __init__(self, objects: ClusterObjects, run_id: str) -> None:
-        self._objects = objects
-        self._run_id = run_id
-        #: When they were listed last, on the monotonic clock.
-        self.looked_at = -math.inf
-        self._listed: dict[str, str] = {}
-        self._read: dict[str, tuple[str, HostReport]] = {}
-
-    def list_changed(self, joined: Set[str]) -> list[str]:
-        """List the hosts with new reports, then those with changed ones: 1,000 for each call."""
-        self.looked_at = time.monotonic()
-        self._listed = self._objects.host_versions()
-        changed = [
-            host
-            for host, version in self._listed.items()
-            if host not in joined and self._version_read(host) != version
-        ]
-        return sorted(changed, key=lambda host: host in self._read)
-
-    def read(self, hosts: Sequence[str]) -> None:
-        """Read the reports of hosts that were listed, one call each."""
-        documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in hosts])
-        for host, document in zip(hosts, documents, strict=True):
-            for report in read_host_reports([] if document is None else [document]):
-                self._read[host] = self._listed[host], report
-
-    @property
-    def reports(self) -> list[HostReport]:
-        """The reports read so far of the run's hosts that were listed last."""
-        return [
-            report
-            for host, (_, report) in self._read.items()
-            if host in self._listed and report.belongs_to(self._run_id)
-        ]
-
-    def _version_read(self, host: str) -> str | None:
-        return self._read[host][0] if host in self._read else None
 
 
 @dataclass(eq=False, repr=False)
@@ -82,10 +39,12 @@ class WorkerWaiter:
     health: Health
     call: Call
     report_seconds: float = REPORT_SECONDS
-    _missing: MissingHosts = field(init=False)
+    _missing: HostReports = field(init=False)
+    #: When missing hosts' reports were listed last, on the monotonic clock.
+    _looked_at: float = field(default=-math.inf, init=False)
 
     def __post_init__(self) -> None:
-        self._missing = MissingHosts(self.deployment.objects, self.run_id)
+        self._missing = HostReports(self.deployment.objects, self.run_id)
 
     @property
     def reports(self) -> list[HostReport]:
@@ -175,12 +134,13 @@ class WorkerWaiter:
 
     async def look_at_missing(self) -> None:
         """Read some missing hosts' reports, if there are any, and if that was long ago."""
-        is_due = time.monotonic() >= self._missing.looked_at + self.report_seconds
+        is_due = time.monotonic() >= self._looked_at + self.report_seconds
         if is_due and not self.pool.requested <= self._joined_hosts():
             await self._look()
 
     async def _look(self) -> None:
         limiter, missing = self.deployment.limiter, self._missing
+        self._looked_at = time.monotonic()
         async with limiter.async_slot():
             changed = await self.call(missing.list_changed, self._joined_hosts())
         for host in changed[:_READS_PER_POLL]:

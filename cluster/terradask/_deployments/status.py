@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from terradask._deployments.documents import read_host_reports
 from terradask._deployments.problems import may_be_silent, problems_of
 from terradask._deployments.record import ClusterRecord
 from terradask._deployments.state import SILENT, State, derive_state, ended_by_itself, of_run
-from terradask._deployments.store import HOSTS
+from terradask._deployments.store import HOSTS, ClusterObjects
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -285,6 +285,42 @@ def hosts_by_state(
     return {**{state: n for state, n in silent.items() if n > 0}, **reported}
 
 
+class HostReports:
+    """Reports of hosts, of a run or of all; those alone that have changed are read again."""
+
+    def __init__(self, objects: ClusterObjects, run_id: str | None = None) -> None:
+        self._objects = objects
+        self._run_id = run_id
+        self._listed: dict[str, str] = {}
+        self._read: dict[str, tuple[str, HostReport]] = {}
+
+    def list_changed(self, but: Set[str] = frozenset()) -> list[str]:
+        """List the hosts with new reports, then those with changed ones: 1,000 for each call."""
+        self._listed = self._objects.host_versions()
+        changed = [
+            host
+            for host, version in self._listed.items()
+            if host not in but and self._read.get(host, ("",))[0] != version
+        ]
+        return sorted(changed, key=lambda host: host in self._read)
+
+    def read(self, hosts: Sequence[str]) -> None:
+        """Read the reports of hosts that were listed, one call each."""
+        documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in hosts])
+        for host, document in zip(hosts, documents, strict=True):
+            for report in read_host_reports([] if document is None else [document]):
+                self._read[host] = self._listed[host], report
+
+    @property
+    def reports(self) -> list[HostReport]:
+        """The reports read so far of the hosts that were listed last."""
+        return [
+            report
+            for host, (_, report) in self._read.items()
+            if host in self._listed and (self._run_id is None or report.belongs_to(self._run_id))
+        ]
+
+
 @dataclass(eq=False, repr=False)
 class StatusWatch:
     """Reads a cluster's status; of hosts' reports, those alone that have changed."""
@@ -292,8 +328,10 @@ class StatusWatch:
     record: ClusterRecord
     #: The run that was read last.
     run: Run | None = field(default=None, init=False)
-    _versions: dict[str, str] = field(default_factory=dict, init=False)
-    _reports: dict[str, HostReport] = field(default_factory=dict, init=False)
+    _hosts: HostReports = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._hosts = HostReports(self.record.objects)
 
     def read(self) -> DeploymentStatus:
         """Return the status now; it takes some seconds, because calls wait for their turn.
@@ -311,11 +349,5 @@ class StatusWatch:
         return found
 
     def _read_reports(self) -> list[HostReport]:
-        objects, before = self.record.objects, self._versions
-        self._versions = objects.host_versions()
-        changed = [i for i, version in self._versions.items() if before.get(i) != version]
-        documents = objects.read_all([f"{HOSTS}{each}.json" for each in changed])
-        fresh = read_host_reports(document for document in documents if document is not None)
-        known = {**self._reports, **{report.instance_id: report for report in fresh}}
-        self._reports = {i: known[i] for i in sorted(self._versions) if i in known}
-        return list(self._reports.values())
+        self._hosts.read(self._hosts.list_changed())
+        return sorted(self._hosts.reports, key=lambda report: report.instance_id)
