@@ -12,7 +12,8 @@ from moto.core.base_backend import BackendDict
 from moto.ec2.models import ec2_backends
 from moto.server import ThreadedMotoServer
 
-from terradask_simulator.aws.fidelity import gpu_images, image_disks, request_lookups
+from terradask_simulator.aws.fidelity import images as image_fidelity
+from terradask_simulator.aws.fidelity import lookups
 
 
 @contextmanager
@@ -33,9 +34,8 @@ def moto_account(*, images: bool = False) -> Iterator[None]:
     """Answer as an account with nothing in it, and with AWS's images only where they are asked for:
     making a thousand takes longer than most tests.
     """
-    gpu_images.install()
-    image_disks.install()
-    request_lookups.install()
+    image_fidelity.install()
+    lookups.install()
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith("AWS_")]:
             patch.delenv(name)

@@ -29,8 +29,8 @@ from terradask_simulator.aws.session_manager.plugin_program import write_plugin
 from terradask_simulator.aws.switchboard import Switchboard
 from terradask_simulator.environment import credentials_path
 from terradask_simulator.errors import SimulatorError
+from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.hosts import Hosts
-from terradask_simulator.hosts.switches import HostSwitches
 from terradask_simulator.reservations import Slot, bind, claim_slot
 
 __all__ = ["main"]
@@ -66,12 +66,14 @@ class Daemon:
         self._aws = EmbeddedAws(
             server, key, self._control, public_cidr=slot.public_cidr, enforce_iam=enforce_iam
         )
+        aws, faults = self._aws, HostFaults()
         self._hosts = (
-            Hosts(state_dir / "hosts", self._aws.url, self._aws.keys, self._aws.network)
+            Hosts(state_dir / "hosts", aws.url, aws.keys, aws.network, faults)
             if boot_hosts
             else None
         )
-        self._switchboard = Switchboard([self._aws.switches, HostSwitches(self._hosts)])
+        fill_disk = None if self._hosts is None else self._hosts.fill_disk
+        self._switchboard = Switchboard({**aws.switches, **faults.switches(fill_disk)})
         self._reaper: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -20,7 +20,7 @@ from terradask.errors import (
     InvalidInput,
     StateConflict,
 )
-from terradask_simulator.aws.fidelity import bucket_policies
+from terradask_simulator.aws.fidelity import buckets
 from terradask_stacks.loading import load_settings
 
 from ..moto_account import moto_account
@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Folder:
 
 @pytest.fixture(scope="module", autouse=True)
 def policies_with_conditions() -> None:
-    bucket_policies.install()
+    buckets.install()
 
 
 class Killed(BaseException):

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.answers import unless
-from terradask_simulator.aws.fidelity.log_events import set_log_delay
+from terradask_simulator.aws.fidelity.log_events import DELAY
 
 from .log_account import GROUP, LogAccount, log_account
 
@@ -120,9 +120,9 @@ def test_times_of_young_events_arent_described(account: LogAccount) -> None:
 
 
 def test_events_can_be_read_some_time_later(account: LogAccount) -> None:
-    before = set_log_delay(3600.0)
+    before = DELAY.turn(seconds=3600.0)
     try:
         assert pages(account, logStreamNamePrefix="etl/") == [[]]
     finally:
-        assert set_log_delay(before) == 3600.0
+        assert DELAY.turn(**before) == {"seconds": 3600.0}
     assert pages(account, logStreamNamePrefix="ml/") == [[], ["four"]]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from terradask_simulator.aws.fidelity.capacity import Shortage
-from terradask_simulator.aws.fidelity.delays import Delays
 from terradask_simulator.aws.fidelity.group_zones import lopsided, spread, to_end
-from terradask_simulator.aws.fidelity.vcpu_limits import vcpu_quota
+from terradask_simulator.aws.fidelity.launch_limits import Shortage, vcpu_quota
+from terradask_simulator.aws.fidelity.slow_instances import draw_delays
+from terradask_simulator.aws.switchboard import Setting
 
 
 @pytest.mark.parametrize(
@@ -46,10 +46,10 @@ def test_a_shortage_covers_the_pools_that_it_names() -> None:
 
 
 def test_delays_lie_between_the_published_figures_and_repeat_with_their_seed() -> None:
-    drawn = [Delays(1.0, seed=3).draw() for _ in range(2)]
+    drawn = [draw_delays(Setting(factor=1.0, seed=3)) for _ in range(2)]
     assert drawn[0] == drawn[1]
-    delays = Delays(2.0, seed=4)
-    times = [delays.draw() for _ in range(200)]
+    delays = Setting(factor=2.0, seed=4)
+    times = [draw_delays(delays) for _ in range(200)]
     assert len(set(times)) == 200
     assert all(9.8 <= launch <= 35.6 and 6.2 <= boot <= 45.6 for launch, boot in times)
 

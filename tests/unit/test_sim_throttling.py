@@ -53,7 +53,7 @@ def test_a_thousand_instances_at_once_and_then_two_a_second() -> None:
     clock = Clock()
     throttle = Throttle(clock)
     assert throttle.check(call("RunInstances", MaxCount="5000")) is None
-    throttle.switch(1.0)
+    throttle.turn(factor=1.0)
     assert throttle.check(call("RunInstances", MaxCount="600")) is None
     refused = throttle.check(call("RunInstances", MaxCount="500"))
     assert refused is not None
@@ -65,7 +65,7 @@ def test_a_thousand_instances_at_once_and_then_two_a_second() -> None:
 
 def test_auto_scaling_shares_one_bucket_and_other_services_have_none() -> None:
     throttle = Throttle(Clock())
-    throttle.switch(1.0)
+    throttle.turn(factor=1.0)
     calls = [
         call(name, "autoscaling") for name in ("SetDesiredCapacity", "DescribeAutoScalingGroups")
     ] * 25
@@ -79,7 +79,7 @@ def test_auto_scaling_shares_one_bucket_and_other_services_have_none() -> None:
 def test_five_reads_of_log_events_a_second_and_25_lists_of_streams() -> None:
     clock = Clock()
     throttle = Throttle(clock)
-    throttle.switch(1.0)
+    throttle.turn(factor=1.0)
 
     def refusals(name: str, times: int) -> list[str]:
         answers = [throttle.check(call(name, "logs")) for _ in range(times)]

@@ -25,7 +25,7 @@ from terradask_simulator.aws.instances import InstanceView
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.aws.reconcile import ReconcileLoop
 from terradask_simulator.aws.session_manager.sessions import Sessions
-from terradask_simulator.aws.switches import AwsSwitches
+from terradask_simulator.aws.switches import aws_switches
 
 __all__ = ["MOTO_SETTINGS", "EmbeddedAws"]
 
@@ -68,7 +68,7 @@ class EmbeddedAws:
         session_api.install(Sessions(self.network))
         self._history = History()
         self.control = AwsControl(recorder, self._history, gate)
-        self.switches = AwsSwitches(throttle, lost_answers, signatures, self.network)
+        self.switches = aws_switches(throttle, lost_answers, signatures, self.network)
         admission = Admission(Door(self.port), signatures, throttle, gate)
         self._endpoint = Endpoint(server, Application(recorder, control, admission, lost_answers))
         self._loop: ReconcileLoop | None = None

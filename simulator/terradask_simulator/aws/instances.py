@@ -78,7 +78,7 @@ def view_of(instance: Any) -> InstanceView:
 
 def booted_instances() -> list[InstanceView]:
     """Return the running instances that had the time to boot."""
-    from terradask_simulator.aws.fidelity.delays import booted
+    from terradask_simulator.aws.fidelity.slow_instances import booted
 
     with STATE_LOCK:
         return [
@@ -101,7 +101,7 @@ def running_ids() -> list[str]:
 
 def find_instance(instance_id: str) -> Any | None:
     """Return moto's instance with an id, or None; call it with the lock held."""
-    from terradask_simulator.aws.fidelity.instance_index import index_of
+    from terradask_simulator.aws.fidelity.lookups import index_of
 
     for backend in ec2_backends():
         instance = index_of(backend).get(instance_id)

@@ -55,19 +55,15 @@ class ReconcileLoop:
                 BELL.wait(_PERIOD_SECONDS)
 
     def _pass(self) -> bool:
-        from terradask_simulator.aws.fidelity.delays import let_run
         from terradask_simulator.aws.fidelity.group_capacity import maintain_all
         from terradask_simulator.aws.fidelity.group_schedules import run_due_actions
-        from terradask_simulator.aws.fidelity.launch_ends import end_doomed
-        from terradask_simulator.aws.fidelity.lingering import let_end
+        from terradask_simulator.aws.fidelity.slow_instances import move_on
         from terradask_simulator.aws.fidelity.spot import end_interrupted
 
         more = False
         with STATE_LOCK:
-            let_run()
+            move_on()
             end_interrupted()
-            let_end()
-            end_doomed()
             for backend in autoscaling_backends():
                 run_due_actions(backend)
                 more = maintain_all(backend) or more

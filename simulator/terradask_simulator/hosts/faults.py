@@ -1,5 +1,5 @@
-"""What is otherwise on hosts, on demand: a user's Python that doesn't work, or one of their own, a
-full disk, other time constants.
+"""What is otherwise on hosts, on demand: simulated workers in place of machines, a user's
+Python that doesn't work, or one of their own, a full disk, other time constants.
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ import contextlib
 import json
 import os
 import resource
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+
+from terradask_simulator.aws.switchboard import Setting, Switch, Undo, turning
+from terradask_simulator.errors import SimulatorError
 
 __all__ = ["HostFaults", "fill_disk"]
 
@@ -18,26 +20,47 @@ __all__ = ["HostFaults", "fill_disk"]
 _ROOM_BYTES = 1024 * 1024
 
 
-@dataclass
 class HostFaults:
-    """What hosts that begin from now on meet.
+    """What hosts that begin from now on meet."""
 
-    Parameters
-    ----------
-    broken_environments
-        Whether the user's Python has lost its packages.
-    own_environments
-        Whether they have environments of their own, instead of this program's.
-    index_url
-        The package index that uv asks for these. Empty: the one in uv's variables here.
-    timing
-        Time constants of the host program, by name; those that are missing are its own.
-    """
+    def __init__(self) -> None:
+        #: Whether workers' instances are simulated, without machines.
+        self.simulated_workers = Setting(on=False)
+        #: Whether the user's Python has lost its packages.
+        self.broken_environments = Setting(on=False)
+        #: Whether they have environments of their own, instead of this program's; uv asks this
+        #: package index for them, or the one in its variables here.
+        self.own_environments = Setting(on=False, index_url="")
+        #: Time constants of the host program, by name; those that are missing are its own.
+        self.timing: dict[str, float] = {}
 
-    broken_environments: bool = False
-    own_environments: bool = False
-    index_url: str = ""
-    timing: dict[str, float] = field(default_factory=dict)
+    def switches(self, fill_disk: Callable[[str], bool] | None) -> Mapping[str, Switch]:
+        """Return the switches of hosts; where nothing boots, there is nothing that could fill the
+        disk of an instance's machine, and each is refused.
+        """
+
+        def fill(instance_id: str) -> Undo:
+            if fill_disk is not None and not fill_disk(instance_id):
+                raise SimulatorError(
+                    "There is no such machine; simulated workers have no disk", given=instance_id
+                )
+            return None
+
+        def time_hosts(**seconds: float) -> Undo:
+            before, self.timing = self.timing, seconds
+            return "time_hosts", before
+
+        own = turning("build_environments", self.own_environments)
+        switches = {
+            "hollow_hosts": turning("hollow_hosts", self.simulated_workers),
+            "break_environments": turning("break_environments", self.broken_environments),
+            "build_environments": Switch(own.turn, lambda: self.own_environments.on),
+            "fill_disk": Switch(fill),
+            "time_hosts": Switch(time_hosts, lambda: self.timing),
+        }
+        if fill_disk is None:
+            return {name: Switch(_refuse, one.standing) for name, one in switches.items()}
+        return switches
 
     def timing_environ(self) -> dict[str, str]:
         """Return the variable that says time constants, where there are any."""
@@ -46,11 +69,11 @@ class HostFaults:
     def environ(self, folder: Path) -> dict[str, str]:
         """Return the variables by which a machine meets them."""
         environ = self.timing_environ()
-        if self.own_environments:
+        if self.own_environments.on:
             environ |= {name: it for name, it in os.environ.items() if name.startswith("UV_")}
-            environ |= {"UV_DEFAULT_INDEX": self.index_url} if self.index_url else {}
+            environ |= {"UV_DEFAULT_INDEX": url} if (url := self.own_environments.index_url) else {}
             environ["TERRADASK_HOST_PYTHON"] = ""
-        if self.broken_environments:
+        if self.broken_environments.on:
             python = folder / "bin/broken-python"
             python.write_text(
                 "#!/bin/sh\necho \"ModuleNotFoundError: No module named 'distributed'\" "
@@ -60,6 +83,13 @@ class HostFaults:
             python.chmod(0o755)
             environ["TERRADASK_HOST_PYTHON"] = str(python)
         return environ
+
+
+def _refuse(**_arguments: object) -> Undo:
+    raise SimulatorError(
+        "Nothing boots on this simulator, neither machines nor simulated workers",
+        advice="Simulator.start()",
+    )
 
 
 def fill_disk(pids: Iterable[int]) -> None:

@@ -34,18 +34,20 @@ class Hosts:
     """All machines of one simulator."""
 
     def __init__(
-        self, folder: Path, endpoint_url: str, keys: RoleKeys, network: LoopbackNetwork
+        self,
+        folder: Path,
+        endpoint_url: str,
+        keys: RoleKeys,
+        network: LoopbackNetwork,
+        faults: HostFaults,
     ) -> None:
         self._folder = folder
         self._endpoint_url = endpoint_url
         self._keys = keys
         self._network = network
         self._wheels = WheelStore(folder.parent / "wheels", endpoint_url)
-        #: What machines that begin from now on meet.
-        self.faults = HostFaults()
-        self._simulated = SimulatedWorkers(folder, endpoint_url, keys, self.faults)
-        #: Whether workers' instances that begin from now on are simulated, without machines.
-        self.simulates_workers = False
+        self._faults = faults
+        self._simulated = SimulatedWorkers(folder, endpoint_url, keys, faults)
         self._machines: dict[str, Machine] = {}
         self._seen: set[str] = set()
         # Booting is disk and Python start-up: as many at once as there are processors, and one that
@@ -85,13 +87,16 @@ class Hosts:
 
     def _is_simulated(self, instance: InstanceView) -> bool:
         new = instance.instance_id not in self._seen
-        wanted = self.simulates_workers and instance.tags.get("terradask:role") == "worker"
+        wanted = (
+            bool(self._faults.simulated_workers.on)
+            and instance.tags.get("terradask:role") == "worker"
+        )
         return instance.instance_id in self._simulated or (new and wanted)
 
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id
         folder.mkdir(parents=True)
-        machine = Machine(instance, folder, self._endpoint_url, self.faults)
+        machine = Machine(instance, folder, self._endpoint_url, self._faults)
         machine.log(f"{instance.instance_type} at {instance.private_address}")
         self._machines[instance.instance_id] = machine
         self._boots[instance.instance_id] = self._booting.submit(self._boot, machine)

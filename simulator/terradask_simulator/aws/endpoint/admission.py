@@ -8,7 +8,7 @@ from typing import Any
 
 from terradask_simulator.aws.endpoint.door import Door
 from terradask_simulator.aws.endpoint.signatures import Signatures
-from terradask_simulator.aws.fidelity.bucket_owners import check_owner
+from terradask_simulator.aws.fidelity.buckets import check_owner
 from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.iam.gate import Gate
 from terradask_simulator.aws.iam.operation import Operation

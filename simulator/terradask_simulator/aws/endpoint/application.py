@@ -17,7 +17,7 @@ from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.endpoint.lost_answers import LostAnswers, cut_connection
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE, OWN_ADDRESS_PATH
 from terradask_simulator.aws.endpoint.replays import Answer, Replays
-from terradask_simulator.aws.fidelity.account_state import plan_state
+from terradask_simulator.aws.fidelity.launch_limits import plan_state
 from terradask_simulator.aws.iam.operation import Operation, read_operation
 from terradask_simulator.aws.iam.refusals import Refusal
 
@@ -109,7 +109,7 @@ class Application:
                 if call.action == "freetier:GetAccountPlanState"
                 else self._by_moto(environ, call)
             )
-            if self._lost_answers.loss.takes(call.action):
+            if self._lost_answers.takes(call.action):
                 _log.info("the answer gets lost: %s", call.action)
                 cut_connection()
             else:

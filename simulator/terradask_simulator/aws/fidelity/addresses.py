@@ -12,6 +12,8 @@ import ipaddress
 from collections.abc import Callable
 from typing import Any
 
+from terradask_simulator.aws.fidelity.patching import around
+
 __all__ = ["install", "public_address_source"]
 
 
@@ -43,10 +45,9 @@ def install(public_cidr: str) -> None:
 
     subnets.Subnet.get_available_subnet_ip = _available_address
 
-    create = elastic_network_interfaces.NetworkInterfaceBackend.create_network_interface
-
+    @around(elastic_network_interfaces.NetworkInterfaceBackend, "create_network_interface")
     def create_network_interface(
-        backend: Any, subnet: Any, private_ip_address: Any, *args: Any, **kwargs: Any
+        create: Any, backend: Any, subnet: Any, private_ip_address: Any, *args: Any, **kwargs: Any
     ) -> Any:
         if (
             not private_ip_address
@@ -57,10 +58,6 @@ def install(public_cidr: str) -> None:
             if holder is not None and holder.cidr_block:
                 private_ip_address = holder.get_available_subnet_ip(None)
         return create(backend, subnet, private_ip_address, *args, **kwargs)
-
-    elastic_network_interfaces.NetworkInterfaceBackend.create_network_interface = (
-        create_network_interface
-    )
 
 
 def _available_address(subnet: Any, instance: Any) -> str:

@@ -12,6 +12,8 @@ import datetime
 import sys
 from typing import Any
 
+from terradask_simulator.aws.fidelity.patching import around
+
 __all__ = ["ahead_seconds", "install", "is_forgotten", "now", "set_ahead"]
 
 #: How long EC2 lists an instance that has ended.
@@ -20,7 +22,6 @@ LISTED = datetime.timedelta(hours=1)
 
 class _State:
     ahead = datetime.timedelta()
-    installed = False
 
 
 def ahead_seconds() -> float:
@@ -50,21 +51,17 @@ def install() -> None:
     from moto.core import utils
     from moto.ec2.models.instances import Instance
 
-    if _State.installed:
-        return
-    _State.installed = True
-    ask, terminate = utils.utcnow, Instance.terminate
+    ask = utils.utcnow
 
-    def utcnow() -> datetime.datetime:
-        asked: datetime.datetime = ask()
-        return asked + _State.ahead
-
-    def terminate_(instance: Any, *args: Any, **kwargs: Any) -> Any:
+    @around(Instance, "terminate")
+    def terminate(terminate: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
         instance.__dict__.setdefault("_embedded_terminated_at", now())
         return terminate(instance, *args, **kwargs)
 
-    Instance.terminate = terminate_
-    utils.utcnow = utcnow
+    @around(utils, "utcnow")
+    def utcnow(ask: Any) -> Any:
+        return ask() + _State.ahead
+
     for name, module in list(sys.modules.items()):
         if name.startswith("moto.") and getattr(module, "utcnow", None) is ask:
-            module.utcnow = utcnow  # type: ignore[attr-defined]
+            module.utcnow = utils.utcnow  # type: ignore[attr-defined]

@@ -16,6 +16,8 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask_simulator.aws.fidelity.patching import around
+
 __all__ = ["install", "metrics_of"]
 
 _NAMESPACE = re.compile(r"[a-zA-Z0-9._#:/-]{1,1024}")
@@ -38,17 +40,14 @@ def install() -> None:
     from moto.cloudwatch.models import cloudwatch_backends
     from moto.logs.responses import LogsResponse
 
-    put = LogsResponse.put_log_events
-
-    def put_log_events(response: Any) -> Any:
+    @around(LogsResponse, "put_log_events")
+    def put_log_events(put: Any, response: Any) -> Any:
         answer = put(response)
         cloudwatch = cloudwatch_backends[response.current_account][response.region]
         for event in response._get_param("logEvents") or []:
             for namespace, data in metrics_of(event["message"]):
                 cloudwatch.put_metric_data(namespace, data)
         return answer
-
-    LogsResponse.put_log_events = put_log_events
 
 
 def metrics_of(message: str) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -1,4 +1,5 @@
-"""Scaling activities are recorded: what a group did, why, and what went wrong.
+"""Scaling activities are recorded: what a group did, why, and what went wrong; and members leave
+their group at once, or as slowly as on AWS (``linger_terminating``).
 
 moto's DescribeScalingActivities always answers with an empty list, which leaves clients without the
 reason for a launch that failed.
@@ -9,11 +10,25 @@ from __future__ import annotations
 import json
 import uuid
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from terradask_simulator.aws.backend import now_text
+from terradask_simulator.aws.fidelity.group_numbers import is_deleted
+from terradask_simulator.aws.fidelity.slow_instances import keep_listed, lingers
 
-__all__ = ["activities_of", "activity_of", "finish", "record", "record_end", "remember_end"]
+__all__ = [
+    "TERMINATING",
+    "activities_of",
+    "activity_of",
+    "end_members",
+    "finish",
+    "forget_ended",
+    "forget_group",
+    "record",
+]
+
+TERMINATING = "Terminating"
 
 #: AWS keeps six weeks of activities; this many per group are kept here.
 _KEPT = 5000
@@ -68,7 +83,7 @@ def record(
     return activity
 
 
-def record_end(
+def _record_end(
     group: Any, instance: Any, cause: str, *, reason: str | None = None, goes_on: bool = False
 ) -> dict[str, Any]:
     """Record the end of an instance, and that its launch will not go on, where it still did.
@@ -111,7 +126,52 @@ def _cancel(instance: Any, reason: str | None) -> None:
         activity["StatusMessage"] = text
 
 
-def remember_end(group: Any) -> None:
+def _remember_end(group: Any) -> None:
     """Mark a deleted group's activities, which are shown on request only."""
     for activity in activities_of(group.autoscaling_backend).get(group.name, ()):
         activity.setdefault("AutoScalingGroupState", f"Deleted {now_text()}")
+
+
+def end_members(
+    group: Any, states: Sequence[Any], cause: str, *, reason: str | None = None
+) -> list[dict[str, Any]]:
+    """End members of a group and their instances, and return the activities.
+
+    The reason is EC2's for a launch that was still going on.
+    """
+    activities = [
+        _record_end(group, state.instance, cause, reason=reason, goes_on=keep_listed(state))
+        for state in states
+    ]
+    gone = {state.instance.id for state in states if state.lifecycle_state != TERMINATING}
+    group.instance_states = [one for one in group.instance_states if one.instance.id not in gone]
+    ending = [
+        state.instance.id
+        for state in states
+        if state.instance.state not in ("shutting-down", "terminated")
+    ]
+    if ending:
+        group.ec2_backend.terminate_instances(ending)
+    return activities
+
+
+def forget_ended(group: Any) -> None:
+    """Leave out members that have been listed long enough."""
+    gone = [
+        state
+        for state in group.instance_states
+        if state.lifecycle_state == TERMINATING and not lingers(state)
+    ]
+    if gone:
+        group.instance_states = [one for one in group.instance_states if one not in gone]
+        for state in gone:
+            finish(state.instance)
+    if is_deleted(group) and not group.instance_states:
+        forget_group(group)
+
+
+def forget_group(group: Any) -> None:
+    """Remove a deleted group that has no member any more."""
+    if group.autoscaling_backend.autoscaling_groups.get(group.name) is group:
+        del group.autoscaling_backend.autoscaling_groups[group.name]
+        _remember_end(group)

@@ -3,6 +3,11 @@
 moto answers DescribeScalingActivities with nothing, ignores ``ForceDelete``, and drops settings
 that Terraform reads back (default warm-up, maximum lifetime, termination policies at an update),
 which would show as a change for ever.
+
+A group isn't made on a launch template whose own instance type a zone of it doesn't offer. moto
+takes every template. AWS tries it first, as people report
+(https://github.com/eksctl-io/eksctl/issues/1670). Whether it also does where the group's policy
+overrides the type it doesn't say: here it does.
 """
 
 from __future__ import annotations
@@ -11,8 +16,9 @@ import datetime
 from typing import Any
 
 from terradask_simulator.aws.fidelity.group_activities import activities_of
-from terradask_simulator.aws.fidelity.group_numbers import existing_group
-from terradask_simulator.aws.fidelity.group_templates import check_template
+from terradask_simulator.aws.fidelity.group_numbers import error, existing_group
+from terradask_simulator.aws.fidelity.launch_limits import offered
+from terradask_simulator.aws.fidelity.patching import add, around
 
 __all__ = ["install"]
 
@@ -34,26 +40,21 @@ def install() -> None:
     """Replace moto's responses."""
     from moto.autoscaling.responses import AutoScalingResponse
 
-    create = AutoScalingResponse.create_auto_scaling_group
-    update = AutoScalingResponse.update_auto_scaling_group
+    for operation in ("create_auto_scaling_group", "update_auto_scaling_group"):
+        around(AutoScalingResponse, operation)(_checked_and_kept)
+    add(
+        AutoScalingResponse,
+        delete_auto_scaling_group,
+        describe_scaling_activities,
+        create_or_update_tags,
+    )
 
-    def create_auto_scaling_group(response: Any) -> Any:
-        check_template(response)
-        result = create(response)
-        _keep(response)
-        return result
 
-    def update_auto_scaling_group(response: Any) -> Any:
-        check_template(response)
-        result = update(response)
-        _keep(response)
-        return result
-
-    AutoScalingResponse.create_auto_scaling_group = create_auto_scaling_group
-    AutoScalingResponse.update_auto_scaling_group = update_auto_scaling_group
-    AutoScalingResponse.delete_auto_scaling_group = _delete_auto_scaling_group
-    AutoScalingResponse.describe_scaling_activities = _describe_scaling_activities
-    AutoScalingResponse.create_or_update_tags = _create_or_update_tags
+def _checked_and_kept(change: Any, response: Any) -> Any:
+    _check_template(response)
+    result = change(response)
+    _keep(response)
+    return result
 
 
 def _keep(response: Any) -> None:
@@ -66,7 +67,8 @@ def _keep(response: Any) -> None:
             setattr(group, attribute, int(value) if is_number else value)
 
 
-def _create_or_update_tags(response: Any) -> Any:
+def create_or_update_tags(response: Any) -> Any:
+    """Answer CreateOrUpdateTags."""
     from moto.core.responses import EmptyResult
 
     tags = response._get_param("Tags", [])
@@ -76,7 +78,8 @@ def _create_or_update_tags(response: Any) -> Any:
     return EmptyResult()
 
 
-def _delete_auto_scaling_group(response: Any) -> Any:
+def delete_auto_scaling_group(response: Any) -> Any:
+    """Answer DeleteAutoScalingGroup."""
     from moto.core.responses import EmptyResult
 
     response.autoscaling_backend.delete_auto_scaling_group(
@@ -86,7 +89,8 @@ def _delete_auto_scaling_group(response: Any) -> Any:
     return EmptyResult()
 
 
-def _describe_scaling_activities(response: Any) -> Any:
+def describe_scaling_activities(response: Any) -> Any:
+    """Answer DescribeScalingActivities."""
     from moto.core.responses import ActionResult
 
     backend = response.autoscaling_backend
@@ -128,3 +132,23 @@ def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:
         for bound in bounds
     ]
     return max(times, default=None)
+
+
+def _check_template(response: Any) -> None:
+    """Refuse the template of a request for a group, if one of its zones lacks the type."""
+    policy = response._get_param("MixedInstancesPolicy") or {}
+    given = response._get_param("LaunchTemplate") or (policy.get("LaunchTemplate") or {}).get(
+        "LaunchTemplateSpecification"
+    )
+    subnets = [one for one in (response._get_param("VPCZoneIdentifier") or "").split(",") if one]
+    if not given or not subnets:
+        return
+    ec2 = response.autoscaling_backend.ec2_backend
+    wanted = ec2._get_template_from_args({"Version": "$Default", **given}).data.get("InstanceType")
+    for subnet in subnets:
+        zone = ec2.get_subnet(subnet).availability_zone
+        if wanted is not None and wanted not in offered(ec2.region_name, zone):
+            raise error(
+                "You must use a valid fully-formed launch template. Your requested instance type "
+                f"({wanted}) is not supported in your requested Availability Zone ({zone})."
+            )

@@ -12,8 +12,12 @@ import time
 from typing import Any
 
 from terradask_simulator.aws.backend import now_text
-from terradask_simulator.aws.fidelity.group_activities import finish
-from terradask_simulator.aws.fidelity.group_ends import TERMINATING, end_members, forget_ended
+from terradask_simulator.aws.fidelity.group_activities import (
+    TERMINATING,
+    end_members,
+    finish,
+    forget_ended,
+)
 from terradask_simulator.aws.fidelity.group_launches import back_off, fill, launch
 from terradask_simulator.aws.fidelity.group_pools import has_room
 from terradask_simulator.aws.fidelity.group_zones import lopsided, members, to_end

@@ -13,7 +13,6 @@ from collections import Counter
 from typing import Any
 
 from terradask_simulator.aws.backend import now_text
-from terradask_simulator.aws.fidelity.capacity import offered
 from terradask_simulator.aws.fidelity.group_activities import record
 from terradask_simulator.aws.fidelity.group_pools import (
     Pool,
@@ -23,6 +22,7 @@ from terradask_simulator.aws.fidelity.group_pools import (
     shares_of,
 )
 from terradask_simulator.aws.fidelity.group_zones import Place, members, spread
+from terradask_simulator.aws.fidelity.launch_limits import offered
 
 __all__ = ["back_off", "fill", "install", "launch"]
 

@@ -10,8 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL, now_text
-from terradask_simulator.aws.fidelity.group_activities import activity_of
-from terradask_simulator.aws.fidelity.group_ends import TERMINATING, end_members, forget_group
+from terradask_simulator.aws.fidelity.group_activities import (
+    TERMINATING,
+    activity_of,
+    end_members,
+    forget_group,
+)
 from terradask_simulator.aws.fidelity.group_numbers import (
     change_desired,
     changeable_group,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from terradask_simulator.aws.fidelity.capacity import offered, room
 from terradask_simulator.aws.fidelity.group_zones import Place
+from terradask_simulator.aws.fidelity.launch_limits import offered, room
 
 __all__ = ["Pool", "distribution_of", "failure_text", "has_room", "pools_of", "shares_of"]
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from terradask_simulator.aws.fidelity.pages import page
+from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["install"]
 
@@ -35,18 +36,11 @@ def install() -> None:
     from moto.ec2.responses.launch_templates import LaunchTemplates as Responses
     from moto.ec2.utils import parse_user_data
 
-    create_template = LaunchTemplateBackend.create_launch_template
-    create_version = LaunchTemplate.create_version
-    describe_templates = LaunchTemplateBackend.describe_launch_templates
-    delete_template = LaunchTemplateBackend.delete_launch_template
-
-    def create_launch_template(
-        backend: Any,
-        name: str,
-        description: str,
-        template_data: dict[str, Any],
-        tag_spec: dict[str, Any],
+    @around(LaunchTemplateBackend, "create_launch_template")
+    def create_template(
+        create: Any, backend: Any, name: str, description: str, *given: dict[str, Any]
     ) -> Any:
+        template_data, tag_spec = given
         wanted = [
             spec
             for spec in template_data.get("TagSpecifications", [])
@@ -55,48 +49,43 @@ def install() -> None:
         data = {key: value for key, value in template_data.items() if key != "TagSpecifications"}
         if wanted:
             data["TagSpecifications"] = wanted
-        return create_template(backend, name, description, data, tag_spec)
+        return create(backend, name, description, data, tag_spec)
 
-    def create_launch_template_version(
-        template: Any, data: dict[str, Any], description: str
-    ) -> Any:
+    @around(LaunchTemplate, "create_version")
+    def create_version(create: Any, template: Any, data: dict[str, Any], description: str) -> Any:
         user_data = data.get("UserData")
         if user_data is not None and not isinstance(user_data, Base64EncodedString):
             data = {**data, "UserData": parse_user_data(user_data)}
-        return create_version(template, data, description)
+        return create(template, data, description)
 
-    def describe_launch_templates(
-        backend: Any, template_names: Any = None, template_ids: Any = None, filters: Any = None
-    ) -> Any:
-        for identity in template_ids or ():
+    @around(LaunchTemplateBackend, "describe_launch_templates")
+    def describe_templates(describe: Any, backend: Any, **asked: Any) -> Any:
+        for identity in asked.get("template_ids") or ():
             if identity not in backend.launch_templates:
                 raise InvalidLaunchTemplateIdNotFound(identity)
-        return describe_templates(backend, template_names, template_ids, filters)
+        return describe(backend, **asked)
 
-    def delete_launch_template(backend: Any, name: str, identity: str | None) -> Any:
+    @around(LaunchTemplateBackend, "delete_launch_template")
+    def delete_template(delete: Any, backend: Any, name: str, identity: str | None) -> Any:
         if identity and identity not in backend.launch_templates:
             raise InvalidLaunchTemplateIdNotFound(identity)
-        return delete_template(backend, name, identity)
+        return delete(backend, name, identity)
 
-    LaunchTemplateBackend.delete_launch_template = delete_launch_template
-    LaunchTemplateBackend.describe_launch_templates = describe_launch_templates
-    LaunchTemplateBackend.create_launch_template = create_launch_template
     LaunchTemplate.tags = property(
         lambda template: template.get_tags(), lambda template, tags: None
     )
-    LaunchTemplate.create_version = create_launch_template_version
     for operation, member in (
         ("describe_launch_templates", "LaunchTemplates"),
         ("describe_launch_template_versions", "LaunchTemplateVersions"),
     ):
-        setattr(Responses, operation, _paged(getattr(Responses, operation), member))
+        around(Responses, operation)(_paged(member))
 
 
-def _paged(describe: Callable[[Any], Any], member: str) -> Callable[[Any], Any]:
-    """Return an answer of moto's in pages."""
+def _paged(member: str) -> Callable[[Any, Any], Any]:
+    """Return what gives an answer of moto's in pages."""
     from moto.core.responses import ActionResult
 
-    def described(response: Any) -> Any:
+    def described(describe: Any, response: Any) -> Any:
         asked = response.params
         response.params = {**asked, "MaxResults": _EVERY}
         found = describe(response).result[member]

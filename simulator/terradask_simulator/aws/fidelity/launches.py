@@ -11,16 +11,17 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from terradask_simulator.aws.fidelity.account_state import check_account
-from terradask_simulator.aws.fidelity.architectures import check_architecture
-from terradask_simulator.aws.fidelity.capacity import check_capacity
-from terradask_simulator.aws.fidelity.delays import hold
-from terradask_simulator.aws.fidelity.image_disks import check_root_volume
-from terradask_simulator.aws.fidelity.instance_index import index_of
-from terradask_simulator.aws.fidelity.launch_ends import doom
+from terradask_simulator.aws.fidelity.images import check_architecture, check_root_volume
+from terradask_simulator.aws.fidelity.launch_limits import (
+    check_account,
+    check_capacity,
+    check_vcpus,
+)
+from terradask_simulator.aws.fidelity.lookups import index_of
 from terradask_simulator.aws.fidelity.metadata_tags import check_tag_keys
+from terradask_simulator.aws.fidelity.patching import around
+from terradask_simulator.aws.fidelity.slow_instances import begin
 from terradask_simulator.aws.fidelity.spot import mark
-from terradask_simulator.aws.fidelity.vcpu_limits import check_vcpus
 from terradask_simulator.aws.fidelity.visibility import note_birth
 
 __all__ = ["install", "truth"]
@@ -35,14 +36,13 @@ def install() -> None:
     """Replace moto's RunInstances."""
     from moto.ec2.models.instances import InstanceBackend
 
-    run = InstanceBackend.run_instances
-
+    @around(InstanceBackend, "run_instances")
     def run_instances(
+        run: Any,
         backend: Any,
         image_id: str,
         count: int,
-        user_data: Any,
-        security_group_names: list[str],
+        *given: Any,
         **kwargs: Any,
     ) -> Any:
         template = kwargs.get("launch_template")
@@ -55,7 +55,7 @@ def install() -> None:
         _check_pool(backend, image_id or data.get("ImageId", ""), data, kwargs, count)
         known = set(backend.reservations)
         try:
-            reservation = run(backend, image_id, count, user_data, security_group_names, **kwargs)
+            reservation = run(backend, image_id, count, *given, **kwargs)
         except BaseException:
             # All or nothing, as RunInstances promises: moto keeps the instances that it made before
             # the refusal.
@@ -67,8 +67,7 @@ def install() -> None:
             index_of(backend)[instance.id] = instance
             _finish(backend, instance, kwargs["nics"], tags)
             mark(instance)
-            hold(instance)
-            doom(instance)
+            begin(instance)
             note_birth(instance)
             # moto's own response associates the first instance's profile where the request names
             # one.
@@ -77,8 +76,6 @@ def install() -> None:
                     instance.id, iam_instance_profile_arn=wanted_profile
                 )
         return reservation
-
-    InstanceBackend.run_instances = run_instances
 
 
 def _check_pool(

@@ -15,6 +15,9 @@ moto accepts any batch, returns everything in one page and at once, and knows ne
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html
 
 AWS gives no figure for how soon an event can be read; `delay_logs` sets one.
+
+moto knows a group's key from its making alone, and answers the two calls that change it with HTTP
+500, which the Terraform provider repeats for minutes.
 """
 
 from __future__ import annotations
@@ -26,7 +29,10 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["install", "log_delay", "set_log_delay"]
+from terradask_simulator.aws.fidelity.patching import add, around
+from terradask_simulator.aws.switchboard import Setting
+
+__all__ = ["DELAY", "install"]
 
 _STREAM_NAME = re.compile(r"[^:*]{1,512}")
 _BATCH_EVENTS, _BATCH_BYTES, _EVENT_OVERHEAD_BYTES = 10_000, 1_048_576, 26
@@ -38,32 +44,17 @@ _FROM_TAIL_SINCE = 1_704_067_200_000
 _DESCRIBED_AFTER_SECONDS = 3_600.0
 
 
-class _State:
-    delay_seconds = 0.0
-
-
-def log_delay() -> float:
-    """Return how many seconds after their ingestion events can be read."""
-    return _State.delay_seconds
-
-
-def set_log_delay(seconds: float) -> float:
-    """Let events be read so many seconds after their ingestion; return how it was before."""
-    before, _State.delay_seconds = _State.delay_seconds, seconds
-    return before
+#: How many seconds after their ingestion events can be read.
+DELAY = Setting(seconds=0.0)
 
 
 def install() -> None:
-    """Replace moto's answers to the four calls."""
+    """Replace moto's answers to the four calls, and add the two that change a group's key."""
+    from moto.logs.exceptions import ResourceNotFoundException
     from moto.logs.responses import LogsResponse
 
-    create, put, describe = (
-        LogsResponse.create_log_stream,
-        LogsResponse.put_log_events,
-        LogsResponse.describe_log_streams,
-    )
-
-    def create_log_stream(response: Any) -> Any:
+    @around(LogsResponse, "create_log_stream")
+    def create_log_stream(create: Any, response: Any) -> Any:
         name = response._get_param("logStreamName")
         if not _STREAM_NAME.fullmatch(name or ""):
             raise _invalid(
@@ -72,11 +63,13 @@ def install() -> None:
             )
         return create(response)
 
-    def put_log_events(response: Any) -> Any:
+    @around(LogsResponse, "put_log_events")
+    def put_log_events(put: Any, response: Any) -> Any:
         _check_batch(response._get_param("logEvents") or [])
         return put(response)
 
-    def describe_log_streams(response: Any) -> Any:
+    @around(LogsResponse, "describe_log_streams")
+    def describe_log_streams(describe: Any, response: Any) -> Any:
         answer = json.loads(describe(response))
         newest = (time.time() - _DESCRIBED_AFTER_SECONDS) * 1000
         for stream in answer["logStreams"]:
@@ -85,10 +78,21 @@ def install() -> None:
                     del stream[name]
         return json.dumps(answer)
 
-    LogsResponse.create_log_stream = create_log_stream
-    LogsResponse.put_log_events = put_log_events
-    LogsResponse.describe_log_streams = describe_log_streams
-    LogsResponse.filter_log_events = filter_log_events
+    def group(response: Any) -> Any:
+        found = response.logs_backend.groups.get(response._get_param("logGroupName"))
+        if found is None:
+            raise ResourceNotFoundException
+        return found
+
+    def associate_kms_key(response: Any) -> str:
+        group(response).kms_key_id = response._get_param("kmsKeyId")
+        return ""
+
+    def disassociate_kms_key(response: Any) -> str:
+        group(response).kms_key_id = None
+        return ""
+
+    add(LogsResponse, filter_log_events, associate_kms_key, disassociate_kms_key)
 
 
 def filter_log_events(response: Any) -> str:
@@ -172,7 +176,7 @@ def _events(response: Any, asked: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if any(name not in group.streams for name in names):
         raise ResourceNotFoundException("The specified log stream does not exist.")
     begin, end = asked["startTime"] or 0, asked["endTime"] or float("inf")
-    shown = (time.time() - _State.delay_seconds) * 1000
+    shown = (time.time() - DELAY.seconds) * 1000
     pattern = EventMessageFilter(asked["filterPattern"])
     for name in names:
         for event in group.streams[name].events:

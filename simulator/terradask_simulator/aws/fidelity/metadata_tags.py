@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from terradask_simulator.aws.fidelity.instance_index import index_of
+from terradask_simulator.aws.fidelity.lookups import index_of
+from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["check_tag_keys", "install"]
 
@@ -38,10 +39,10 @@ def install() -> None:
     from moto.ec2.models.instances import InstanceBackend
     from moto.ec2.models.tags import TagBackend
 
-    create = TagBackend.create_tags
-    modify = InstanceBackend.modify_instance_metadata_options
-
-    def create_tags(backend: Any, resource_ids: list[str], tags: dict[str, str]) -> Any:
+    @around(TagBackend, "create_tags")
+    def create_tags(
+        create: Any, backend: Any, resource_ids: list[str], tags: dict[str, str]
+    ) -> Any:
         instances = index_of(backend)
         for resource_id in resource_ids:
             instance = instances.get(resource_id)
@@ -52,7 +53,8 @@ def install() -> None:
                 check_tag_keys(tags)
         return create(backend, resource_ids, tags)
 
-    def modify_instance_metadata_options(backend: Any, instance_id: str, **options: Any) -> Any:
+    @around(InstanceBackend, "modify_instance_metadata_options")
+    def modify_options(modify: Any, backend: Any, instance_id: str, **options: Any) -> Any:
         if options.get("metadata_tags") == "enabled":
             check_tag_keys(backend.tags.get(instance_id, {}))
         now = backend.get_instance(instance_id).metadata_options
@@ -65,6 +67,3 @@ def install() -> None:
         }
         given = {name: value for name, value in options.items() if value is not None}
         return modify(backend, instance_id, **{**kept, **given})
-
-    TagBackend.create_tags = create_tags
-    InstanceBackend.modify_instance_metadata_options = modify_instance_metadata_options

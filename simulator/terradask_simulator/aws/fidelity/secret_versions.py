@@ -12,6 +12,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from terradask_simulator.aws.fidelity.patching import around
+
 __all__ = ["install"]
 
 _MOST = 100
@@ -23,10 +25,8 @@ def install() -> None:
     from moto.secretsmanager.exceptions import SecretsManagerClientError
     from moto.secretsmanager.models import FakeSecret, SecretsManagerBackend
 
-    put = SecretsManagerBackend.put_secret_value
-    move = SecretsManagerBackend.update_secret_version_stage
-
-    def put_secret_value(backend: Any, secret_id: str, *args: Any, **kwargs: Any) -> Any:
+    @around(SecretsManagerBackend, "put_secret_value")
+    def put_secret_value(put: Any, backend: Any, secret_id: str, *args: Any, **kwargs: Any) -> Any:
         token = kwargs.get("client_request_token")
         if backend._is_valid_identifier(secret_id):
             versions = backend.secrets[secret_id].versions
@@ -46,7 +46,8 @@ def install() -> None:
         secret.versions[version_id] = made
         secret.default_version_id = version_id
 
-    def update_secret_version_stage(backend: Any, *args: Any, **kwargs: Any) -> tuple[str, str]:
+    @around(SecretsManagerBackend, "update_secret_version_stage")
+    def move_label(move: Any, backend: Any, *args: Any, **kwargs: Any) -> tuple[str, str]:
         arn, name = move(backend, *args, **kwargs)
         secret = backend.secrets[arn]
         for version_id, version in secret.versions.items():
@@ -54,8 +55,6 @@ def install() -> None:
                 secret.default_version_id = version_id
         return arn, name
 
-    SecretsManagerBackend.put_secret_value = put_secret_value
-    SecretsManagerBackend.update_secret_version_stage = update_secret_version_stage
     FakeSecret.reset_default_version = reset_default_version
     FakeSecret._form_version_ids_to_stages = _labelled
 

@@ -16,6 +16,7 @@ from typing import Any
 from terradask_simulator.aws.backend import BELL
 from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.fidelity.clock import now as aws_now
+from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.instances import find_instance
 
 __all__ = ["end_interrupted", "install", "interrupt", "mark", "notices_of", "recommend_rebalance"]
@@ -39,14 +40,11 @@ def install() -> None:
     """Let instances that RequestSpotInstances launches carry their request's id."""
     from moto.ec2.models.spot_requests import SpotInstanceRequest
 
-    launch = SpotInstanceRequest.launch_instance
-
-    def launch_instance(request: Any) -> Any:
+    @around(SpotInstanceRequest, "launch_instance")
+    def launch_instance(launch: Any, request: Any) -> Any:
         instance = launch(request)
         instance.spot_instance_request_id = request.id
         return instance
-
-    SpotInstanceRequest.launch_instance = launch_instance
 
 
 def mark(instance: Any) -> None:
@@ -62,7 +60,7 @@ def recommend_rebalance(instance_id: str) -> None:
     the lock held.
     """
     notices = _notices(instance_id)
-    notices.rebalance_at = notices.rebalance_at or _now()
+    notices.rebalance_at = notices.rebalance_at or aws_now()
 
 
 def interrupt(instance_id: str, notice_seconds: float) -> None:
@@ -71,7 +69,7 @@ def interrupt(instance_id: str, notice_seconds: float) -> None:
     """
     recommend_rebalance(instance_id)
     notices = _notices(instance_id)
-    notices.ends_at = _now() + datetime.timedelta(seconds=notice_seconds)
+    notices.ends_at = aws_now() + datetime.timedelta(seconds=notice_seconds)
     BELL.set()
 
 
@@ -83,7 +81,7 @@ def end_interrupted() -> None:
         instance = find_instance(instance_id)
         if instance is None or not instance.is_running():
             del _NOTICES[instance_id]
-        elif notices.ends_at is not None and notices.ends_at <= _now():
+        elif notices.ends_at is not None and notices.ends_at <= aws_now():
             del _NOTICES[instance_id]
             instance.ec2_backend.terminate_instances([instance_id])
             instance._reason = _REASON
@@ -119,10 +117,6 @@ def _notices(instance_id: str) -> _Notices:
             advice="DescribeInstances shows them with the filter instance-lifecycle=spot",
         )
     return _NOTICES.setdefault(instance_id, _Notices())
-
-
-def _now() -> datetime.datetime:
-    return aws_now()
 
 
 def _text(moment: datetime.datetime) -> str:

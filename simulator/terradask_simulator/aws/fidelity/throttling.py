@@ -16,10 +16,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.iam.operation import Operation, texts
 from terradask_simulator.aws.iam.refusals import Refusal, worded
+from terradask_simulator.aws.switchboard import Setting
 
 __all__ = ["AUTOSCALING", "Throttle", "TokenBucket", "bucket_size"]
 
@@ -126,21 +128,18 @@ def bucket_size(action: str, *, broad: bool = False) -> Size:
     return _QUESTIONS if action.startswith(("Describe", "List", "Search", "Get")) else _CHANGES
 
 
-class Throttle:
+class Throttle(Setting):
     """The buckets of one account, switched off at first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.factor = 0.0
+        super().__init__(factor=0.0)
         self._clock = clock
         self._buckets: dict[tuple[str, ...], TokenBucket] = {}
 
-    def switch(self, factor: float) -> float:
-        """Fill all buckets and multiply their sizes and rates by a factor, 0 for no throttling;
-        return the factor before.
-        """
-        before, self.factor = self.factor, factor
+    def turn(self, **arguments: Any) -> dict[str, Any]:
+        """Fill all buckets, and multiply their sizes and rates by a factor."""
         self._buckets.clear()
-        return before
+        return super().turn(**arguments)
 
     def check(self, operation: Operation) -> Refusal | None:
         """Take a call's tokens; return the refusal where there are too few. Not for several threads

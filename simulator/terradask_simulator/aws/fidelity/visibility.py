@@ -10,67 +10,36 @@ https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 from __future__ import annotations
 
 import copy
-import random
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from terradask_simulator.aws.fidelity.clock import is_forgotten
+from terradask_simulator.aws.fidelity.patching import around
+from terradask_simulator.aws.switchboard import Setting
 
-__all__ = ["Lag", "current_lag", "install", "is_hidden", "note_birth", "set_lag"]
+__all__ = ["LAG", "install", "is_hidden", "note_birth"]
 
 
-@dataclass(frozen=True)
-class Lag:
-    """How long new instances stay hidden.
-
-    Parameters
-    ----------
-    seconds
-        The longest time; 0 shows all at once.
-    seed
-        The same seed gives the same times in the same order.
-    """
-
-    seconds: float = 0.0
-    seed: int = 0
+#: The longest time for which new instances stay hidden.
+LAG = Setting(seconds=0.0, seed=0)
 
 
 class _State:
-    lag = Lag()
-    draws = random.Random(0)  # noqa: S311  (nothing secret)
     #: Whether a call that looks is being served: nothing is hidden from the simulator itself.
     describing = False
 
 
-def current_lag() -> Lag:
-    """Return how long new instances stay hidden now."""
-    return _State.lag
-
-
-def set_lag(lag: Lag) -> Lag:
-    """Hide new instances so from now on; return how it was before. A lag of 0 shows those that were
-    hidden.
-    """
-    before, _State.lag = _State.lag, lag
-    _State.draws = random.Random(lag.seed)  # noqa: S311  (nothing secret)
-    return before
-
-
 def note_birth(instance: Any) -> None:
     """Draw until when a new instance is hidden."""
-    if _State.lag.seconds:
-        instance._embedded_shown_at = time.monotonic() + _State.draws.uniform(
-            0.0, _State.lag.seconds
-        )
+    if LAG.seconds:
+        instance._embedded_shown_at = time.monotonic() + LAG.draws.uniform(0.0, LAG.seconds)
 
 
 def is_hidden(instance: Any) -> bool:
     """Return whether descriptions leave an instance out now."""
     return is_forgotten(instance) or (
-        bool(_State.lag.seconds)
-        and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
+        bool(LAG.seconds) and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
     )
 
 
@@ -81,52 +50,38 @@ def install() -> None:
     from moto.ec2.models import EC2Backend
     from moto.ec2.responses.instances import InstanceResponse
 
-    describe_groups = AutoScalingBackend.describe_auto_scaling_groups
-    describe, describe_named = (
-        EC2Backend.describe_instances,
-        EC2Backend.get_reservations_by_instance_ids,
-    )
-    terminate = InstanceResponse.terminate_instances
-
-    def describe_auto_scaling_groups(backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
-        groups = describe_groups(backend, *args, **kwargs)
+    @around(AutoScalingBackend, "describe_auto_scaling_groups")
+    def shown_groups(describe: Any, backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        groups: list[Any] = describe(backend, *args, **kwargs)
         return [_shown_group(group) for group in groups] if _State.describing else groups
 
-    def describe_instances(backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
+    @around(EC2Backend, "describe_instances")
+    def describe_instances(describe: Any, backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
         return [
             shown
             for each in describe(backend, *args, **kwargs)
             if (shown := _shown_reservation(each)).instances
         ]
 
-    def get_reservations_by_instance_ids(
-        backend: Any, instance_ids: list[str], *args: Any, **kwargs: Any
+    @around(EC2Backend, "get_reservations_by_instance_ids")
+    def get_reservations(
+        get: Any, backend: Any, instance_ids: list[str], *args: Any, **kwargs: Any
     ) -> list[Any]:
         _refuse_hidden(instance_ids)
-        return list(describe_named(backend, instance_ids, *args, **kwargs))
+        return list(get(backend, instance_ids, *args, **kwargs))
 
-    def terminate_instances(response: Any) -> Any:
+    @around(InstanceResponse, "terminate_instances")
+    def terminate_instances(terminate: Any, response: Any) -> Any:
         _refuse_hidden(response._get_param("InstanceIds", []))
         return terminate(response)
 
-    AutoScalingBackend.describe_auto_scaling_groups = describe_auto_scaling_groups
-    EC2Backend.describe_instances = describe_instances
-    EC2Backend.get_reservations_by_instance_ids = get_reservations_by_instance_ids
-    InstanceResponse.terminate_instances = terminate_instances
-    AutoScalingResponse.describe_auto_scaling_groups = _describing(
-        AutoScalingResponse.describe_auto_scaling_groups
-    )
-
-
-def _describing(answer: Any) -> Any:
-    def described(response: Any) -> Any:
+    @around(AutoScalingResponse, "describe_auto_scaling_groups")
+    def described(describe: Any, response: Any) -> Any:
         _State.describing = True
         try:
-            return answer(response)
+            return describe(response)
         finally:
             _State.describing = False
-
-    return described
 
 
 def _shown_group(group: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_simulator.aws.account import ACCOUNT
-from terradask_simulator.aws.fidelity.bucket_owners import foreign_owner
+from terradask_simulator.aws.fidelity.buckets import FOREIGN
 from terradask_simulator.aws.fidelity.session_owners import owner_tags
 from terradask_simulator.aws.iam.world import TemplateData
 
@@ -269,7 +269,7 @@ class MotoWorld:
             return None
         bucket = resource.rpartition(":")[2].partition("/")[0]
         found = self._bucket(bucket)
-        return None if found is None else foreign_owner(bucket) or str(found.account_id)
+        return None if found is None else FOREIGN.get(bucket) or str(found.account_id)
 
     def has_object(self, bucket: str, key: str) -> bool:
         """Return whether an object exists."""

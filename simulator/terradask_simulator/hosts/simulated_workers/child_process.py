@@ -88,7 +88,7 @@ class ChildProcess:
             {
                 "begin": facts,
                 "credentials": [credentials.access_key, credentials.secret_key, credentials.token],
-                "broken": self._faults.broken_environments,
+                "broken": self._faults.broken_environments.on,
             }
         )
 

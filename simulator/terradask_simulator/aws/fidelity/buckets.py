@@ -1,0 +1,165 @@
+"""Buckets: their policies deny what they say, their delete markers can be deleted, they are their
+owner's; and where it is switched on they are as young as S3's.
+
+- moto evaluates a statement without its condition, so that "deny without TLS", which every careful
+  bucket has, denies all reads and writes. Statements with conditions are left out here: loopback
+  counts as TLS, and no other condition can be judged at this place.
+- moto fails with an HTTP 500 when the version to delete is a delete marker, so that a versioned
+  bucket can't be emptied.
+- A request that expects another account's bucket is refused. moto ignores the condition, and here
+  is one account alone: that a bucket is another's is said by a switch. `Verifying bucket ownership
+  <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html>`_
+- Calls about the configuration of a bucket that was just made are answered now and then with
+  ``OperationAborted`` (https://github.com/DataBiosphere/toil/issues/1093,
+  https://github.com/ansible/ansible/pull/67811) or ``NoSuchBucket``, for which the Terraform
+  provider repeats each of them (https://github.com/hashicorp/terraform-provider-aws/issues/33478).
+- For up to 15 minutes after a bucket's versioning is enabled for the first time, reading an object
+  that was created or updated since may fail with ``NoSuchKey``:
+  https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html. Listings
+  and conditions of writes are not mentioned there; here they see every object.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import time
+from typing import Any
+from urllib.parse import unquote
+
+from terradask_simulator.aws.fidelity.patching import around
+from terradask_simulator.aws.iam.operation import Operation
+from terradask_simulator.aws.iam.refusals import Refusal, worded
+from terradask_simulator.aws.switchboard import Setting
+
+__all__ = ["FOREIGN", "SETTLING", "YOUTH", "check_owner", "install", "without_conditions"]
+
+#: How often, and for how long, calls about the configuration of young buckets fail.
+SETTLING = Setting(share=0.0, seconds=60.0, seed=0)
+#: How often, and for how long, objects of buckets whose versioning is young aren't found.
+YOUTH = Setting(share=0.0, seconds=900.0, seed=0)
+#: Bucket -> the other account that it is of.
+FOREIGN: dict[str, str] = {}
+
+_EXPECTED = "x-amz-expected-bucket-owner"
+_SOURCE, _SOURCE_EXPECTED = "x-amz-copy-source", "x-amz-source-expected-bucket-owner"
+
+#: Not the listings of objects, which are answered in the same place.
+_CONFIGURATION = frozenset(
+    ("encryption", "lifecycle", "ownershipControls", "policy", "publicAccessBlock", "tagging")
+) | {"versioning"}
+
+#: moto has no error with the status of the second one.
+_FAILURES: tuple[tuple[int, dict[str, str], str], ...] = tuple(
+    (status, {}, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>")
+    for status, code, message in (
+        (404, "NoSuchBucket", "The specified bucket does not exist"),
+        (
+            409,
+            "OperationAborted",
+            "A conflicting conditional operation is currently in progress against this resource. "
+            "Please try again.",
+        ),
+    )
+)
+
+
+def install() -> None:
+    """Replace moto's answers, and its evaluation of bucket policies."""
+    from moto.s3.exceptions import MissingKey
+    from moto.s3.models import FakeBucket, FakeDeleteMarker, S3Backend
+    from moto.s3.responses import S3Response
+
+    # A marker holds no content.
+    FakeDeleteMarker.dispose = lambda _marker: None
+
+    @around(FakeBucket, "get_permission")
+    def get_permission(evaluate: Any, bucket: Any, action: str, resource: str) -> Any:
+        whole = bucket.policy
+        if whole is None:
+            return evaluate(bucket, action, resource)
+        bucket.policy = without_conditions(whole)
+        try:
+            return evaluate(bucket, action, resource)
+        finally:
+            bucket.policy = whole
+
+    @around(S3Response, "_bucket_response_put")
+    def put(put: Any, response: Any, request: Any, bucket_name: str, query: Any) -> Any:
+        failure = _failure(response, bucket_name) if query else None
+        return failure or put(response, request, bucket_name, query)
+
+    @around(S3Response, "_bucket_response_get")
+    def get(get: Any, response: Any, bucket_name: str, query: Any) -> Any:
+        failure = _failure(response, bucket_name) if set(query) & _CONFIGURATION else None
+        return failure or get(response, bucket_name, query)
+
+    @around(S3Backend, "put_bucket_versioning")
+    def put_bucket_versioning(enable: Any, backend: Any, bucket_name: str, status: str) -> None:
+        bucket = backend.get_bucket(bucket_name)
+        if not hasattr(bucket, "_embedded_versioned_at"):
+            bucket._embedded_versioned_at = time.monotonic()
+        enable(backend, bucket_name, status)
+
+    @around(S3Response, "get_object")
+    def get_object(get: Any, response: Any) -> Any:
+        key, versions = response.parse_key_name(), response.querystring.get("versionId")
+        if not versions and _misses(response.backend, response.bucket_name):
+            raise MissingKey(key=key)
+        return get(response)
+
+    @around(S3Response, "head_object")
+    def head_object(
+        head: Any, response: Any, bucket_name: str, query: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        if not query.get("versionId") and _misses(response.backend, bucket_name):
+            return 404, {}, ""
+        return head(response, bucket_name, query, *args, **kwargs)
+
+
+def without_conditions(policy: bytes) -> bytes:
+    """Return a policy without its conditional statements."""
+    document = json.loads(policy)
+    statements = document["Statement"]
+    listed = statements if isinstance(statements, list) else [statements]
+    document["Statement"] = [statement for statement in listed if not statement.get("Condition")]
+    return json.dumps(document).encode()
+
+
+def check_owner(operation: Operation) -> Refusal | None:
+    """Return the refusal of a request for a bucket of another account than it expects."""
+    if operation.service != "s3":
+        return None
+    source = unquote(operation.headers.get(_SOURCE, ""))
+    for path, header in ((operation.path, _EXPECTED), (source, _SOURCE_EXPECTED)):
+        expected = operation.headers.get(header)
+        if expected and _owner(path.lstrip("/").partition("/")[0], expected) != expected:
+            return worded(operation, "AccessDenied", "Access Denied")
+    return None
+
+
+def _owner(bucket: str, unknown: str) -> str:
+    from moto.s3.models import s3_backends
+
+    _, made_by = s3_backends.bucket_accounts.get(bucket, ("", unknown))
+    return FOREIGN.get(bucket) or str(made_by)
+
+
+def _failure(response: Any, bucket_name: str) -> Any:
+    bucket = response.backend.buckets.get(bucket_name) if SETTLING.share else None
+    if bucket is None:
+        return None
+    age = datetime.datetime.now(datetime.UTC) - bucket.creation_date
+    fails = age.total_seconds() < SETTLING.seconds and SETTLING.draws.random() < SETTLING.share
+    return SETTLING.draws.choice(_FAILURES) if fails else None
+
+
+def _misses(backend: Any, bucket_name: str) -> bool:
+    if not YOUTH.share:
+        return False
+    since = getattr(backend.get_bucket(bucket_name), "_embedded_versioned_at", None)
+    return (
+        since is not None
+        and time.monotonic() - since < YOUTH.seconds
+        and bool(YOUTH.draws.random() < YOUTH.share)
+    )

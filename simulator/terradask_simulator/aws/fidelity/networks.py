@@ -1,0 +1,224 @@
+"""Networks: what is in use stays, rules keep their descriptions and have ids, blocks of IPv6 are
+described as by AWS.
+
+- What something else still uses can't be deleted. moto deletes a subnet or a security group under a
+  running instance, a VPC with groups or gateways in it, an interface that an instance has (and then
+  fails to end that), and keeps the address of a deleted NAT gateway taken for ever. AWS's answers:
+  https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/1081 (subnet),
+  https://github.com/aws/aws-cdk/issues/14456 (security group),
+  https://github.com/gruntwork-io/cloud-nuke/issues/431 (interface),
+  https://github.com/gruntwork-io/cloud-nuke/pull/591 (a gateway with mapped addresses),
+  https://github.com/gruntwork-io/cloud-nuke/issues/345 (VPC);
+  https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteNatGateway.html,
+  https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
+- A gateway endpoint can be deleted whose route tables have changed. moto gives the endpoint's route
+  to the tables that it is made with, but takes it from those added later as well, which have none.
+- A security group rule keeps its description whatever its peer is. moto loses it where the peer is
+  a security group or a prefix list; the Terraform provider then wants to set it again at every
+  plan.
+- Revoking a rule that is gone says so by its id: ``InvalidSecurityGroupRuleId.NotFound``, which the
+  Terraform provider takes for done. moto answers ``InvalidPermission.NotFound``, which it takes for
+  a failure.
+- moto nests the state of a subnet's IPv6 block twice, and knows no filter by the association: the
+  Terraform provider then waits for a subnet of a dual-stack network without end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from terradask_simulator.aws.fidelity.patching import around
+
+__all__ = ["install"]
+
+_BLOCK_FILTER = "ipv6-cidr-block-association.association-id"
+
+
+def install() -> None:
+    """Refuse, and describe, as AWS does."""
+    _keep_what_is_used()
+    _keep_addresses_that_are_used()
+    _know_rules()
+    _know_blocks()
+
+
+def _keep_what_is_used() -> None:
+    from moto.ec2.exceptions import DependencyViolationError, EC2ClientError
+    from moto.ec2.models import EC2Backend
+    from moto.ec2.models.security_groups import SecurityGroupBackend
+    from moto.ec2.models.subnets import SubnetBackend
+    from moto.ec2.models.vpcs import VPCBackend
+    from moto.ec2.responses.elastic_network_interfaces import ElasticNetworkInterfaces
+    from moto.ec2.utils import generate_route_id
+
+    # What ends an instance deletes its interfaces another way.
+    @around(ElasticNetworkInterfaces, "delete_network_interface")
+    def delete_unused_interface(delete: Any, response: Any) -> Any:
+        name = response._get_param("NetworkInterfaceId")
+        interface = response.ec2_backend.enis.get(name)
+        if interface is not None and interface.instance is not None:
+            raise EC2ClientError(
+                "InvalidParameterValue", f"Network interface '{name}' is currently in use."
+            )
+        return delete(response)
+
+    @around(SubnetBackend, "delete_subnet")
+    def delete_unused_subnet(delete: Any, backend: Any, subnet_id: str) -> Any:
+        if any(one.subnet.id == subnet_id for one in backend.enis.values()):
+            raise DependencyViolationError(
+                f"The subnet '{subnet_id}' has dependencies and cannot be deleted."
+            )
+        return delete(backend, subnet_id)
+
+    @around(SecurityGroupBackend, "_delete_security_group")
+    def delete_unused_group(delete: Any, backend: Any, vpc_id: str | None, group_id: str) -> Any:
+        if group_id in _groups_in_use(backend, beside=group_id):
+            raise DependencyViolationError(f"resource {group_id} has a dependent object")
+        return delete(backend, vpc_id, group_id)
+
+    @around(VPCBackend, "delete_vpc")
+    def delete_empty_vpc(delete: Any, backend: Any, vpc_id: str) -> Any:
+        if _has_dependencies(backend, vpc_id):
+            raise DependencyViolationError(
+                f"The vpc '{vpc_id}' has dependencies and cannot be deleted."
+            )
+        return delete(backend, vpc_id)
+
+    @around(EC2Backend, "delete_vpc_endpoints")
+    def delete_endpoints(delete: Any, backend: Any, vpce_ids: list[str] | None = None) -> Any:
+        points = backend.vpc_end_points
+        for endpoint in (points[each] for each in vpce_ids or () if each in points):
+            endpoint.route_table_ids = [
+                table
+                for table in endpoint.route_table_ids or ()
+                if generate_route_id(table, endpoint.destination_prefix_list_id)
+                in backend.route_tables[table]._routes
+            ]
+        return delete(backend, vpce_ids)
+
+
+def _keep_addresses_that_are_used() -> None:
+    from moto.ec2.exceptions import DependencyViolationError, EC2ClientError
+    from moto.ec2.models.elastic_ip_addresses import ElasticAddressBackend
+    from moto.ec2.models.internet_gateways import InternetGatewayBackend
+    from moto.ec2.models.nat_gateways import NatGatewayBackend
+
+    @around(NatGatewayBackend, "delete_nat_gateway")
+    def delete_with_interface(delete: Any, backend: Any, nat_gateway_id: str) -> Any:
+        gateway = delete(backend, nat_gateway_id)
+        backend.enis.pop(gateway._eni.id, None)
+        for address in [one for one in backend.addresses if one.eni is gateway._eni]:
+            backend.disassociate_address(address=address.public_ip)
+        return gateway
+
+    @around(InternetGatewayBackend, "detach_internet_gateway")
+    def detach_unmapped(detach: Any, backend: Any, internet_gateway_id: str, vpc_id: str) -> Any:
+        gateway = backend.get_internet_gateway(internet_gateway_id)
+        if gateway.vpc is not None and gateway.vpc.id == vpc_id and _is_mapped(backend, vpc_id):
+            raise DependencyViolationError(
+                f"Network {vpc_id} has some mapped public address(es). Please unmap those public "
+                "address(es) before detaching the gateway."
+            )
+        return detach(backend, internet_gateway_id, vpc_id)
+
+    @around(ElasticAddressBackend, "release_address")
+    def release_unused(
+        release: Any, backend: Any, address: str | None = None, allocation_id: str | None = None
+    ) -> Any:
+        for one in backend.addresses:
+            is_meant = one.allocation_id == allocation_id if allocation_id else False
+            if is_meant and one.association_id is not None:
+                raise EC2ClientError(
+                    "InvalidIPAddress.InUse",
+                    f"The address with allocation id [{allocation_id}] cannot be released because "
+                    "it is in use.",
+                )
+        return release(backend, address, allocation_id)
+
+
+def _groups_in_use(backend: Any, *, beside: str) -> Iterator[str]:
+    """Yield the security groups that interfaces, endpoints, or other groups' rules have."""
+    for interface in backend.enis.values():
+        yield from (group.id for group in interface.group_set)
+    for endpoint in backend.vpc_end_points.values():
+        if endpoint.state != "deleted":
+            yield from endpoint.security_group_ids
+    for groups in backend.groups.values():
+        for group in groups.values():
+            if group.id != beside:
+                for rule in (*group.ingress_rules, *group.egress_rules):
+                    yield rule.source_group.get("GroupId", "")
+
+
+def _has_dependencies(backend: Any, vpc_id: str) -> bool:
+    groups = backend.groups.get(vpc_id, {}).values()
+    gateways = backend.internet_gateways.values()
+    only_outwards = backend.egress_only_internet_gateways.values()
+    return (
+        any(group.name != "default" for group in groups)
+        or any(one.vpc is not None and one.vpc.id == vpc_id for one in gateways)
+        or any(one.vpc_id == vpc_id for one in only_outwards)
+        or any(
+            one.vpc_id == vpc_id and one.state != "deleted"
+            for one in backend.vpc_end_points.values()
+        )
+    )
+
+
+def _is_mapped(backend: Any, vpc_id: str) -> bool:
+    return any(one.subnet.vpc_id == vpc_id and one.public_ip for one in backend.enis.values())
+
+
+def _know_rules() -> None:
+    from moto.ec2.models.security_groups import SecurityGroupBackend, SecurityGroupRule
+
+    @around(SecurityGroupRule, "__init__")
+    def initialise(initialise: Any, rule: Any, *args: Any, **kwargs: Any) -> None:
+        initialise(rule, *args, **kwargs)
+        prefix_list = kwargs.get("prefix_list_id") or (args[7] if len(args) > 7 else None) or {}
+        peers = (rule.ip_range, rule.source_group, prefix_list)
+        rule._embedded_description = next(
+            (peer["Description"] for peer in peers if "Description" in peer), None
+        )
+
+    SecurityGroupRule.description = property(lambda rule: rule._embedded_description)
+    for way in ("ingress", "egress"):
+        around(SecurityGroupBackend, f"revoke_security_group_{way}")(_revoke_known(f"{way}_rules"))
+
+
+def _revoke_known(kept: str) -> Callable[..., Any]:
+    from moto.ec2.exceptions import InvalidSecurityGroupRuleIdNotFoundError
+
+    def revoke_known(revoke: Any, backend: Any, name_or_id: str, *args: Any, **kwargs: Any) -> Any:
+        group = backend.get_security_group_by_name_or_id(name_or_id, kwargs.get("vpc_id"))
+        known = {rule.id for rule in getattr(group, kept)} if group is not None else set()
+        for rule_id in kwargs.get("security_rule_ids") or []:
+            if group is not None and rule_id not in known:
+                raise InvalidSecurityGroupRuleIdNotFoundError(rule_id)
+        return revoke(backend, name_or_id, *args, **kwargs)
+
+    return revoke_known
+
+
+def _know_blocks() -> None:
+    from moto.ec2.models.subnets import Subnet
+
+    def associations(subnet: Any) -> list[dict[str, Any]]:
+        return [
+            {
+                "ipv6CidrBlock": association["ipv6CidrBlock"],
+                "associationId": association["associationId"],
+                "ipv6CidrBlockState": {"state": association["ipv6CidrBlockState"]["State"]},
+            }
+            for association in subnet.ipv6_cidr_block_associations.values()
+            if association["ipv6CidrBlockState"]["State"] == "associated"
+        ]
+
+    @around(Subnet, "get_filter_value")
+    def get_value(get: Any, subnet: Any, filter_name: str, method_name: str | None = None) -> Any:
+        if filter_name == _BLOCK_FILTER:
+            return [association["associationId"] for association in associations(subnet)]
+        return get(subnet, filter_name, method_name)
+
+    Subnet.ipv6_cidr_block_association_set = property(associations)
