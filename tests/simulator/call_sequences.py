@@ -21,6 +21,7 @@ from botocore.httpsession import URLLib3Session
 
 from terradask_simulator import Simulator
 from terradask_simulator.aws.endpoint.calls import identify
+from terradask_simulator.aws.iam.operation import read_operation
 
 _READS = re.compile(r"\w+:(Describe|Get|Head|List|Simulate|Batch(Get|Check))")
 
@@ -114,7 +115,7 @@ class Recording:
         if "x-amz-target" in headers:
             environ["HTTP_X_AMZ_TARGET"] = headers["x-amz-target"]
         body = request.body if isinstance(request.body, bytes) else str(request.body or "").encode()
-        call = identify(environ, body)
+        call = identify(read_operation(environ, body))
         if call is not None:
             with self._lock:
                 self._requests.append((call.action, call.resource, left, answered))

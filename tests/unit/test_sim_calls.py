@@ -3,6 +3,7 @@
 import pytest
 
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
+from terradask_simulator.aws.iam.operation import read_operation
 
 from ..call_counts import most_within
 
@@ -25,11 +26,15 @@ FORM = "application/x-www-form-urlencoded; charset=utf-8"
 def test_query_and_json_protocols():
     query = signed("autoscaling", REQUEST_METHOD="POST", CONTENT_TYPE=FORM)
     body = b"Action=SetDesiredCapacity&Version=2011-01-01&DesiredCapacity=3"
-    assert identify(query, body) == Call("autoscaling:SetDesiredCapacity", "AKIA", "")
+    assert identify(read_operation(query, body)) == Call(
+        "autoscaling:SetDesiredCapacity", "AKIA", ""
+    )
     target = signed(
         "secretsmanager", REQUEST_METHOD="POST", HTTP_X_AMZ_TARGET="secretsmanager.GetSecretValue"
     )
-    assert identify(target, b"{}") == Call("secretsmanager:GetSecretValue", "AKIA", "")
+    assert identify(read_operation(target, b"{}")) == Call(
+        "secretsmanager:GetSecretValue", "AKIA", ""
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,28 +55,32 @@ def test_query_and_json_protocols():
     ],
 )
 def test_s3(method, path, query, action):
-    call = identify(signed("s3", REQUEST_METHOD=method, PATH_INFO=path, QUERY_STRING=query), b"")
+    call = identify(
+        read_operation(signed("s3", REQUEST_METHOD=method, PATH_INFO=path, QUERY_STRING=query), b"")
+    )
     assert call == Call(f"s3:{action}", "AKIA", path.strip("/"))
 
 
 def test_a_list_of_keys_names_their_prefix():
     query = "list-type=2&prefix=clusters%2Fa%2F"
-    call = identify(signed("s3", REQUEST_METHOD="GET", PATH_INFO="/b", QUERY_STRING=query), b"")
+    call = identify(
+        read_operation(signed("s3", REQUEST_METHOD="GET", PATH_INFO="/b", QUERY_STRING=query), b"")
+    )
     assert call == Call("s3:ListObjectsV2", "AKIA", "b?prefix=clusters/a/")
 
 
 def test_presigned_and_unsigned_calls():
     query = "X-Amz-Credential=AKIB%2F20261120%2Fus-east-1%2Fs3%2Faws4_request"
     environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k", "QUERY_STRING": query}
-    assert identify(environ, b"") == Call("s3:GetObject", "AKIB", "b/k")
-    assert identify({"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k"}, b"") == Call(
+    assert identify(read_operation(environ, b"")) == Call("s3:GetObject", "AKIB", "b/k")
+    assert identify(read_operation({"REQUEST_METHOD": "GET", "PATH_INFO": "/b/k"}, b"")) == Call(
         "s3:GetObject", "", "b/k"
     )
 
 
 @pytest.mark.parametrize("path", ["/moto-api/data.json", "/terradask-sim/info", "/favicon.ico"])
 def test_questions_to_the_simulator_itself_are_no_calls(path):
-    assert identify({"REQUEST_METHOD": "GET", "PATH_INFO": path}, b"") is None
+    assert identify(read_operation({"REQUEST_METHOD": "GET", "PATH_INFO": path}, b"")) is None
 
 
 def test_when_the_calls_of_a_role_came():

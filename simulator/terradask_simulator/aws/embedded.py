@@ -9,10 +9,8 @@ from collections.abc import Callable
 from terradask_simulator.aws.access_keys import AccessKey, KeyRing
 from terradask_simulator.aws.control import AwsControl
 from terradask_simulator.aws.credentials import RoleKeys
-from terradask_simulator.aws.endpoint.admission import Admission
 from terradask_simulator.aws.endpoint.application import Application, Control
 from terradask_simulator.aws.endpoint.calls import CallRecorder
-from terradask_simulator.aws.endpoint.door import Door
 from terradask_simulator.aws.endpoint.lost_answers import LostAnswers
 from terradask_simulator.aws.endpoint.server import Endpoint
 from terradask_simulator.aws.endpoint.signatures import Signatures
@@ -69,8 +67,16 @@ class EmbeddedAws:
         self._history = History()
         self.control = AwsControl(recorder, self._history, gate)
         self.switches = aws_switches(throttle, lost_answers, signatures, self.network)
-        admission = Admission(Door(self.port), signatures, throttle, gate)
-        self._endpoint = Endpoint(server, Application(recorder, control, admission, lost_answers))
+        application = Application(
+            self.port,
+            recorder=recorder,
+            control=control,
+            signatures=signatures,
+            throttle=throttle,
+            lost_answers=lost_answers,
+            gate=gate,
+        )
+        self._endpoint = Endpoint(server, application)
         self._loop: ReconcileLoop | None = None
 
     @property

@@ -7,17 +7,20 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from urllib.parse import parse_qs
 
 from terradask_simulator.aws.backend import STATE_LOCK
-from terradask_simulator.aws.endpoint.admission import Admission
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.endpoint.lost_answers import LostAnswers, cut_connection
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE, OWN_ADDRESS_PATH
 from terradask_simulator.aws.endpoint.replays import Answer, Replays
+from terradask_simulator.aws.endpoint.signatures import Signatures
+from terradask_simulator.aws.fidelity.buckets import check_owner
 from terradask_simulator.aws.fidelity.launch_limits import plan_state
+from terradask_simulator.aws.fidelity.throttling import Throttle
+from terradask_simulator.aws.iam.gate import Gate
 from terradask_simulator.aws.iam.operation import Operation, read_operation
 from terradask_simulator.aws.iam.refusals import Refusal
 
@@ -33,23 +36,31 @@ Control = Callable[[str, str, dict[str, str], Any], Any]
 class Application:
     """A WSGI application in front of moto's.
 
-    ``control`` answers below `CONTROL_PREFIX`; None for an unknown path.
+    ``control`` answers below `CONTROL_PREFIX`; None for an unknown path. Without a gate, policies
+    are not asked.
     """
 
     def __init__(
         self,
+        port: int,
+        *,
         recorder: CallRecorder,
         control: Control,
-        admission: Admission,
+        signatures: Signatures,
+        throttle: Throttle,
         lost_answers: LostAnswers,
+        gate: Gate | None,
     ) -> None:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
         self._moto = DomainDispatcherApplication(create_backend_app)
+        self._hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
         self._recorder = recorder
         self._control = control
-        self._admission = admission
+        self._signatures = signatures
+        self._throttle = throttle
         self._lost_answers = lost_answers
+        self._gate = gate
         self._replays = Replays()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -57,27 +68,49 @@ class Application:
         # The body is read before the lock is taken: a slow client must not hold up the others.
         body = _body(environ)
         operation = read_operation(environ, body)
-        answer = self._own(environ, operation, body) or self._aws(environ, operation, body)
+        answer = self._own(environ, operation, body) or self._aws(environ, operation)
         start_response(answer.status, list(answer.headers))
         return [answer.body]
 
     def _own(self, environ: dict[str, Any], operation: Operation, body: bytes) -> Answer | None:
         """Answer what doesn't get to AWS, or return None."""
         path = environ.get("PATH_INFO", "/")
-        problem = self._admission.foreign(environ)
+        problem = self._foreign(environ)
         if problem:
+            _log.warning("refused: %s", problem)
             return _text("403 Forbidden", problem)
         if path == OWN_ADDRESS_PATH:
             return _text("200 OK", environ["REMOTE_ADDR"])
-        refusal = self._admission.unsigned(operation, environ, body)
+        refusal = self._signatures.check(operation, environ, body)
         if refusal is not None:
+            _log.warning("refused: %s %r: %s", operation.method, operation.path, refusal.code)
             return _refused(refusal)
         controls = operation.service == CONTROL_SERVICE
         if not controls and not path.startswith(CONTROL_PREFIX):
             return None
-        if not controls or not self._admission.is_owner(operation):
+        if not controls or not self._signatures.is_owner(operation):
             return _text("403 Forbidden", "only the key of the embedded AWS's owner is taken here")
         return self._controlled(environ, path[len(CONTROL_PREFIX) :], body)
+
+    def _foreign(self, environ: Mapping[str, Any]) -> str:
+        """Return why a request isn't one of a program of this machine, or nothing.
+
+        Browsers name the page's ``Origin`` in requests that change something or whose answer the
+        page wants to read, and a page whose name was made to resolve to this machine asks for that
+        name as ``Host``.
+        """
+        if "HTTP_ORIGIN" in environ:
+            return "requests of web pages are refused"
+        if environ.get("HTTP_HOST", "").lower() not in self._hosts:
+            return f"the Host is none of {', '.join(self._hosts)}"
+        return ""
+
+    def _refusal(self, operation: Operation) -> Refusal | None:
+        """Return why a call is refused, or None; call it with the state's lock held."""
+        refusal = self._throttle.check(operation) or check_owner(operation)
+        if refusal is None and self._gate is not None:
+            refusal = self._gate.check(operation)
+        return refusal
 
     def _controlled(self, environ: dict[str, Any], path: str, body: bytes) -> Answer:
         query = {
@@ -90,10 +123,10 @@ class Application:
         status = "404 Not Found" if answer is None else "200 OK"
         return _answer(status, "application/json", content.encode())
 
-    def _aws(self, environ: dict[str, Any], operation: Operation, body: bytes) -> Answer:
+    def _aws(self, environ: dict[str, Any], operation: Operation) -> Answer:
         # moto reads keys with escapes from here.
         environ.setdefault("RAW_URI", environ.get("REQUEST_URI", environ.get("PATH_INFO", "/")))
-        call = identify(environ, body)
+        call = identify(operation)
         if call is None:
             return _text("404 Not Found", "AWS has no such path")
         self._recorder.record(call)
@@ -101,7 +134,7 @@ class Application:
             missed = self._replays.missed(environ)
             if missed is not None:
                 return missed
-            refusal = self._admission.refusal(operation)
+            refusal = self._refusal(operation)
             if refusal is not None:
                 return _refused(refusal)
             answer = (
@@ -132,7 +165,7 @@ class Application:
             if close is not None:
                 close()
         status, headers = said[-1]
-        return Answer(status, (*headers, *self._admission.date_header()), content)
+        return Answer(status, (*headers, *self._signatures.date_header()), content)
 
 
 def _answer(status: str, kind: str, body: bytes, *more: tuple[str, str]) -> Answer:

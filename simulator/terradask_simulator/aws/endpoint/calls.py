@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs, unquote
+from urllib.parse import unquote
 
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
+from terradask_simulator.aws.iam.operation import SIGNED, Operation
 
 __all__ = ["Call", "CallRecorder", "identify"]
 
@@ -53,16 +53,8 @@ _S3_PLAIN = {
 
 @dataclass(frozen=True)
 class Call:
-    """One call.
-
-    Parameters
-    ----------
-    action
-        ``service:Action``, as in IAM policies.
-    access_key
-        The key that signed it, empty for an unsigned call.
-    resource
-        ``bucket/key`` for S3, ``bucket?prefix=…`` for a list of keys, else empty.
+    """One call: its ``service:Action``, the key that signed it, and for S3 ``bucket/key``, or
+    ``bucket?prefix=…`` for a list of keys.
     """
 
     action: str
@@ -70,62 +62,41 @@ class Call:
     resource: str
 
 
-def identify(environ: Mapping[str, Any], body: bytes) -> Call | None:
+def identify(operation: Operation) -> Call | None:
     """Return which call a request is, or None where it is none of AWS's."""
-    path = environ.get("PATH_INFO", "/")
-    if path.startswith((*_MOTOS_OWN, CONTROL_PREFIX)):
+    if operation.path.startswith((*_MOTOS_OWN, CONTROL_PREFIX)):
         return None
-    access_key, service = _signer(environ)
-    target = environ.get("HTTP_X_AMZ_TARGET")
-    if target:
-        return Call(f"{service or 'unknown'}:{target.rpartition('.')[2]}", access_key, "")
-    if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
-        fields = parse_qs(body.decode("utf-8", "replace"))
-        if "Action" in fields:
-            return Call(f"{service or 'unknown'}:{fields['Action'][0]}", access_key, "")
-    if service in ("", "s3"):
-        return _s3(environ, access_key)
-    return Call(f"{service}:{environ.get('REQUEST_METHOD', 'GET')} {path}", access_key, "")
+    key = operation.access_key
+    service = SIGNED.get(operation.service, operation.service)
+    if operation.name:
+        return Call(f"{service or 'unknown'}:{operation.name}", key, "")
+    if service != "s3":
+        return Call(f"{service}:{operation.method} {operation.path}", key, "")
+    action, resource = _s3(operation)
+    return Call(f"s3:{action}", key, resource)
 
 
-def _signer(environ: Mapping[str, Any]) -> tuple[str, str]:
-    header = environ.get("HTTP_AUTHORIZATION", "")
-    if "Credential=" in header:
-        scope = header.split("Credential=", 1)[1].split(",", 1)[0].split("/")
-    else:
-        query = parse_qs(environ.get("QUERY_STRING", ""))
-        scope = query.get("X-Amz-Credential", [""])[0].split("/")
-    return (scope[0], scope[3].lower()) if len(scope) >= 5 else ("", "")
-
-
-def _s3(environ: Mapping[str, Any], access_key: str) -> Call:
-    method = environ.get("REQUEST_METHOD", "GET")
-    resource = unquote(environ.get("PATH_INFO", "/")).strip("/")
+def _s3(operation: Operation) -> tuple[str, str]:
+    """Return the action of a call of S3, and what it is about."""
+    method, query = operation.method, operation.parameters
+    resource = unquote(operation.path).strip("/")
     bucket, _, key = resource.partition("/")
-    query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     part = next(
         (name for name in query if name not in _S3_PLAIN and not name.startswith("X-Amz-")), None
     )
     if not bucket:
-        action = "ListBuckets"
-    elif key and "uploadId" in query:
-        action = {"PUT": "UploadPart", "POST": "CompleteMultipartUpload"}.get(
-            method, f"{_S3_VERB[method]}Upload"
-        )
-    elif key and "uploads" in query:
-        action = "CreateMultipartUpload"
-    elif part is not None:
+        return "ListBuckets", resource
+    if key and "uploadId" in query:
+        uploads = {"PUT": "UploadPart", "POST": "CompleteMultipartUpload"}
+        return uploads.get(method, f"{_S3_VERB[method]}Upload"), resource
+    if part is not None:
         suffix = "".join(word.capitalize() for word in part.split("-"))
-        action = f"{_S3_VERB.get(method, method)}{'Object' if key else 'Bucket'}{suffix}"
-    elif key:
-        action = _S3_OBJECT.get(method, method)
-    elif method == "GET" and "list-type" in query:
-        action = "ListObjectsV2"
-        if "prefix" in query:
-            resource += f"?prefix={query['prefix'][0]}"
-    else:
-        action = _S3_BUCKET.get(method, method)
-    return Call(f"s3:{action}", access_key, resource)
+        of_part = f"{_S3_VERB.get(method, method)}{'Object' if key else 'Bucket'}{suffix}"
+        return "CreateMultipartUpload" if key and "uploads" in query else of_part, resource
+    if not key and method == "GET" and "list-type" in query:
+        prefix = f"?prefix={query['prefix']}" if "prefix" in query else ""
+        return "ListObjectsV2", resource + prefix
+    return (_S3_OBJECT if key else _S3_BUCKET).get(method, method), resource
 
 
 class CallRecorder:

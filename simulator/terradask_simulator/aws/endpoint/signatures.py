@@ -12,12 +12,7 @@ from typing import Any
 
 from terradask_simulator.aws.access_keys import AccessKey, KeyRing
 from terradask_simulator.aws.endpoint.paths import CONTROL_SERVICE
-from terradask_simulator.aws.endpoint.sigv4 import (
-    Signature,
-    expected_signature,
-    headers_of,
-    read_signature,
-)
+from terradask_simulator.aws.endpoint.sigv4 import Signature, expected_signature, read_signature
 from terradask_simulator.aws.fidelity.clock import ahead_seconds
 from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.iam.operation import Operation
@@ -87,7 +82,7 @@ def _check_value(
     body: bytes,
     key: AccessKey,
 ) -> Refusal | None:
-    headers = headers_of(environ)
+    headers = operation.headers
     must = {"host", *(name for name in headers if name.startswith("x-amz-"))}
     right = expected_signature(signature, environ, body, key.secret)
     if not must <= set(signature.signed_headers) or not _same(signature.value, right):

@@ -17,7 +17,9 @@ from botocore.auth import UNSIGNED_PAYLOAD, S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-__all__ = ["Signature", "expected_signature", "headers_of", "read_signature"]
+from terradask_simulator.aws.iam.operation import headers_of
+
+__all__ = ["Signature", "expected_signature", "read_signature"]
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _SCOPE_NAMES = ("access_key_id", "scope_date", "region", "service")
@@ -31,23 +33,7 @@ _HEADER = re.compile(
 
 @dataclass(frozen=True)
 class Signature:
-    """What a request says of its signature.
-
-    Parameters
-    ----------
-    access_key_id, scope_date, region, service
-        The credential's scope.
-    signed_headers
-        The headers that it covers, in lower case.
-    value
-        The signature itself.
-    timestamp
-        When it was made.
-    token
-        The session token, empty without one.
-    valid_seconds
-        How long a presigned URL is valid; None for a signature in the headers.
-    """
+    """What a request says of its signature; ``valid_seconds`` of a presigned URL alone."""
 
     access_key_id: str
     scope_date: str
@@ -58,19 +44,6 @@ class Signature:
     timestamp: str
     token: str
     valid_seconds: int | None = None
-
-
-def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
-    """Return a WSGI request's headers, with names in lower case."""
-    headers = {
-        name[5:].replace("_", "-").lower(): value
-        for name, value in environ.items()
-        if name.startswith("HTTP_")
-    }
-    for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
-        if environ.get(name):
-            headers[name.replace("_", "-").lower()] = environ[name]
-    return headers
 
 
 def read_signature(environ: Mapping[str, Any]) -> Signature | None:

@@ -13,10 +13,10 @@ from typing import Any
 
 from terradask_simulator.aws.addresses import loopback_of
 from terradask_simulator.aws.backend import STATE_LOCK
-from terradask_simulator.aws.fidelity.session_owners import note_owner
+from terradask_simulator.aws.fidelity.patching import add
 from terradask_simulator.aws.iam.principals import find_principal
 from terradask_simulator.aws.instances import find_instance, role_of, view_of
-from terradask_simulator.aws.session_manager.sessions import Sessions
+from terradask_simulator.aws.session_manager.sessions import OWNERS, Sessions
 
 __all__ = ["install"]
 
@@ -37,12 +37,10 @@ _AGENT_CALLS = frozenset(
 
 def install(sessions: Sessions) -> None:
     """Add what moto's Systems Manager lacks."""
+    from moto.core.responses import ActionResult
     from moto.ssm.responses import SimpleSystemManagerResponse
 
     def start_session(response: Any) -> Any:
-        """Answer StartSession."""
-        from moto.core.responses import ActionResult
-
         target, document = response._get_param("Target"), response._get_param("DocumentName")
         if document != _DOCUMENT:
             raise _refusal(
@@ -57,29 +55,22 @@ def install(sessions: Sessions) -> None:
             address = loopback_of(view_of(instance).private_address)
         who, user_id = _caller(response.get_access_key())
         session = sessions.open(target, address, port, who=who)
-        note_owner(session.session_id, user_id)
+        OWNERS[session.session_id] = user_id
         url = f"tcp://127.0.0.1:{session.stream_port}"
         return ActionResult(
             {"SessionId": session.session_id, "TokenValue": session.token, "StreamUrl": url}
         )
 
     def resume_session(response: Any) -> Any:
-        """Answer ResumeSession: a session of this plugin that was lost is over."""
-        from moto.core.responses import ActionResult
-
+        # A session of this plugin that was lost is over.
         return ActionResult({"SessionId": response._get_param("SessionId")})
 
     def terminate_session(response: Any) -> Any:
-        """Answer TerminateSession."""
-        from moto.core.responses import ActionResult
-
         session_id = response._get_param("SessionId")
         sessions.close(session_id)
         return ActionResult({"SessionId": session_id})
 
-    # moto's answers are dispatched by method name.
-    for answer in (start_session, resume_session, terminate_session):
-        setattr(SimpleSystemManagerResponse, answer.__name__, answer)
+    add(SimpleSystemManagerResponse, start_session, resume_session, terminate_session)
 
 
 def _caller(access_key: str) -> tuple[str, str]:

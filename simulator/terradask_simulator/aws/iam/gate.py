@@ -12,10 +12,10 @@ from terradask_simulator.aws.iam.documents import Policy
 from terradask_simulator.aws.iam.evaluation import Decision, Policies, Request, evaluate
 from terradask_simulator.aws.iam.log import RequestLog
 from terradask_simulator.aws.iam.mapping import context_of, needs_of
-from terradask_simulator.aws.iam.moto_world import MotoWorld
 from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.principals import Principal, find_principal
 from terradask_simulator.aws.iam.refusals import Refusal, access_denied, unknown_key
+from terradask_simulator.aws.iam.world import World
 
 __all__ = ["Gate"]
 
@@ -36,7 +36,7 @@ class Gate:
         principal = find_principal(operation.access_key, self._owner)
         if principal is None or (principal.is_session and _not_by_session(operation)):
             return unknown_key(operation)
-        world = MotoWorld(operation.region)
+        world = World(operation.region)
         common = _common(operation, principal)
         for need in needs_of(operation, world):
             owned = common | _owner(world.account_of(need.resource))
@@ -72,7 +72,7 @@ def _not_by_session(operation: Operation) -> bool:
     )
 
 
-def _decide(request: Request, principal: Principal, world: MotoWorld) -> Decision:
+def _decide(request: Request, principal: Principal, world: World) -> Decision:
     if not principal.entity:
         return Decision(True, "the simulator's own credentials")
     held = principal.policies

@@ -8,13 +8,23 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl
 
-__all__ = ["Operation", "Parameters", "named", "read_operation", "rows", "texts"]
+__all__ = [
+    "SIGNED",
+    "Operation",
+    "Parameters",
+    "headers_of",
+    "named",
+    "read_operation",
+    "rows",
+    "texts",
+]
 
 #: Parameters as they came: texts, lists and tables.
 Parameters = Mapping[str, Any]
 
-#: Services whose actions have another prefix than their signatures.
-_PREFIXES = {"tagging": "tag", "monitoring": "cloudwatch"}
+#: The prefix of a service's actions -> its name in signatures, where that is another.
+SIGNED = {"tag": "tagging", "cloudwatch": "monitoring"}
+_PREFIXES = {name: prefix for prefix, name in SIGNED.items()}
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,19 @@ class Operation:
     source_address: str = "127.0.0.1"
 
 
+def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
+    """Return a WSGI request's headers, with names in lower case."""
+    headers = {
+        name[5:].replace("_", "-").lower(): value
+        for name, value in environ.items()
+        if name.startswith("HTTP_")
+    }
+    for name in ("CONTENT_TYPE", "CONTENT_LENGTH"):
+        if environ.get(name):
+            headers[name.replace("_", "-").lower()] = environ[name]
+    return headers
+
+
 def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
     """Return what a WSGI request asks for."""
     access_key, region, service = _scope(environ)
@@ -64,11 +87,7 @@ def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
         "path": environ.get("PATH_INFO", "/")
         .encode("latin-1", "replace")
         .decode("utf-8", "replace"),
-        "headers": {
-            name[5:].replace("_", "-").lower(): value
-            for name, value in environ.items()
-            if name.startswith("HTTP_")
-        },
+        "headers": headers_of(environ),
         "body": body,
         "source_address": environ.get("REMOTE_ADDR", "127.0.0.1"),
     }

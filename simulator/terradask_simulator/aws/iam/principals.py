@@ -14,7 +14,7 @@ from terradask_simulator.aws.account import ACCOUNT
 from terradask_simulator.aws.fidelity.session_tokens import session_of
 from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
 from terradask_simulator.aws.iam.evaluation import Policies
-from terradask_simulator.aws.iam.moto_world import iam_backend, table
+from terradask_simulator.aws.iam.world import iam_backend, table
 
 __all__ = ["Principal", "find_entity", "find_principal"]
 

@@ -18,26 +18,26 @@ from dataclasses import dataclass, field
 
 from terradask_simulator.aws.network import LoopbackNetwork, close_server, join
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["OWNERS", "Session", "Sessions", "owner_tags"]
 
 _LINE_SECONDS = 10.0
+
+#: Session -> its owner's ``aws:userid``.
+OWNERS: dict[str, str] = {}
+
+
+def owner_tags(session_id: str) -> dict[str, str]:
+    """Return the tag by which AWS says who opened a session, of one that is known.
+
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
+    """
+    owner = OWNERS.get(session_id)
+    return {} if owner is None else {"aws:ssmmessages:session-id": owner}
 
 
 @dataclass
 class Session:
-    """One session.
-
-    Parameters
-    ----------
-    session_id, token
-        As StartSession answers them.
-    instance_id
-        Its target.
-    address, port
-        Where the host's agent connects to.
-    stream_port
-        Where the plugin connects to.
-    """
+    """One session, to an address and port of a host; the plugin connects to the stream's port."""
 
     session_id: str
     token: str = field(repr=False)

@@ -18,7 +18,7 @@ from terradask_simulator.aws.iam.world import World
 
 __all__ = ["ec2_needs"]
 
-#: What an id begins with, for operations that take any resource.
+#: What an id begins with, for operations that take any resource, where it isn't the type itself.
 _TYPES = {
     "acl": "network-acl",
     "ami": "image",
@@ -27,7 +27,6 @@ _TYPES = {
     "eipalloc": "elastic-ip",
     "eni": "network-interface",
     "fl": "vpc-flow-log",
-    "fleet": "fleet",
     "i": "instance",
     "igw": "internet-gateway",
     "lt": "launch-template",
@@ -38,9 +37,7 @@ _TYPES = {
     "sgr": "security-group-rule",
     "sir": "spot-instances-request",
     "snap": "snapshot",
-    "subnet": "subnet",
     "vol": "volume",
-    "vpc": "vpc",
     "vpce": "vpc-endpoint",
 }
 _PASSES_PROFILE = {"AssociateIamInstanceProfile", "ReplaceIamInstanceProfileAssociation"}

@@ -12,23 +12,6 @@ from terradask_simulator.aws.iam.world import World
 
 __all__ = ["iam_needs", "sts_needs"]
 
-_NAMES = {
-    "group": ("GroupName",),
-    "instance-profile": ("InstanceProfileName",),
-    "oidc-provider": ("OpenIDConnectProviderArn", "Url"),
-    "policy": ("PolicyArn", "PolicyName"),
-    "role": ("RoleName",),
-    "user": ("UserName",),
-}
-#: What tagging at creation needs: `Tags for IAM resources
-#: <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html>`_.
-_TAGS = {
-    "CreateInstanceProfile": "iam:TagInstanceProfile",
-    "CreateOpenIDConnectProvider": "iam:TagOpenIDConnectProvider",
-    "CreatePolicy": "iam:TagPolicy",
-    "CreateRole": "iam:TagRole",
-    "CreateUser": "iam:TagUser",
-}
 _LINKED = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
@@ -56,8 +39,10 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
         for name in _names(kind, parameters, required=required)
     ]
     yield from needs or [Need(action)]
-    if tags and operation.name in _TAGS and needs:
-        yield Need(_TAGS[operation.name], needs[0].resource, needs[0].kind, gets_tags=tags)
+    # Tagging at creation: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html
+    tag = f"iam:{operation.name.replace('Create', 'Tag', 1)}"
+    if tags and operation.name.startswith("Create") and needs and reference.is_known(tag):
+        yield Need(tag, needs[0].resource, needs[0].kind, gets_tags=tags)
     if operation.name == "AddRoleToInstanceProfile":
         role = world.identity("role", named(parameters, "RoleName"))
         if role:
@@ -88,7 +73,11 @@ def sts_needs(operation: Operation, world: World) -> Iterator[Need]:
 def _names(kind: str, parameters: Parameters, *, required: bool) -> list[str]:
     if kind == "policy" and parameters.get("PolicyArn"):
         return texts(parameters, "PolicyArn")
-    return texts(parameters, *_NAMES.get(kind, ())) or (["*"] if required else [])
+    if kind == "oidc-provider":
+        found = texts(parameters, "OpenIDConnectProviderArn", "Url")
+    else:
+        found = texts(parameters, reference.named_by("iam", kind).removesuffix("WithPath"))
+    return found or (["*"] if required else [])
 
 
 def _need(action: str, kind: str, name: str, parameters: Parameters, world: World) -> Need:

@@ -19,16 +19,6 @@ __all__ = [
     "ssm_needs",
 ]
 
-_SECRET_FACTS = (
-    "SecretId",
-    "VersionId",
-    "VersionStage",
-    "Name",
-    "ForceDeleteWithoutRecovery",
-    "RecoveryWindowInDays",
-    "KmsKeyId",
-    "BlockPublicPolicy",
-)
 #: Operations that take a log group's ARN without the ending for its streams.
 _TAGS_LOG_GROUPS = {"TagResource", "UntagResource", "ListTagsForResource"}
 #: What Service Quotas asks other services in the caller's name; the dependent actions of the
@@ -47,13 +37,9 @@ def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
     arn, has = world.secret(name) or (_secret_arn(world, name), None)
     tags = _tags(parameters)
     facts = {
-        f"secretsmanager:{fact}": (
-            str(parameters[fact]).lower()
-            if isinstance(parameters[fact], bool)
-            else str(parameters[fact]),
-        )
-        for fact in _SECRET_FACTS
-        if fact in parameters
+        f"secretsmanager:{name}": (str(value).lower() if isinstance(value, bool) else str(value),)
+        for name, value in parameters.items()
+        if isinstance(value, str | int)
     }
     keys = tuple(texts(parameters, "TagKeys"))
     yield Need(
