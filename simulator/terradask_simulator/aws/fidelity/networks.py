@@ -190,13 +190,15 @@ def _know_rules() -> None:
 def _revoke_known(kept: str) -> Callable[..., Any]:
     from moto.ec2.exceptions import InvalidSecurityGroupRuleIdNotFoundError
 
-    def revoke_known(revoke: Any, backend: Any, name_or_id: str, *args: Any, **kwargs: Any) -> Any:
-        group = backend.get_security_group_by_name_or_id(name_or_id, kwargs.get("vpc_id"))
+    def revoke_known(revoke: Any, backend: Any, **asked: Any) -> Any:
+        group = backend.get_security_group_by_name_or_id(
+            asked["group_name_or_id"], asked.get("vpc_id")
+        )
         known = {rule.id for rule in getattr(group, kept)} if group is not None else set()
-        for rule_id in kwargs.get("security_rule_ids") or []:
+        for rule_id in asked.get("security_rule_ids") or []:
             if group is not None and rule_id not in known:
                 raise InvalidSecurityGroupRuleIdNotFoundError(rule_id)
-        return revoke(backend, name_or_id, *args, **kwargs)
+        return revoke(backend, **asked)
 
     return revoke_known
 
