@@ -29,8 +29,8 @@ from tests.line import Line
 from benchmarks import _line_client
 from benchmarks._measure import Row, Verdict, in_turn
 from terradask_simulator import Simulator
-from terradask_simulator.aws.account import ACCOUNT
-from terradask_simulator.baseline import deploy_baseline
+from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.process import deploy_baseline
 
 _ROUND_TRIP_SECONDS = 0.1
 _DEPLOY = f"""

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from terradask_simulator.aws.access_keys import make_owner_key, write_owner_key
-from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.embedded import EmbeddedAws
 from terradask_simulator.aws.errors import EmbeddedAwsError
-from terradask_simulator.aws.session_manager.plugin_program import write_plugin
+from terradask_simulator.aws.session_manager.plugin import write_plugin
 from terradask_simulator.aws.switchboard import Switchboard
 from terradask_simulator.environment import credentials_path
 from terradask_simulator.errors import SimulatorError

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from terradask_simulator.aws.endpoint.paths import OWN_ADDRESS_PATH
-from terradask_simulator.aws.session_manager.plugin_program import plugin_folder
+from terradask_simulator.aws.session_manager.plugin import plugin_folder
 
 __all__ = ["complete", "credentials_path", "laid_over", "overlay", "without_aws"]
 

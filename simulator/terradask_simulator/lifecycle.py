@@ -18,13 +18,13 @@ from typing import Any
 
 import platformdirs
 
-from terradask_simulator.baseline import deploy_baseline
 from terradask_simulator.environment import complete, overlay
 from terradask_simulator.errors import AlreadyStarted, LeftRunning, NotStarted, SimulatorError
 from terradask_simulator.process import (
     INFO_NAME,
     SimulatorInfo,
     created_at,
+    deploy_baseline,
     launch,
     left_running,
     request_stop,
@@ -48,13 +48,7 @@ def info_path() -> Path:
 
 
 def environment_of(info: SimulatorInfo) -> dict[str, str | None]:
-    """Return the variables that make a shell use a simulator; None removes one.
-
-    Parameters
-    ----------
-    info
-        The simulator.
-    """
+    """Return the variables that make a shell use a simulator; None removes one."""
     return overlay(
         endpoint_url=info.endpoint_url,
         region=info.region,
@@ -71,20 +65,7 @@ def start_daemon(
     boot_hosts: bool = True,
     enforce_iam: bool = False,
 ) -> SimulatorInfo:
-    """Start a simulator that outlives this process.
-
-    Parameters
-    ----------
-    port
-        The endpoint's port; by default any free one.
-    region
-        The default region.
-    baseline
-        Whether to deploy the network baseline, which runs Terraform.
-    boot_hosts
-        Whether instances get machines.
-    enforce_iam
-        Whether policies decide what roles and users may do.
+    """Start a simulator that outlives this process; parameters as of `Simulator.start`.
 
     Raises
     ------
@@ -201,12 +182,8 @@ def run(
         The command and its arguments.
     bare
         Whether to leave out the network baseline.
-    region
-        The default region.
-    port
-        The endpoint's port; by default any free one.
-    enforce_iam
-        Whether policies decide what roles and users may do.
+    region, port, enforce_iam
+        As of `Simulator.start`.
     on_ready
         Called before the command is started.
 

@@ -1,5 +1,5 @@
-"""Starts, finds and asks the daemon's process; used by the class `Simulator` and by the command
-line alike.
+"""Starts, finds and asks the daemon's process, and deploys the network baseline on it; used by the
+class `Simulator` and by the command line alike.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ from terradask_simulator import errors
 from terradask_simulator.aws.access_keys import read_owner_key
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE
 from terradask_simulator.environment import credentials_path, without_aws
-from terradask_simulator.errors import SimulatorError, SimulatorGone
+from terradask_simulator.errors import BaselineFailed, SimulatorError, SimulatorGone
 
 __all__ = [
     "INFO_NAME",
     "SimulatorInfo",
     "created_at",
+    "deploy_baseline",
     "first_line",
     "launch",
     "left_running",
@@ -270,3 +271,25 @@ def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -
             psutil.Process(info.pid).kill()
     if process is not None:
         process.wait()
+
+
+def deploy_baseline(environ: Mapping[str, str]) -> None:
+    """Run ``terradask apply network --yes``."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "terradask", "apply", "network", "--yes"],
+        env=dict(environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    if done.returncode:
+        tail = "\n".join(done.stdout.decode(errors="replace").splitlines()[-25:])
+        raise BaselineFailed(
+            "The network baseline could not be deployed on the embedded AWS",
+            given=f"`terradask apply network --yes` ended with code {done.returncode}:\n{tail}",
+            advice=(
+                "start without the baseline and run the command by hand: `terradask sim run "
+                "--bare -- ...`"
+            ),
+        )

@@ -13,11 +13,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from terradask_simulator.aws.access_keys import read_owner_key
-from terradask_simulator.baseline import deploy_baseline
 from terradask_simulator.environment import complete, credentials_path, laid_over, overlay
 from terradask_simulator.errors import SimulatorError, translated
 from terradask_simulator.process import (
     SimulatorInfo,
+    deploy_baseline,
     launch,
     left_running,
     request_control,

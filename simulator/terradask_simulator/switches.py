@@ -4,14 +4,41 @@ and simulated workers.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from decimal import Decimal
+from types import TracebackType
 from typing import Any, Literal
 
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.process import SimulatorInfo, request_control
-from terradask_simulator.switched import Switched, switch_named
 
-__all__ = ["Switches"]
+__all__ = ["Switched", "Switches"]
+
+
+class Switched:
+    """A switch that was turned; as a context manager it turns it back at the end of the block.
+
+    Parameters
+    ----------
+    undo
+        Turns it back.
+    """
+
+    def __init__(self, undo: Callable[[], object]) -> None:
+        self._undo = undo
+
+    def __enter__(self) -> None:
+        """Leave the switch as it was turned."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Turn it back."""
+        self._undo()
 
 
 class Switches:
@@ -52,12 +79,13 @@ class Switches:
         beyond
             How many instances all these pools have together; by default none.
         """
-        pools = {
-            "instance_type": instance_type or "*",
-            "zone": zone or "*",
-            "market": market or "*",
-        }
-        return self._switched("no_capacity", {**pools, "beyond": beyond})
+        return self._switched(
+            "no_capacity",
+            instance_type=instance_type or "*",
+            zone=zone or "*",
+            market=market or "*",
+            beyond=beyond,
+        )
 
     def allow_capacity(self) -> None:
         """Let launches succeed again, whatever `no_capacity` said."""
@@ -82,7 +110,7 @@ class Switches:
             No such quota is known here.
         """
         return self._switched(
-            "set_quota", {"quota_code": quota_code, "value": value, "service_code": service_code}
+            "set_quota", quota_code=quota_code, value=value, service_code=service_code
         )
 
     def enforce_quotas(self, on: bool = True) -> Switched:
@@ -94,7 +122,7 @@ class Switches:
         on
             False lets everything launch again.
         """
-        return self._switched("enforce_quotas", {"on": on})
+        return self._switched("enforce_quotas", on=on)
 
     def refuse_account(
         self, state: Literal["free-plan", "unverified", "blocked", ""] = "free-plan"
@@ -107,7 +135,7 @@ class Switches:
         state
             Empty switches it off.
         """
-        return self._switched("refuse_account", {"state": state})
+        return self._switched("refuse_account", state=state)
 
     def set_spot_price(
         self, instance_type: str, usd: Decimal | float | str, zone: str | None = None
@@ -125,7 +153,7 @@ class Switches:
             Where; unset, in every zone.
         """
         return self._switched(
-            "set_spot_price", {"instance_type": instance_type, "usd": str(usd), "zone": zone or "*"}
+            "set_spot_price", instance_type=instance_type, usd=str(usd), zone=zone or "*"
         )
 
     def interrupt_spot(self, instance_id: str, notice_seconds: float = 120.0) -> None:
@@ -171,7 +199,7 @@ class Switches:
         factor
             What sizes and rates are multiplied by; 0 ends throttling.
         """
-        return self._switched("throttle", {"factor": factor})
+        return self._switched("throttle", factor=factor)
 
     def delay_launches(self, factor: float = 1.0, *, seed: int = 0) -> Switched:
         """Let launches and boots take as long as on EC2: instances are pending first, and boot some
@@ -184,7 +212,7 @@ class Switches:
         seed
             The same seed draws the same times in the same order.
         """
-        return self._switched("delay_launches", {"factor": factor, "seed": seed})
+        return self._switched("delay_launches", factor=factor, seed=seed)
 
     def cancel_launches(
         self, reason: str = "Client.VolumeLimitExceeded: Volume limit exceeded"
@@ -196,13 +224,13 @@ class Switches:
         reason
             EC2's code and text; empty ends it.
         """
-        return self._switched("cancel_launches", {"reason": reason})
+        return self._switched("cancel_launches", reason=reason)
 
     def linger_terminating(self, seconds: float = 120.0) -> Switched:
         """Let instances shut down for half of this time; groups list them for all of it. 0 ends it,
         and what was ending.
         """
-        return self._switched("linger_terminating", {"seconds": seconds})
+        return self._switched("linger_terminating", seconds=seconds)
 
     def hollow_hosts(self, on: bool = True) -> Switched:
         """Simulate workers' instances from now on: Dask workers that join as their instances, a
@@ -213,7 +241,7 @@ class Switches:
         on
             False gives machines again. Those that have begun stay what they are.
         """
-        return self._switched("hollow_hosts", {"on": on})
+        return self._switched("hollow_hosts", on=on)
 
     def hide_instances(self, seconds: float = 60.0, *, seed: int = 0) -> Switched:
         """Leave instances that are launched from now on out of descriptions for a while, and refuse
@@ -226,7 +254,7 @@ class Switches:
         seed
             The same seed draws the same times in the same order.
         """
-        return self._switched("hide_instances", {"seconds": seconds, "seed": seed})
+        return self._switched("hide_instances", seconds=seconds, seed=seed)
 
     def hide_objects(
         self, share: float = 0.2, *, seconds: float = 900.0, seed: int = 0
@@ -240,7 +268,7 @@ class Switches:
         seconds, seed
             For how long after versioning was first enabled; the same seed misses the same objects.
         """
-        return self._switched("hide_objects", {"share": share, "seconds": seconds, "seed": seed})
+        return self._switched("hide_objects", share=share, seconds=seconds, seed=seed)
 
     def unsettle_buckets(
         self, share: float = 0.5, *, seconds: float = 60.0, seed: int = 0
@@ -255,17 +283,15 @@ class Switches:
         seconds, seed
             For how long after a bucket was made; the same seed fails the same calls.
         """
-        return self._switched(
-            "unsettle_buckets", {"share": share, "seconds": seconds, "seed": seed}
-        )
+        return self._switched("unsettle_buckets", share=share, seconds=seconds, seed=seed)
 
     def give_bucket(self, bucket: str, account: str = "210987654321") -> Switched:
         """Let a bucket be another account's, which lets this one in; an empty one ends it."""
-        return self._switched("give_bucket", {"bucket": bucket, "account": account})
+        return self._switched("give_bucket", bucket=bucket, account=account)
 
     def delay_logs(self, seconds: float = 10.0) -> Switched:
         """Let log events be read so many seconds after their ingestion; 0 ends it."""
-        return self._switched("delay_logs", {"seconds": seconds})
+        return self._switched("delay_logs", seconds=seconds)
 
     def drop_answers(
         self, action: str = "*", *, share: float = 1.0, times: int = 0, seed: int = 0
@@ -283,9 +309,7 @@ class Switches:
         seed
             The same seed and calls lose the same answers.
         """
-        return self._switched(
-            "drop_answers", {"action": action, "share": share, "times": times, "seed": seed}
-        )
+        return self._switched("drop_answers", action=action, share=share, times=times, seed=seed)
 
     def expire_credentials(self, access_key: str) -> Switched:
         """Let temporary credentials expire: every call that they sign is refused.
@@ -295,7 +319,7 @@ class Switches:
         access_key
             Their access key, such as what `environ_of` gives.
         """
-        return self._switched("expire_credentials", {"access_key": access_key})
+        return self._switched("expire_credentials", access_key=access_key)
 
     def skew_clock(self, seconds: float, *, refusing: bool = True) -> Switched:
         """Let AWS's clock go ahead of all others; beyond 15 minutes it refuses what they sign.
@@ -307,7 +331,7 @@ class Switches:
         refusing
             False: nothing is refused, and instances have run so much longer, dates are later.
         """
-        return self._switched("skew_clock", {"seconds": seconds, "refusing": refusing})
+        return self._switched("skew_clock", seconds=seconds, refusing=refusing)
 
     def cut_network(self, instance_id: str, seconds: float = 60.0) -> Switched:
         """Break every connection through an instance's public address, and answer no new ones.
@@ -319,7 +343,7 @@ class Switches:
         seconds
             For how long; 0 mends it.
         """
-        return self._switched("cut_network", {"instance_id": instance_id, "seconds": seconds})
+        return self._switched("cut_network", instance_id=instance_id, seconds=seconds)
 
     def break_environments(self, on: bool = True) -> Switched:
         """Let hosts that begin from now on have a user's Python without its packages: machines
@@ -330,7 +354,7 @@ class Switches:
         on
             False gives whole environments again.
         """
-        return self._switched("break_environments", {"on": on})
+        return self._switched("break_environments", on=on)
 
     def build_environments(self, on: bool = True, *, index_url: str = "") -> Switched:
         """Let hosts that begin from now on have environments of their own, as on AWS.
@@ -342,7 +366,7 @@ class Switches:
         index_url
             The package index that uv asks. Empty: the one in its variables here.
         """
-        return self._switched("build_environments", {"on": on, "index_url": index_url})
+        return self._switched("build_environments", on=on, index_url=index_url)
 
     def fill_disk(self, instance_id: str) -> None:
         """Let a machine's disk be full: what runs on it writes no file beyond 1 MiB any more.
@@ -364,7 +388,7 @@ class Switches:
             By the names in ``terradask_host.timing.Timing``; without any, all are the host
             program's own again.
         """
-        return self._switched("time_hosts", seconds)
+        return self._switched("time_hosts", **seconds)
 
     def switches(self) -> dict[str, Any]:
         """Return how the switches stand, by name."""
@@ -386,9 +410,21 @@ class Switches:
             There is no such switch, or it takes something else.
         """
         known = [one for one in vars(Switches) if one[0] != "_" and one not in ("switches", "turn")]
-        switch_named(self, name, known, arguments)(**arguments)
+        if name not in known:
+            raise SimulatorError("There is no such switch", given=name, allowed=", ".join(known))
+        method: Callable[..., object] = getattr(self, name)
+        signature = inspect.signature(method)
+        try:
+            signature.bind(**arguments)
+        except TypeError as error:
+            raise SimulatorError(
+                f"{name} doesn't take that: {error}",
+                given=arguments,
+                allowed=", ".join(signature.parameters),
+            ) from error
+        method(**arguments)
 
-    def _switched(self, name: str, arguments: dict[str, Any]) -> Switched:
+    def _switched(self, name: str, **arguments: Any) -> Switched:
         back, given = self._turn(name, arguments)
         return Switched(lambda: self._turn(back, given))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from terradask_simulator import Simulator
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.simulator import HostInfo
-from terradask_simulator.switched import Switched
+from terradask_simulator.switches import Switched
 
 
 @dataclass

@@ -27,7 +27,7 @@ from terradask._aws.ssm.plugin import Plugin
 from terradask._aws.translation import typed_error
 from terradask.errors import AccessDenied, SchedulerUnreachable
 from terradask_simulator.aws.network import LoopbackNetwork
-from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
+from terradask_simulator.aws.session_manager.plugin import plugin_folder, write_plugin
 from terradask_simulator.aws.session_manager.sessions import Sessions
 
 from ..waiting import HANG_SECONDS, eventually

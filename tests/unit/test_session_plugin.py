@@ -13,8 +13,7 @@ import pytest
 from terradask._aws.ssm import plugin
 from terradask._aws.ssm.plugin import RESPONSE_VARIABLE, find_plugin
 from terradask.errors import SetupError
-from terradask_simulator.aws.session_manager.plugin import VERSION
-from terradask_simulator.aws.session_manager.plugin_program import plugin_folder, write_plugin
+from terradask_simulator.aws.session_manager.plugin import VERSION, plugin_folder, write_plugin
 
 
 @pytest.fixture(autouse=True)

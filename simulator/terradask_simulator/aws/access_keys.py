@@ -9,8 +9,7 @@ import string
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from terradask_simulator.aws.account import ACCOUNT
-from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
 from terradask_simulator.aws.fidelity.session_tokens import session_of
 
 __all__ = ["AccessKey", "KeyRing", "make_owner_key", "read_owner_key", "write_owner_key"]

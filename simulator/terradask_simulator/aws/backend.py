@@ -6,9 +6,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from terradask_simulator.aws.account import ACCOUNT
+__all__ = ["ACCOUNT", "BELL", "STATE_LOCK", "autoscaling_backends", "ec2_backends", "now_text"]
 
-__all__ = ["BELL", "STATE_LOCK", "autoscaling_backends", "ec2_backends", "now_text"]
+#: The one account, to which everything on the embedded AWS belongs.
+ACCOUNT = "123456789012"
 
 #: Guards moto's backends, which are plain dictionaries. Requests are pure Python, so that running
 #: them side by side would gain nothing; running them one by one makes conditional writes and group

@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from terradask_simulator.aws.account import ACCOUNT
-from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
 from terradask_simulator.aws.endpoint.calls import CallRecorder
 from terradask_simulator.aws.instances import find_instance, role_of
 

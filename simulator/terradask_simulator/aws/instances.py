@@ -9,8 +9,7 @@ import ipaddress
 from dataclasses import dataclass, field
 from typing import Any
 
-from terradask_simulator.aws.account import ACCOUNT
-from terradask_simulator.aws.backend import STATE_LOCK, ec2_backends
+from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, ec2_backends
 
 __all__ = [
     "InstanceView",
@@ -18,10 +17,15 @@ __all__ = [
     "booted_instances",
     "end_instance",
     "find_instance",
+    "loopback_of",
     "role_of",
     "running_ids",
     "view_of",
 ]
+
+#: What stands for each host's own 127.0.0.1 lies this many /16 networks above its private address:
+#: all share this machine's.
+LOOPBACK_OFFSET = 128
 
 #: Ports that one public address forwards at most; a rule that opens all ports can't be listened on.
 MAX_PORTS = 64
@@ -74,6 +78,12 @@ def view_of(instance: Any) -> InstanceView:
         tags=dict(backend.tags.get(instance.id, {})),
         volume_ids=tuple(each.volume_id for each in instance.block_device_mapping.values()),
     )
+
+
+def loopback_of(private_address: str) -> str:
+    """Return the address that stands for the loopback of the host with a private address."""
+    first, second, rest = private_address.split(".", 2)
+    return f"{first}.{int(second) + LOOPBACK_OFFSET}.{rest}"
 
 
 def booted_instances() -> list[InstanceView]:

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from terradask_simulator.aws.account import ACCOUNT
-from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
 from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.fidelity.spot import notices_of
 from terradask_simulator.aws.instances import find_instance, role_of

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from terradask_simulator.aws.addresses import METADATA_PORT
 from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.instances import InstanceView, admits
 from terradask_simulator.aws.metadata import Answer, MetadataService
@@ -22,6 +21,8 @@ __all__ = ["LoopbackNetwork", "close_server", "join"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+#: Where each instance's metadata service answers, on its private address.
+METADATA_PORT = 1338
 _CHUNK = 256 * 1024
 _MAX_HEAD = 64 * 1024
 _CUT_POLL_SECONDS = 0.05

@@ -13,7 +13,6 @@ from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.faults import HostFaults, fill_disk
-from terradask_simulator.hosts.host_table import host_row
 from terradask_simulator.hosts.machine import GRACE_SECONDS, Machine
 from terradask_simulator.hosts.processes import marked_processes
 from terradask_simulator.hosts.simulated_workers.pool import SimulatedWorkers
@@ -177,15 +176,12 @@ class Hosts:
         return machine is not None
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each machine, for the daemon's control interface."""
+        """Return a row for each host, for the daemon's control interface."""
         machines = list(self._machines.values())
-        rows = [
-            host_row(
-                machine.instance, state=machine.state, pid=machine.pid, log_path=machine.log_path
-            )
-            for machine in machines
+        return [
+            *(_row(instance, "running", pid, log) for instance, pid, log in self._simulated.all()),
+            *(_row(one.instance, one.state, one.pid, one.log_path) for one in machines),
         ]
-        return self._simulated.table() + rows
 
     def stop(self, grace_seconds: float) -> None:
         """End every machine."""
@@ -195,3 +191,18 @@ class Hosts:
             self._end(machine, grace_seconds)
         self._booting.shutdown(wait=True)
         self._ending.shutdown(wait=True)
+
+
+def _row(instance: InstanceView, state: str, pid: int | None, log_path: Path) -> dict[str, Any]:
+    return {
+        "instance_id": instance.instance_id,
+        "instance_type": instance.instance_type,
+        "role": instance.tags.get("terradask:role", ""),
+        "cluster": instance.tags.get("terradask:cluster", ""),
+        "group": instance.tags.get("terradask:group", ""),
+        "state": state,
+        "pid": pid,
+        "private_address": instance.private_address,
+        "public_address": instance.public_address,
+        "log_path": str(log_path),
+    }

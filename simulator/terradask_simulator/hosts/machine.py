@@ -17,8 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from terradask_simulator.aws.addresses import loopback_of
-from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.aws.instances import InstanceView, loopback_of
 from terradask_simulator.hosts.boot_output import BootOutput
 from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults

@@ -17,7 +17,7 @@ from typing import Any
 from distributed import Client
 
 from terradask_host.documents import SchedulerAddress, now_text, sha256_of
-from terradask_simulator.aws.addresses import loopback_of
+from terradask_simulator.aws.instances import loopback_of
 from terradask_simulator.hosts.memory import forget_run, make_run
 
 from ...forked_hosts import spawn_program

@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
-from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.fidelity.quotas import quota_value
 from terradask_simulator.aws.switchboard import Setting
 

@@ -17,7 +17,7 @@ import uuid
 from datetime import UTC, datetime
 from typing import Any
 
-from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = ["applied_quotas", "install", "quota_value", "set_quota"]

@@ -42,7 +42,7 @@ def session_of(access_key: str) -> Session | None:
     """Return the session that a temporary access key belongs to, or None where it is no user's."""
     from moto.sts.models import sts_backends
 
-    from terradask_simulator.aws.account import ACCOUNT
+    from terradask_simulator.aws.backend import ACCOUNT
 
     return _sessions(sts_backends[ACCOUNT]["aws"]).get(access_key)
 

@@ -11,11 +11,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from terradask_simulator.aws.addresses import loopback_of
 from terradask_simulator.aws.backend import STATE_LOCK
 from terradask_simulator.aws.fidelity.patching import add
 from terradask_simulator.aws.iam.principals import find_principal
-from terradask_simulator.aws.instances import find_instance, role_of, view_of
+from terradask_simulator.aws.instances import find_instance, loopback_of, role_of, view_of
 from terradask_simulator.aws.session_manager.sessions import OWNERS, Sessions
 
 __all__ = ["install"]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.iam.operation import Operation, texts
 from terradask_simulator.aws.iam.refusals import Refusal, worded
 from terradask_simulator.aws.switchboard import Setting

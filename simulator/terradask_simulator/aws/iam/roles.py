@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.errors import EmbeddedAwsError
 
 __all__ = ["assume"]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.fidelity.buckets import FOREIGN
 from terradask_simulator.aws.session_manager.sessions import owner_tags
 

@@ -10,13 +10,29 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import signal
 import sys
+from pathlib import Path
 
 VERSION = "1.2.650.0"
 
 _VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 _CHUNK = 65_536
+
+
+def plugin_folder(state_dir: Path) -> Path:
+    """Return the folder that has to be in ``PATH`` for sessions with an embedded AWS."""
+    return state_dir / "bin"
+
+
+def write_plugin(state_dir: Path) -> None:
+    """Put this program where `plugin_folder` says, as ``session-manager-plugin``."""
+    program = plugin_folder(state_dir) / "session-manager-plugin"
+    program.parent.mkdir(exist_ok=True)
+    words = [sys.executable, "-I", "-S", __file__]
+    program.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    program.chmod(0o755)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

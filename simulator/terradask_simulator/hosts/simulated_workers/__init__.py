@@ -2,6 +2,5 @@
 on a laptop.
 
 `pool` and `child_process` are the daemon's side: which instances are in which process.
-`worker_process` is such a process, `simulated_host` one host in it, `run` and `scheduler_lookup`
-what its hosts share.
+`worker_process` is such a process, `simulated_host` one host in it, `run` what its hosts share.
 """

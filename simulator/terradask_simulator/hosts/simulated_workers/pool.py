@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from terradask_simulator.aws.credentials import RoleCredentials, RoleKeys
 from terradask_simulator.aws.fidelity.spot import notices_of
 from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.faults import HostFaults
-from terradask_simulator.hosts.host_table import host_row
 from terradask_simulator.hosts.simulated_workers.child_process import ChildProcess, run_of
 
 __all__ = ["SimulatedWorkers"]
@@ -112,13 +111,11 @@ class SimulatedWorkers:
         end_instance(instance_id, vanished=True)
         return True
 
-    def table(self) -> list[dict[str, Any]]:
-        """Return a row for each host, as `Hosts.table` does."""
-        return [
-            host_row(instance, state="running", pid=process.pid, log_path=process.log_path)
-            for process in list(self._processes)
-            for instance in list(process.members.values())
-        ]
+    def all(self) -> Iterator[tuple[InstanceView, int | None, Path]]:
+        """Yield each host's instance, and its process's id and log."""
+        for process in list(self._processes):
+            for instance in list(process.members.values()):
+                yield instance, process.pid, process.log_path
 
     def stop(self) -> None:
         """End every process."""

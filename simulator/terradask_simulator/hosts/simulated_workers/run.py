@@ -1,7 +1,10 @@
-"""One run of a cluster, as its simulated hosts see it."""
+"""One run of a cluster, as its simulated hosts see it, and where its scheduler is: looked up once
+for all hosts of a process.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,13 +21,17 @@ from terradask_host.agent.keys import KeyFiles, write_keys
 from terradask_host.agent.memory_files import check_in_memory
 from terradask_host.agent.objects import ClusterObjects, wait_for
 from terradask_host.config import HostConfig
+from terradask_host.documents import SchedulerAddress
 from terradask_host.metadata import Identity
 from terradask_host.rules.instance_proof import audience_of
 from terradask_host.structure import Structure
 
-__all__ = ["Run", "of_run"]
+__all__ = ["Run", "SchedulerLookup"]
 
 T = TypeVar("T")
+
+_POLL_SECONDS = 0.5
+_CONNECT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +64,7 @@ class Run:
             )
 
         secret_name = secret_id(config.workspace, cluster_name)
-        secret = need("keys of this run", lambda: of_run(objects.read_secret(secret_name), run_id))
+        secret = need("keys of this run", lambda: _of_run(objects.read_secret(secret_name), run_id))
         bound = BoundRun.read(need(RUN, lambda: objects.read(RUN)), secret)
         check_in_memory(config.paths.keys)
         return cls(
@@ -82,6 +89,50 @@ class Run:
         return sign_proof(self.sts_url, region, credentials, audience).to_document()
 
 
-def of_run(document: dict[str, Any] | None, run_id: str) -> dict[str, Any] | None:
+def _of_run(document: dict[str, Any] | None, run_id: str) -> dict[str, Any] | None:
     """Return a document, if it is of this run."""
     return document if document is not None and document.get("run_id") == run_id else None
+
+
+class SchedulerLookup:
+    """The scheduler of a run, known to all hosts of a process."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._lock = asyncio.Lock()
+        self._known: SchedulerAddress | None = None
+
+    async def find(self) -> SchedulerAddress:
+        """Return ``scheduler.json`` of this run, once its scheduler listens; one host polls for
+        all.
+        """
+        async with self._lock:
+            while self._known is None:
+                document = _of_run(
+                    await asyncio.to_thread(self._run.objects.read_document, "scheduler.json"),
+                    self._run.run_id,
+                )
+                # One that has died is still named there until another comes up.
+                address = None if document is None else SchedulerAddress.read(document)
+                if address is not None and await _listens(address.private_address):
+                    self._known = address
+                else:
+                    await asyncio.sleep(_POLL_SECONDS)
+            return self._known
+
+    def forget(self, scheduler: SchedulerAddress) -> None:
+        """Look it up again: this scheduler is lost."""
+        if self._known == scheduler:
+            self._known = None
+
+
+async def _listens(address: str) -> bool:
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        _, writer = await asyncio.wait_for(
+            asyncio.open_connection(host, int(port)), _CONNECT_SECONDS
+        )
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -24,8 +24,7 @@ from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.serve import remember_reason
 from terradask_host.rules.policy import Exit, Next, after_worker_exit
 from terradask_host.structure import worker_names
-from terradask_simulator.hosts.simulated_workers.run import Run
-from terradask_simulator.hosts.simulated_workers.scheduler_lookup import SchedulerLookup
+from terradask_simulator.hosts.simulated_workers.run import Run, SchedulerLookup
 
 __all__ = ["SimulatedHost"]
 

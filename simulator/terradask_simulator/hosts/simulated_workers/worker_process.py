@@ -20,8 +20,7 @@ from botocore.credentials import Credentials
 from terradask_host.agent.launch_documents import prepare_document
 from terradask_host.config import load_config
 from terradask_host.preload.serve import configure
-from terradask_simulator.hosts.simulated_workers.run import Run
-from terradask_simulator.hosts.simulated_workers.scheduler_lookup import SchedulerLookup
+from terradask_simulator.hosts.simulated_workers.run import Run, SchedulerLookup
 from terradask_simulator.hosts.simulated_workers.simulated_host import SimulatedHost
 
 __all__ = ["WorkerProcess", "main"]
