@@ -20,17 +20,7 @@ _PROFILE = "default"
 
 @dataclass(frozen=True)
 class AccessKey:
-    """An access key, long-lived or temporary.
-
-    Parameters
-    ----------
-    access_key_id, secret
-        The pair.
-    token
-        The session token of a temporary one, else empty.
-    expires
-        When a temporary one ends.
-    """
+    """An access key; a temporary one has a session token, and ends."""
 
     access_key_id: str
     secret: str = field(repr=False)

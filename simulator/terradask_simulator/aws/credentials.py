@@ -17,16 +17,8 @@ _RENEWED_BEFORE = datetime.timedelta(minutes=20)
 
 @dataclass(frozen=True)
 class RoleCredentials:
-    """Credentials of a role for one instance, as the instance metadata service hands them out.
-
-    Parameters
-    ----------
-    role
-        The role's name.
-    access_key, secret_key, token
-        The key pair and its session token.
-    issued, expires
-        When they were made, and when they end.
+    """Credentials of a role, by its name, for one instance, as the instance metadata service hands
+    them out.
     """
 
     role: str

@@ -33,22 +33,8 @@ MAX_PORTS = 64
 
 @dataclass(frozen=True)
 class InstanceView:
-    """An instance at one moment.
-
-    Parameters
-    ----------
-    instance_id, region, state, instance_type
-        As EC2 says them.
-    private_address, public_address
-        Its addresses; no public one is None.
-    user_data
-        The decoded user data, empty where there is none.
-    ports
-        TCP ports that its security groups mention.
-    tags
-        Its tags.
-    volume_ids
-        Its volumes, as its machine shows them.
+    """An instance at one moment: with its decoded user data, and the TCP ports that its security
+    groups mention.
     """
 
     instance_id: str

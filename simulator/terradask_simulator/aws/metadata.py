@@ -27,17 +27,7 @@ _MAX_TTL_SECONDS = 21600
 
 @dataclass(frozen=True)
 class Answer:
-    """A response of the metadata service.
-
-    Parameters
-    ----------
-    status
-        The HTTP status.
-    body
-        The body.
-    headers
-        Headers besides length and type.
-    """
+    """A response of the metadata service; headers besides length and type."""
 
     status: int
     body: str = ""

@@ -23,6 +23,7 @@ from terradask_simulator.aws.fidelity.group_numbers import (
     is_deleted,
 )
 from terradask_simulator.aws.fidelity.group_schedules import drop_actions
+from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["install"]
 
@@ -33,16 +34,15 @@ def install() -> None:
     """Replace moto's checks, or their absence."""
     from moto.autoscaling.models import AutoScalingBackend, FakeAutoScalingGroup
 
-    create = AutoScalingBackend.create_auto_scaling_group
-    change = FakeAutoScalingGroup.update
-
-    def create_auto_scaling_group(backend: Any, name: str, **kwargs: Any) -> Any:
+    @around(AutoScalingBackend, "create_auto_scaling_group")
+    def create_auto_scaling_group(create: Any, backend: Any, name: str, **kwargs: Any) -> Any:
         if name in backend.autoscaling_groups:
             raise error(_taken(backend.autoscaling_groups[name]), "AlreadyExists")
         _check_between(kwargs["desired_capacity"], kwargs["min_size"], kwargs["max_size"])
         return create(backend, name, **kwargs)
 
-    def update(group: Any, **kwargs: Any) -> None:
+    @around(FakeAutoScalingGroup, "update")
+    def update(change: Any, group: Any, **kwargs: Any) -> None:
         changeable_group(group.autoscaling_backend, group.name)
         low = group.min_size if kwargs["min_size"] is None else kwargs["min_size"]
         high = group.max_size if kwargs["max_size"] is None else kwargs["max_size"]
@@ -68,13 +68,11 @@ def install() -> None:
             ),
         )
 
-    AutoScalingBackend.create_auto_scaling_group = create_auto_scaling_group
     AutoScalingBackend.set_desired_capacity = _set_desired_capacity
     AutoScalingBackend.terminate_instance = _terminate_instance
     AutoScalingBackend.set_instance_protection = _set_instance_protection
     AutoScalingBackend.delete_auto_scaling_group = _delete_auto_scaling_group
     AutoScalingBackend.notify_terminate_instances = _notify
-    FakeAutoScalingGroup.update = update
     FakeAutoScalingGroup.set_desired_capacity = _set_number
 
 
@@ -115,18 +113,11 @@ def _set_desired_capacity(backend: Any, group_name: str, desired_capacity: int |
             "1 validation error detected: Value null at 'desiredCapacity' failed to satisfy "
             "constraint"
         )
+    new = f"New SetDesiredCapacity value {desired_capacity}"
     if desired_capacity > group.max_size:
-        raise error(
-            f"New SetDesiredCapacity value {desired_capacity} is above max value "
-            f"{group.max_size} "
-            "for the AutoScalingGroup."
-        )
+        raise error(f"{new} is above max value {group.max_size} for the AutoScalingGroup.")
     if desired_capacity < group.min_size:
-        raise error(
-            f"New SetDesiredCapacity value {desired_capacity} is below min value "
-            f"{group.min_size} "
-            "for the AutoScalingGroup."
-        )
+        raise error(f"{new} is below min value {group.min_size} for the AutoScalingGroup.")
     change_desired(group, desired_capacity, "a user request explicitly set group desired capacity")
 
 

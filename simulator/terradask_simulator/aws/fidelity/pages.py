@@ -1,19 +1,18 @@
-"""Answers of EC2 page by page, which moto gives whole or cuts off."""
+"""Answers page by page, which moto gives whole or cuts off."""
 
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import Any
 
-__all__ = ["page"]
+__all__ = ["cut", "page"]
 
 
 def page(
     member: str, found: list[Any], response: Any, *, smallest: int, most: int
 ) -> dict[str, Any]:
-    """Return the part of an answer that was asked for, and the token of the next one where there is
-    one.
+    """Return the part of an answer of EC2 that was asked for, and the token of the next one where
+    there is one.
     """
     from moto.ec2.exceptions import InvalidNextToken, InvalidParameterValue
 
@@ -27,11 +26,17 @@ def page(
             f"{smallest} and {most}."
         )
     try:
-        start = int(base64.b64decode(token, validate=True) or 0)
-    except (ValueError, binascii.Error):
+        part, following = cut(found, token, size)
+    except ValueError:
         raise InvalidNextToken(token) from None
+    return {member: part, **following}
+
+
+def cut(found: list[Any], token: str, size: int) -> tuple[list[Any], dict[str, str]]:
+    """Return the part at a token, and the token of the next one where there is one. Raises
+    `ValueError`.
+    """
+    start = int(base64.b64decode(token, validate=True) or 0)
     end = start + size
-    following = (
-        {"NextToken": base64.b64encode(str(end).encode()).decode()} if end < len(found) else {}
-    )
-    return {member: found[start:end], **following}
+    following = base64.b64encode(str(end).encode()).decode()
+    return found[start:end], {"NextToken": following} if end < len(found) else {}

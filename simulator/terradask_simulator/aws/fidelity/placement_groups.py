@@ -13,6 +13,8 @@ import re
 import uuid
 from typing import Any
 
+from terradask_simulator.aws.fidelity.patching import add
+
 __all__ = ["install"]
 
 _GROUP_TAG = "aws:autoscaling:groupName"
@@ -23,9 +25,7 @@ def install() -> None:
     """Add what moto's EC2 lacks."""
     from moto.ec2.responses import EC2Response
 
-    # moto's answers are dispatched by method name.
-    for answer in (create_placement_group, describe_placement_groups, delete_placement_group):
-        setattr(EC2Response, answer.__name__, answer)
+    add(EC2Response, create_placement_group, describe_placement_groups, delete_placement_group)
 
 
 def create_placement_group(response: Any) -> Any:

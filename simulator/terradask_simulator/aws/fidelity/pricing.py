@@ -6,13 +6,13 @@ Filters are ``TERM_MATCH`` and ``EQUALS``; the other kinds that AWS knows are re
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from terradask_simulator.aws.fidelity import pricing_list, pricing_spot
+from terradask_simulator.aws.fidelity.pages import cut
+from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["answer", "install"]
 
@@ -33,14 +33,12 @@ def install() -> None:
     """Answer for the price list, and give spot prices that fit it."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
-    application_for = DomainDispatcherApplication.get_application
-
-    def get_application(dispatcher: Any, environ: dict[str, Any]) -> Any:
+    @around(DomainDispatcherApplication, "get_application")
+    def get_application(application_for: Any, dispatcher: Any, environ: dict[str, Any]) -> Any:
         if environ.get("HTTP_X_AMZ_TARGET", "").startswith(_TARGET):
             return _application
         return application_for(dispatcher, environ)
 
-    DomainDispatcherApplication.get_application = get_application
     pricing_spot.install()
 
 
@@ -118,11 +116,6 @@ def _page(entries: list[Any], request: dict[str, Any]) -> tuple[list[Any], dict[
             "InvalidParameterException", f"MaxResults is {size}; 1 to {_MOST_RESULTS} are allowed"
         )
     try:
-        start = int(base64.b64decode(request.get("NextToken", ""), validate=True) or 0)
-    except (ValueError, binascii.Error) as error:
+        return cut(entries, request.get("NextToken", ""), size)
+    except ValueError as error:
         raise _Refused("InvalidNextTokenException", "Invalid NextToken") from error
-    end = start + size
-    token = (
-        {"NextToken": base64.b64encode(str(end).encode()).decode()} if end < len(entries) else {}
-    )
-    return entries[start:end], token

@@ -21,17 +21,7 @@ _LINUX = ("Linux/UNIX (Amazon VPC)", "Linux/UNIX")
 
 @dataclass(frozen=True)
 class PriceChange:
-    """A price that was set.
-
-    Parameters
-    ----------
-    instance_type, zone
-        Where it applies; the zone may be ``*``.
-    usd
-        US dollars an hour.
-    at
-        Since when.
-    """
+    """A price of an hour that was set, in a zone or, with ``*``, in all."""
 
     instance_type: str
     zone: str

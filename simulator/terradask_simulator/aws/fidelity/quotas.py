@@ -19,6 +19,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.fidelity.patching import add, around
 
 __all__ = ["applied_quotas", "install", "quota_value", "set_quota"]
 
@@ -118,8 +119,7 @@ def set_quota(service_code: str, quota_code: str, value: float) -> float:
     _APPLIED[service_code, quota_code] = float(value)
     for backend in list(servicequotas_backends[ACCOUNT].values()):
         for one in _requests(backend):
-            named = (one["ServiceCode"], one["QuotaCode"]) == (service_code, quota_code)
-            if named and one["Status"] in _OPEN and one["DesiredValue"] <= value:
+            if _is_open(one, service_code, quota_code) and one["DesiredValue"] <= value:
                 one.update(Status="APPROVED", LastUpdated=datetime.now(UTC).timestamp())
     return before
 
@@ -130,10 +130,9 @@ def install() -> None:
     from moto.servicequotas.models import ServiceQuotasBackend
     from moto.servicequotas.responses import ServiceQuotasResponse
 
-    of_vpc = ServiceQuotasBackend.get_service_quota
-
+    @around(ServiceQuotasBackend, "get_service_quota")
     def get_service_quota(
-        backend: Any, service_code: str, quota_code: str, *, default_only: bool = False
+        of_vpc: Any, backend: Any, service_code: str, quota_code: str, *, default_only: bool = False
     ) -> dict[str, Any]:
         quota = f"{service_code}/{quota_code}"
         arn = f"arn:aws:servicequotas:{backend.region_name}:{backend.account_id}:{quota}"
@@ -155,12 +154,7 @@ def install() -> None:
 
     def request(backend: Any, service_code: str, quota_code: str, desired: float) -> dict[str, Any]:
         quota = backend.get_service_quota(service_code, quota_code)
-        if any(
-            r["QuotaCode"] == quota_code
-            and r["ServiceCode"] == service_code
-            and r["Status"] in _OPEN
-            for r in _requests(backend)
-        ):
+        if any(_is_open(one, service_code, quota_code) for one in _requests(backend)):
             raise JsonRESTError(
                 "ResourceAlreadyExistsException",
                 "Only one open service quota increase request is allowed per quota.",
@@ -171,20 +165,8 @@ def install() -> None:
                 "You must provide a quota value greater than the current quota value.",
             )
         now = datetime.now(UTC).timestamp()
-        kept = {
-            key: quota[key]
-            for key in (
-                "ServiceCode",
-                "ServiceName",
-                "QuotaCode",
-                "QuotaName",
-                "QuotaArn",
-                "GlobalQuota",
-                "Unit",
-            )
-        }
         made = {
-            **kept,
+            **{name: held for name, held in quota.items() if name not in ("Value", "Adjustable")},
             "Id": uuid.uuid4().hex,
             "DesiredValue": desired,
             "Status": "PENDING",
@@ -194,38 +176,39 @@ def install() -> None:
         _requests(backend).append(made)
         return made
 
-    def answer_default(response: Any) -> str:
+    def get_aws_default_service_quota(response: Any) -> str:
         given = json.loads(response.body)
         quota = response.backend.get_service_quota(
             given["ServiceCode"], given["QuotaCode"], default_only=True
         )
         return json.dumps({"Quota": quota})
 
-    def answer_request(response: Any) -> str:
+    def request_service_quota_increase(response: Any) -> str:
         given = json.loads(response.body)
         made = request(
             response.backend, given["ServiceCode"], given["QuotaCode"], float(given["DesiredValue"])
         )
         return json.dumps({"RequestedQuota": made})
 
-    def answer_history(response: Any) -> str:
+    def list_requested_service_quota_change_history(response: Any) -> str:
         given = json.loads(response.body)
         asked = {key: given[key] for key in ("ServiceCode", "Status") if key in given}
         found = [r for r in _requests(response.backend) if asked.items() <= r.items()]
         return json.dumps({"RequestedQuotas": found})
 
-    ServiceQuotasBackend.get_service_quota = get_service_quota
-    # moto's answers are dispatched by method name.
-    for name, answer in (
-        ("get_aws_default_service_quota", answer_default),
-        ("request_service_quota_increase", answer_request),
-        ("list_requested_service_quota_change_history", answer_history),
-    ):
-        setattr(ServiceQuotasResponse, name, answer)
+    add(
+        ServiceQuotasResponse,
+        get_aws_default_service_quota,
+        request_service_quota_increase,
+        list_requested_service_quota_change_history,
+    )
+
+
+def _is_open(request: dict[str, Any], service_code: str, quota_code: str) -> bool:
+    named = (request["ServiceCode"], request["QuotaCode"]) == (service_code, quota_code)
+    return named and request["Status"] in _OPEN
 
 
 def _requests(backend: Any) -> list[dict[str, Any]]:
-    if not hasattr(backend, "_embedded_requests"):
-        backend._embedded_requests = []
-    found: list[dict[str, Any]] = backend._embedded_requests
+    found: list[dict[str, Any]] = backend.__dict__.setdefault("_embedded_requests", [])
     return found

@@ -11,6 +11,8 @@ import datetime
 from dataclasses import dataclass, field
 from typing import Any
 
+from terradask_simulator.aws.fidelity.patching import add, around
+
 __all__ = ["Session", "install", "session_of"]
 
 #: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
@@ -20,17 +22,7 @@ _DEFAULT_SECONDS = 43_200
 
 @dataclass(frozen=True)
 class Session:
-    """A session of a user's.
-
-    Parameters
-    ----------
-    caller
-        The long-lived access key that requested it.
-    secret, token
-        Its secret key and session token.
-    expires
-        When it ends.
-    """
+    """A session of a user's; the caller is the long-lived access key that requested it."""
 
     caller: str
     secret: str = field(repr=False)
@@ -50,12 +42,11 @@ def session_of(access_key: str) -> Session | None:
 def install() -> None:
     """Replace moto's sessions of users."""
     from moto.core.responses import ActionResult
+    from moto.iam.models import iam_backends
     from moto.sts.exceptions import STSClientError, STSValidationError
     from moto.sts.models import STSBackend
     from moto.sts.responses import TokenResponse
     from moto.sts.utils import random_session_token
-
-    identity = STSBackend.get_caller_identity
 
     def get_session_token(response: Any) -> Any:
         backend, caller = response.backend, response.get_access_key()
@@ -70,7 +61,7 @@ def install() -> None:
                 "to "
                 "satisfy constraint"
             )
-        key = _temporary_key(backend)
+        key = iam_backends[backend.account_id][backend.partition].create_temp_access_key()
         expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=seconds)
         session = Session(caller, key.secret_access_key, random_session_token(), expires)
         _sessions(backend)[key.access_key_id] = session
@@ -82,25 +73,14 @@ def install() -> None:
         }
         return ActionResult({"Credentials": credentials})
 
-    def get_caller_identity(backend: Any, access_key_id: str, region: str) -> tuple[str, str, str]:
+    @around(STSBackend, "get_caller_identity")
+    def get_caller_identity(identity: Any, backend: Any, access_key_id: str, region: str) -> Any:
         session = _sessions(backend).get(access_key_id)
-        found: tuple[str, str, str] = identity(
-            backend, access_key_id if session is None else session.caller, region
-        )
-        return found
+        return identity(backend, access_key_id if session is None else session.caller, region)
 
-    TokenResponse.get_session_token = get_session_token
-    STSBackend.get_caller_identity = get_caller_identity
+    add(TokenResponse, get_session_token)
 
 
 def _sessions(backend: Any) -> dict[str, Session]:
-    if not hasattr(backend, "_embedded_sessions"):
-        backend._embedded_sessions = {}
-    sessions: dict[str, Session] = backend._embedded_sessions
+    sessions: dict[str, Session] = backend.__dict__.setdefault("_embedded_sessions", {})
     return sessions
-
-
-def _temporary_key(backend: Any) -> Any:
-    from moto.iam.models import iam_backends
-
-    return iam_backends[backend.account_id][backend.partition].create_temp_access_key()

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask_simulator.aws.fidelity.patching import add
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
 from terradask_simulator.aws.iam.evaluation import Policies, Request, evaluate
@@ -46,8 +47,7 @@ def install() -> None:
             raise ValidationError(str(error)) from error
         return _answer(response, Policies(identity=policies), {})
 
-    IamResponse.simulate_principal_policy = simulate_principal_policy
-    IamResponse.simulate_custom_policy = simulate_custom_policy
+    add(IamResponse, simulate_principal_policy, simulate_custom_policy)
 
 
 def _answer(response: Any, policies: Policies, carried: Mapping[str, tuple[str, ...]]) -> Any:

@@ -87,16 +87,8 @@ _LOGS: Mapping[str, Size] = {"DescribeLogStreams": (25, 25), "FilterLogEvents": 
 
 @dataclass
 class TokenBucket:
-    """A number of tokens that grows with time, up to a capacity.
-
-    Parameters
-    ----------
-    capacity
-        How many tokens it holds; it begins full.
-    per_second
-        How many it gets.
-    at
-        The time of its beginning, in seconds.
+    """A number of tokens that grows with time, up to a capacity; it begins full, at a time in
+    seconds.
     """
 
     capacity: float

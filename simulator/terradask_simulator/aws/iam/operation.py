@@ -29,33 +29,18 @@ _PREFIXES = {name: prefix for prefix, name in SIGNED.items()}
 
 @dataclass(frozen=True)
 class Operation:
-    """One request.
+    """One request; the headers' names are in lower case."""
 
-    Parameters
-    ----------
-    service
-        The prefix of its actions; empty where it is none of AWS's services.
-    name
-        The operation, empty for REST services.
-    protocol
-        ``ec2``, ``query``, ``json`` or ``rest``.
-    parameters
-        As they came; for REST the query.
-    region, access_key
-        From the signature; empty for an unsigned request.
-    method, path, headers
-        Of HTTP; the headers' names are in lower case.
-    body
-        The whole body.
-    source_address
-        The caller's address.
-    """
-
+    #: The prefix of its actions; empty where it is none of AWS's services.
     service: str
+    #: Empty for REST services.
     name: str
+    #: ``ec2``, ``query``, ``json`` or ``rest``.
     protocol: str
+    #: As they came; for REST the query.
     parameters: Parameters
     region: str
+    #: Empty for an unsigned request.
     access_key: str
     method: str = "POST"
     path: str = "/"

@@ -23,26 +23,17 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Principal:
-    """A user or a role's session.
-
-    Parameters
-    ----------
-    arn
-        As error messages show it; a session's for a role.
-    entity
-        The ARN of the user or role: by it requests are logged.
-    policies
-        What it may do.
-    context
-        The condition keys that its requests carry.
-    is_session
-        Whether its credentials are a session of a user's.
+    """A user or a role's session, with what it may do and the condition keys that its requests
+    carry.
     """
 
+    #: As error messages show it; a session's for a role.
     arn: str
+    #: The ARN of the user or role: by it requests are logged.
     entity: str
     policies: Policies = field(default_factory=Policies)
     context: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    #: Whether its credentials are a session of a user's.
     is_session: bool = False
 
 

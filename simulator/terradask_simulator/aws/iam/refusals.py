@@ -15,19 +15,7 @@ __all__ = ["Refusal", "access_denied", "bad_signature", "unknown_key", "worded"]
 
 @dataclass(frozen=True)
 class Refusal:
-    """An HTTP answer that refuses.
-
-    Parameters
-    ----------
-    status
-        The status line.
-    content_type, body
-        The answer.
-    code, message
-        What it says.
-    headers
-        Further headers.
-    """
+    """An HTTP answer that refuses, with the code and message that it says."""
 
     status: str
     content_type: str

@@ -25,22 +25,11 @@ _PARAMETER = "resolve:ssm:"
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch as a request describes it; what it leaves out comes from the template.
-
-    Parameters
-    ----------
-    template, version
-        A launch template's id or name, empty for none, and its version.
-    subnets, security_groups, image, instance_type, profile, key_name
-        Given in the request.
-    others
-        Names of what it names besides, by types.
-    tags
-        Tags that the request gives, by type of resource.
-    refusal
-        What AWS says when it refuses; empty for its usual sentence.
+    """A launch as a request describes it; what it leaves out comes from the template. Tags are by
+    type of resource, ``others`` what it names besides.
     """
 
+    #: A launch template's id or name.
     template: str = ""
     version: str = "$Default"
     subnets: tuple[str, ...] = ()
@@ -51,6 +40,7 @@ class Launch:
     key_name: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    #: What AWS says in place of its usual sentence.
     refusal: str = ""
 
 

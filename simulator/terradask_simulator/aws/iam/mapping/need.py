@@ -13,33 +13,17 @@ Facts = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Need:
-    """An action on one resource.
-
-    Parameters
-    ----------
-    action
-        ``service:Action``.
-    resource
-        Its ARN, ``*`` where the action knows none.
-    kind
-        Its type in the service authorization reference.
-    has_tags
-        The tags that the resource carries; None where it doesn't exist or can't have any.
-    gets_tags
-        The tags that the request gives to it; None where it gives none.
-    gets_keys
-        Keys of tags that the request names without values, as untagging does.
-    context
-        Further condition keys; those that AWS doesn't send with this action are left out later.
-    refusal
-        What AWS says in place of its usual sentence; empty for that.
-    """
+    """An action on one resource, whose type is that in the service authorization reference."""
 
     action: str
     resource: str = "*"
     kind: str = ""
+    #: None where it doesn't exist or can't have any.
     has_tags: Mapping[str, str] | None = None
     gets_tags: Mapping[str, str] | None = None
+    #: Keys of tags that the request names without values, as untagging does.
     gets_keys: tuple[str, ...] = ()
+    #: Further condition keys; those that AWS doesn't send with this action are left out later.
     context: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: What AWS says in place of its usual sentence.
     refusal: str = ""
