@@ -134,7 +134,7 @@ class Daemon:
             case "POST", ["stop"]:
                 self.stopped.set()
                 return {}
-        return self._aws.control.answer(method, path, query)
+        return self._aws.answer(method, path, query)
 
     def _table(self) -> list[dict[str, Any]]:
         return [] if self._hosts is None else self._hosts.table()

@@ -26,7 +26,6 @@ from terradask_simulator.process import (
     created_at,
     deploy_baseline,
     launch,
-    left_running,
     request_stop,
 )
 from terradask_simulator.simulator import Simulator
@@ -149,20 +148,16 @@ def stop_daemon() -> list[str]:
     info = status()
     if info is None:
         raise NotStarted("No simulator is running", advice="start one: `terradask sim start`")
-    try:
-        left = left_running(info)
-    except SimulatorError:
-        left = []
-    _end(info, None)
-    return left
+    return _end(info, None)
 
 
-def _end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> None:
-    request_stop(info, process)
+def _end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> list[str]:
+    left = request_stop(info, process)
     shutil.rmtree(info.state_dir, ignore_errors=True)
     # A file that stays names a process that is gone: `status` knows.
     with contextlib.suppress(OSError):
         info_path().unlink(missing_ok=True)
+    return left
 
 
 def run(

@@ -249,12 +249,20 @@ def _hosts_of(desired: int, instances: Sequence[str]) -> str:
     return f"desired {desired}, instances: {', '.join(instances) or 'none yet'}"
 
 
-def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> None:
+def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> list[str]:
     """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time. `process` is
-    its own, where this one started it.
+    its own, where this one started it. Return what was left running, as far as it says so.
     """
+    left: list[str] = []
+    with contextlib.suppress(SimulatorError):
+        left = left_running(info)
     with contextlib.suppress(SimulatorError):
         request_control(info, "POST", "stop")
+    _await_end(info, process)
+    return left
+
+
+def _await_end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> None:
     end = time.monotonic() + _STOP_SECONDS
     while time.monotonic() < end:
         if process is not None:

@@ -389,12 +389,8 @@ class Simulator(Switches):
         """
         if self._process is None:
             return []
-        try:
-            left = self.left_running()
-        except SimulatorError:
-            left = []
         process, self._process = self._process, None
-        request_stop(self.info, process)
+        left = request_stop(self.info, process)
         if self._owns_state:
             shutil.rmtree(self.state_dir, ignore_errors=True)
         return left

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 from moto.s3.models import FakeKey
 from moto.s3.responses import S3Response
 
-from terradask_simulator.aws.fidelity import object_ranges
+from terradask_simulator.aws.fidelity import buckets
 
 from ..moto_account import moto_account
 
@@ -37,7 +37,7 @@ def whole_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return own.fget(key)
 
     FakeKey.value = property(counted, own.fset)
-    object_ranges.install()
+    buckets.install()
     return reads
 
 

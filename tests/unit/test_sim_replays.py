@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from terradask_simulator.aws.endpoint.replays import Answer, Replays
+from terradask_simulator.aws.endpoint.answers import Answer, Replays
 
 DONE = Answer("200 OK", (("Content-Type", "text/xml"),), b"<done/>")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from terradask_simulator.aws.access_keys import AccessKey, KeyRing
-from terradask_simulator.aws.control import AwsControl
+from terradask_simulator.aws.backend import STATE_LOCK, autoscaling_backends
 from terradask_simulator.aws.credentials import RoleKeys
+from terradask_simulator.aws.endpoint.answers import LostAnswers
 from terradask_simulator.aws.endpoint.application import Application, Control
 from terradask_simulator.aws.endpoint.calls import CallRecorder
-from terradask_simulator.aws.endpoint.lost_answers import LostAnswers
 from terradask_simulator.aws.endpoint.server import Endpoint
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.fidelity import install_all
@@ -19,7 +20,7 @@ from terradask_simulator.aws.fidelity import sessions as session_api
 from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.history import History
 from terradask_simulator.aws.iam.gate import Gate
-from terradask_simulator.aws.instances import InstanceView
+from terradask_simulator.aws.instances import InstanceView, running_ids
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.aws.reconcile import ReconcileLoop
 from terradask_simulator.aws.session_manager.sessions import Sessions
@@ -39,7 +40,7 @@ class EmbeddedAws:
     """AWS at one port of this machine; one in a process, since moto's state is the process's.
 
     ``key`` may do everything. ``control`` answers questions below `CONTROL_PREFIX`, and may pass
-    them on to this AWS's own `control`.
+    them on to this AWS's own `answer`.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class EmbeddedAws:
         self.network = LoopbackNetwork(self.keys)
         session_api.install(Sessions(self.network))
         self._history = History()
-        self.control = AwsControl(recorder, self._history, gate)
+        self._recorder, self._gate = recorder, gate
         self.switches = aws_switches(throttle, lost_answers, signatures, self.network)
         application = Application(
             self.port,
@@ -100,3 +101,44 @@ class EmbeddedAws:
         """Stop to answer."""
         self.network.stop()
         self._endpoint.stop()
+
+    def answer(self, method: str, path: str, query: dict[str, str]) -> Any:
+        """Return the answer to a question about this AWS itself, its calls, groups or history, as
+        JSON knows it, or None for an unknown path.
+        """
+        if method == "POST":
+            return self._reset() if path == "calls/reset" else None
+        counts = {"role": self._recorder.by_role, "resource": self._recorder.by_resource}
+        answers: dict[str, Callable[[], Any]] = {
+            "calls": counts.get(query.get("by", ""), self._recorder.counts),
+            "calls/log": lambda: self._recorder.log(query.get("role", "")),
+            "instances": running_ids,
+            "groups": _groups,
+            "history": self._history.as_dict,
+            "requests": self._requests,
+        }
+        return answers[path]() if path in answers else None
+
+    def _reset(self) -> dict[str, Any]:
+        self._recorder.reset()
+        if self._gate is not None:
+            self._gate.log.reset()
+        return {}
+
+    def _requests(self) -> dict[str, list[dict[str, Any]]]:
+        logged = {} if self._gate is None else self._gate.log.by_principal()
+        return {entity: [one.as_dict() for one in requests] for entity, requests in logged.items()}
+
+
+def _groups() -> list[dict[str, Any]]:
+    with STATE_LOCK:
+        return [
+            {
+                "name": group.name,
+                "desired": group.desired_capacity,
+                "instances": [state.instance.id for state in group.instance_states],
+                "tags": {tag["Key"]: tag["Value"] for tag in group.tags},
+            }
+            for backend in autoscaling_backends()
+            for group in backend.autoscaling_groups.values()
+        ]

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from terradask_simulator.aws.endpoint.lost_answers import LostAnswers
+from terradask_simulator.aws.endpoint.answers import LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.fidelity import buckets, clock, slow_instances, spot, visibility

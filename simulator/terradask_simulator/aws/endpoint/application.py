@@ -12,10 +12,9 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.endpoint.answers import Answer, LostAnswers, Replays, cut_connection
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
-from terradask_simulator.aws.endpoint.lost_answers import LostAnswers, cut_connection
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE, OWN_ADDRESS_PATH
-from terradask_simulator.aws.endpoint.replays import Answer, Replays
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.fidelity.buckets import check_owner
 from terradask_simulator.aws.fidelity.launch_limits import plan_state

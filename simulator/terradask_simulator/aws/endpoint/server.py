@@ -7,8 +7,8 @@ import socket
 import threading
 from typing import Any
 
+from terradask_simulator.aws.endpoint.answers import serving
 from terradask_simulator.aws.endpoint.application import Application
-from terradask_simulator.aws.endpoint.lost_answers import serving
 
 __all__ = ["Endpoint"]
 

@@ -23,7 +23,6 @@ _MODULES = (
     "log_events",
     "embedded_metrics",
     "metadata_tags",
-    "object_ranges",
     "group_launches",
     "group_limits",
     "group_schedules",

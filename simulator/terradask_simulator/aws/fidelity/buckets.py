@@ -17,6 +17,8 @@ owner's; and where it is switched on they are as young as S3's.
   that was created or updated since may fail with ``NoSuchKey``:
   https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html. Listings
   and conditions of writes are not mentioned there; here they see every object.
+- A part of a large object costs what the part costs. moto reads all of an object for each range of
+  it: an archive that hosts fetch in a hundred parts would be read a hundred times.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from __future__ import annotations
 import datetime
 import json
 import time
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import unquote
 
@@ -64,10 +67,32 @@ _FAILURES: tuple[tuple[int, dict[str, str], str], ...] = tuple(
 )
 
 
+#: Whether the request that is being answered asks for a range.
+_RANGED: ContextVar[bool] = ContextVar("ranged", default=False)
+
+
+class _Content:
+    """An object's content, of which slices are read alone."""
+
+    def __init__(self, key: Any) -> None:
+        self._key = key
+
+    def __len__(self) -> int:
+        size: int = self._key.contentsize
+        return size
+
+    def __getitem__(self, part: slice) -> bytes:
+        begin, end, _ = part.indices(len(self))
+        with self._key.lock:
+            self._key._value_buffer.seek(begin)
+            found: bytes = self._key._value_buffer.read(end - begin)
+        return found
+
+
 def install() -> None:
     """Replace moto's answers, and its evaluation of bucket policies."""
     from moto.s3.exceptions import MissingKey
-    from moto.s3.models import FakeBucket, FakeDeleteMarker, S3Backend
+    from moto.s3.models import FakeBucket, FakeDeleteMarker, FakeKey, S3Backend
     from moto.s3.responses import S3Response
 
     # A marker holds no content.
@@ -115,6 +140,26 @@ def install() -> None:
         if not query.get("versionId") and _misses(response.backend, bucket_name):
             return 404, {}, ""
         return head(response, bucket_name, query, *args, **kwargs)
+
+    whole = FakeKey.value
+
+    @around(S3Response, "key_response")
+    def key_response(answer: Any, response: Any, request: Any, *args: Any) -> Any:
+        token = _RANGED.set(request.method == "GET" and bool(request.headers.get("range")))
+        try:
+            return answer(response, request, *args)
+        finally:
+            _RANGED.reset(token)
+
+    @around(S3Response, "_handle_range_header")
+    def handle_range(part_of: Any, response: Any, request: Any, headers: Any, content: Any) -> Any:
+        status, headers, found = part_of(response, request, headers, content)
+        return status, headers, found[:] if isinstance(found, _Content) else found
+
+    def value(key: Any) -> Any:
+        return _Content(key) if _RANGED.get() else whole.fget(key)
+
+    FakeKey.value = property(value, whole.fset)
 
 
 def without_conditions(policy: bytes) -> bytes:
