@@ -138,46 +138,27 @@ def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
 
 
 def _identities(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
-    kinds: tuple[tuple[str, str, str, str, Callable[[Any], Any]], ...] = (
-        (
-            "role",
-            "list_roles",
-            "Roles",
-            "RoleName",
-            lambda one: client.get_role(RoleName=one["RoleName"])["Role"],
-        ),
-        (
-            "instance-profile",
-            "list_instance_profiles",
-            "InstanceProfiles",
-            "InstanceProfileName",
-            lambda one: client.get_instance_profile(InstanceProfileName=one["InstanceProfileName"])[
-                "InstanceProfile"
-            ],
-        ),
-        (
-            "policy",
-            "list_policies",
-            "Policies",
-            "PolicyName",
-            lambda one: client.get_policy(PolicyArn=one["Arn"])["Policy"],
-        ),
-    )
-    for kind, listing, field, key, read in kinds:
+    for kind in ("role", "instance-profile", "policy"):
+        operation, name = kind.replace("-", "_"), "".join(map(str.title, kind.split("-")))
+        plural = "policies" if kind == "policy" else f"{operation}s"
         own = {"Scope": "Local"} if kind == "policy" else {}
-        for page in client.get_paginator(listing).paginate(**own):
-            for one in page[field]:
+        for page in client.get_paginator(f"list_{plural}").paginate(**own):
+            for one in page["Policies" if kind == "policy" else f"{name}s"]:
                 # Clusters' own have a path of the workspace's; of the others, the names say enough.
                 if not (
-                    one[key].startswith(f"terradask-{workspace}-")
+                    one[f"{name}Name"].startswith(f"terradask-{workspace}-")
                     or one["Path"].endswith(f"/terradask/{workspace}/")
                 ):
                     continue
                 # The tag separates workspace `a` from `a-b`, and names the cluster; lists carry
                 # no tags.
-                known = {tag["Key"]: tag["Value"] for tag in read(one).get("Tags", [])}
+                key = "PolicyArn" if kind == "policy" else f"{name}Name"
+                whole = getattr(client, f"get_{operation}")(
+                    **{key: one[key.removeprefix("Policy")]}
+                )
+                known = {tag["Key"]: tag["Value"] for tag in whole[name].get("Tags", [])}
                 if known.get(_WORKSPACE, workspace) == workspace and cluster in (
                     None,
                     known.get(_CLUSTER),
                 ):
-                    yield f"{kind} {one[key]}"
+                    yield f"{kind} {one[f'{name}Name']}"

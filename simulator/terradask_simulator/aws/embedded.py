@@ -11,18 +11,16 @@ from terradask_simulator.aws.access_keys import AccessKey, KeyRing
 from terradask_simulator.aws.backend import STATE_LOCK, autoscaling_backends
 from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.endpoint.answers import LostAnswers
-from terradask_simulator.aws.endpoint.application import Application, Control
+from terradask_simulator.aws.endpoint.application import Application, Control, Endpoint
 from terradask_simulator.aws.endpoint.calls import CallRecorder
-from terradask_simulator.aws.endpoint.server import Endpoint
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.fidelity import install_all
 from terradask_simulator.aws.fidelity import sessions as session_api
 from terradask_simulator.aws.fidelity.throttling import Throttle
-from terradask_simulator.aws.history import History
 from terradask_simulator.aws.iam.gate import Gate
 from terradask_simulator.aws.instances import InstanceView, running_ids
 from terradask_simulator.aws.network import LoopbackNetwork
-from terradask_simulator.aws.reconcile import ReconcileLoop
+from terradask_simulator.aws.reconcile import History, ReconcileLoop
 from terradask_simulator.aws.session_manager.sessions import Sessions
 from terradask_simulator.aws.switches import aws_switches
 

@@ -11,7 +11,7 @@ from typing import Any
 from terradask_simulator.aws.endpoint.answers import LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import EmbeddedAwsError
-from terradask_simulator.aws.fidelity import buckets, clock, slow_instances, spot, visibility
+from terradask_simulator.aws.fidelity import buckets, clock, slow_instances, spot
 from terradask_simulator.aws.fidelity.launch_limits import (
     ACCOUNT_STATE,
     ENFORCEMENT,
@@ -67,7 +67,7 @@ def aws_switches(
         "delay_launches": turning("delay_launches", slow_instances.DELAYS),
         "cancel_launches": turning("cancel_launches", slow_instances.DOOM),
         "linger_terminating": turning("linger_terminating", slow_instances.LINGER),
-        "hide_instances": turning("hide_instances", visibility.LAG),
+        "hide_instances": turning("hide_instances", slow_instances.LAG),
         "hide_objects": turning("hide_objects", buckets.YOUTH),
         "unsettle_buckets": turning("unsettle_buckets", buckets.SETTLING),
         "give_bucket": Switch(_give_bucket, lambda: dict(buckets.FOREIGN)),

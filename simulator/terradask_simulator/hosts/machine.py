@@ -18,13 +18,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from terradask_simulator.aws.instances import InstanceView, loopback_of
-from terradask_simulator.hosts.boot_output import BootOutput
 from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.memory import forget_run, make_run
 from terradask_simulator.hosts.processes import MARK, marked_processes, signal_all, wait_gone
 from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
-from terradask_simulator.hosts.wheel import WheelStore, read_host_json
+from terradask_simulator.hosts.wheel import BootOutput, WheelStore, read_host_json
 
 __all__ = ["GRACE_SECONDS", "Machine", "instance_size", "spawn"]
 

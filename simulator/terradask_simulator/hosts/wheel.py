@@ -1,5 +1,5 @@
-"""Fetches the host program's wheel as a host does: from the bucket, with the role's credentials, by
-its checksum.
+"""Does what a host does at its boot: fetches the host program's wheel from the bucket, with the
+role's credentials, by its checksum, prints what happens, and says why it failed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 from terradask_host.log_streams import LogStream, known_run
 from terradask_simulator.aws.credentials import RoleCredentials
 from terradask_simulator.aws.instances import InstanceView
-from terradask_simulator.hosts.boot_output import BootOutput
 from terradask_simulator.hosts.cloud_config import BootFailed
 
-__all__ = ["WheelStore", "read_host_json"]
+__all__ = ["BootOutput", "WheelStore", "read_host_json"]
 
 _FORMAT = 1
+_OUTPUT = "var/log/cloud-init-output.log"
 
 
 def read_host_json(root: Path) -> dict[str, Any]:
@@ -169,3 +169,34 @@ class WheelStore:
                     ) from error
                 part.rename(folder)
         return folder
+
+
+class BootOutput:
+    """What cloud-init and ``boot.sh`` print, in the file in which cloud-init keeps it on a machine's
+    disk, for which a folder stands.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._path = root / _OUTPUT
+
+    def cloud_init(self, event: str) -> None:
+        """Write one of cloud-init's own lines: that a stage runs, or that it is finished."""
+        at = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime())
+        self._write(f"Cloud-init v. 22.2.2 {event} at {at}.")
+
+    def say(self, text: str) -> None:
+        """Write a line as ``boot.sh`` says it."""
+        self._write(f"terradask-boot: {text}")
+
+    def marked(self, reason: str) -> list[str]:
+        """Return the lines as ``boot.sh`` ships them where it fails, the reason last."""
+        lines = self._path.read_text().splitlines() if self._path.is_file() else []
+        own = "terradask-boot: "
+        marked = [line if line.startswith(own) else f"cloud-init: {line}" for line in lines]
+        first, *rest = reason.splitlines()
+        return [*marked, f"{own}ERROR: {first}", *(f"  {line}" for line in rest)]
+
+    def _write(self, line: str) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as output:
+            output.write(f"{line}\n")

@@ -34,7 +34,6 @@ _MODULES = (
     "session_tokens",
     "simulated_policies",
     "spot",
-    "visibility",
 )
 
 

@@ -22,7 +22,6 @@ from terradask_simulator.aws.fidelity.metadata_tags import check_tag_keys
 from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.fidelity.slow_instances import begin
 from terradask_simulator.aws.fidelity.spot import mark
-from terradask_simulator.aws.fidelity.visibility import note_birth
 
 __all__ = ["install", "truth"]
 
@@ -68,7 +67,6 @@ def install() -> None:
             _finish(backend, instance, kwargs["nics"], tags)
             mark(instance)
             begin(instance)
-            note_birth(instance)
             # moto's own response associates the first instance's profile where the request names
             # one.
             if wanted_profile and (number > 0 or not _named_by_request(kwargs)):

@@ -1,4 +1,4 @@
-"""Instances that take their time to run, never do, or take their time to end, once that is switched
+"""Instances that take their time to run, to show and to end, or never run, once that is switched
 on.
 
 moto's run and end at once. Times of launches and boots are drawn evenly between the smallest and
@@ -19,21 +19,29 @@ At its end an instance is ``shutting-down`` first, and keeps its volumes and int
 lists it as ``Terminating``, after EC2 has called it ``terminated`` too. AWS gives no figures;
 reports speak of minutes: https://github.com/hashicorp/terraform/pull/1353,
 https://github.com/reproio/ecs_deploy/pull/72.
+
+EC2 is eventually consistent: for a while after its launch DescribeInstances and
+DescribeAutoScalingGroups leave an instance out, and a call that names it gets
+``InvalidInstanceID.NotFound``, TerminateInstances too, which "does not mean that the instance is or
+will be terminated": https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 """
 
 from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL
+from terradask_simulator.aws.fidelity.clock import is_forgotten
 from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.switchboard import Setting
 
 __all__ = [
     "DELAYS",
     "DOOM",
+    "LAG",
     "LINGER",
     "begin",
     "booted",
@@ -54,10 +62,15 @@ DOOM = Setting(reason="")
 #: How long members of groups are listed after they were ended, half of it in EC2. Where it is
 #: switched off, what was ending ends at once.
 LINGER = Setting(seconds=0.0)
+#: The longest time for which new instances stay hidden.
+LAG = Setting(seconds=0.0, seed=0)
 
 
 class _Between:
     """Instances between two states."""
+
+    #: Whether a call that looks is being served: nothing is hidden from the simulator itself.
+    describing = False
 
     def __init__(self) -> None:
         self.pending: list[Any] = []
@@ -77,7 +90,7 @@ def draw_delays(delays: Setting) -> tuple[float, float]:
 
 
 def begin(instance: Any) -> None:
-    """Let a new instance be pending as long as it is to be, or end."""
+    """Let a new instance be pending and hidden as long as it is to be, or end."""
     if DELAYS.factor:
         launch_seconds, boot_seconds = draw_delays(DELAYS)
         instance._embedded_runs_at = time.monotonic() + launch_seconds
@@ -89,6 +102,8 @@ def begin(instance: Any) -> None:
         BELL.set()
     if DELAYS.factor or DOOM.reason:
         instance._state.name, instance._state.code = "pending", 0
+    if LAG.seconds:
+        instance._embedded_shown_at = time.monotonic() + LAG.draws.uniform(0.0, LAG.seconds)
 
 
 def booted(instance: Any) -> bool:
@@ -109,9 +124,22 @@ def lingers(state: Any) -> bool:
     return bool(LINGER.seconds) and state._embedded_listed_until > time.monotonic()
 
 
+def is_hidden(instance: Any) -> bool:
+    """Return whether descriptions leave an instance out now."""
+    return is_forgotten(instance) or (
+        bool(LAG.seconds) and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
+    )
+
+
 def install() -> None:
-    """Let TerminateInstances begin an end, instead of being one."""
+    """Let TerminateInstances begin an end, instead of being one, and answers leave hidden instances
+    out.
+    """
+    from moto.autoscaling.models import AutoScalingBackend
+    from moto.autoscaling.responses import AutoScalingResponse
+    from moto.ec2.models import EC2Backend
     from moto.ec2.models.instances import InstanceBackend
+    from moto.ec2.responses.instances import InstanceResponse
 
     @around(InstanceBackend, "terminate_instances")
     def terminate_instances(terminate: Any, backend: Any, instance_ids: list[str]) -> Any:
@@ -121,6 +149,39 @@ def install() -> None:
         if any(one.disable_api_termination is True for one in instances):
             return terminate(backend, instance_ids)
         return [(one, _begin_end(one)) for one in instances]
+
+    @around(AutoScalingBackend, "describe_auto_scaling_groups")
+    def shown_groups(describe: Any, backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        groups: list[Any] = describe(backend, *args, **kwargs)
+        return [_shown_group(group) for group in groups] if _BETWEEN.describing else groups
+
+    @around(EC2Backend, "describe_instances")
+    def describe_instances(describe: Any, backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        return [
+            shown
+            for each in describe(backend, *args, **kwargs)
+            if (shown := _shown_reservation(each)).instances
+        ]
+
+    @around(EC2Backend, "get_reservations_by_instance_ids")
+    def get_reservations(
+        get: Any, backend: Any, instance_ids: list[str], *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        _refuse_hidden(instance_ids)
+        return list(get(backend, instance_ids, *args, **kwargs))
+
+    @around(InstanceResponse, "terminate_instances")
+    def answer_end(terminate: Any, response: Any) -> Any:
+        _refuse_hidden(response._get_param("InstanceIds", []))
+        return terminate(response)
+
+    @around(AutoScalingResponse, "describe_auto_scaling_groups")
+    def described(describe: Any, response: Any) -> Any:
+        _BETWEEN.describing = True
+        try:
+            return describe(response)
+        finally:
+            _BETWEEN.describing = False
 
 
 def _begin_end(instance: Any) -> Any:
@@ -174,3 +235,29 @@ def _end_doomed() -> None:
             text = instance._embedded_end_reason
             instance.terminate()
             instance.state_reason = StateReason(text, text.partition(":")[0])
+
+
+def _shown_group(group: Any) -> Any:
+    if not any(is_hidden(state.instance) for state in group.instance_states):
+        return group
+    shown = copy.copy(group)
+    shown.instance_states = [
+        state for state in group.instance_states if not is_hidden(state.instance)
+    ]
+    return shown
+
+
+def _shown_reservation(reservation: Any) -> Any:
+    shown = copy.copy(reservation)
+    shown.instances = [instance for instance in reservation.instances if not is_hidden(instance)]
+    return shown
+
+
+def _refuse_hidden(instance_ids: Iterable[str]) -> None:
+    from moto.ec2.exceptions import InvalidInstanceIdError
+
+    from terradask_simulator.aws.instances import find_instance
+
+    hidden = [one for one in instance_ids if is_hidden(find_instance(one))]
+    if hidden:
+        raise InvalidInstanceIdError(hidden)
