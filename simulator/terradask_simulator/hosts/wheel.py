@@ -172,7 +172,7 @@ class WheelStore:
 
 
 class BootOutput:
-    """What cloud-init and ``boot.sh`` print, in the file in which cloud-init keeps it on a machine's
+    """What cloud-init and ``boot.sh`` print: the file in which cloud-init keeps it on a machine's
     disk, for which a folder stands.
     """
 
