@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from terradask_simulator.errors import LeftRunning, PortTaken, SimulatorError
-    from terradask_simulator.leftovers import leftovers
+    from terradask_simulator.left_over import leftovers
     from terradask_simulator.process import SimulatorInfo
     from terradask_simulator.simulator import HostInfo, Simulator
     from terradask_simulator.switches import Switches
@@ -30,7 +30,7 @@ _PLACES = {
     "SimulatorError": "errors",
     "SimulatorInfo": "process",
     "Switches": "switches",
-    "leftovers": "leftovers",
+    "leftovers": "left_over",
 }
 
 

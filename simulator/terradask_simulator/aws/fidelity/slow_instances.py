@@ -35,6 +35,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import BELL
 from terradask_simulator.aws.fidelity.clock import is_forgotten
+from terradask_simulator.aws.fidelity.lookups import index_of
 from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.switchboard import Setting
 
@@ -167,12 +168,12 @@ def install() -> None:
     def get_reservations(
         get: Any, backend: Any, instance_ids: list[str], *args: Any, **kwargs: Any
     ) -> list[Any]:
-        _refuse_hidden(instance_ids)
+        _refuse_hidden(backend, instance_ids)
         return list(get(backend, instance_ids, *args, **kwargs))
 
     @around(InstanceResponse, "terminate_instances")
     def answer_end(terminate: Any, response: Any) -> Any:
-        _refuse_hidden(response._get_param("InstanceIds", []))
+        _refuse_hidden(response.ec2_backend, response._get_param("InstanceIds", []))
         return terminate(response)
 
     @around(AutoScalingResponse, "describe_auto_scaling_groups")
@@ -253,11 +254,10 @@ def _shown_reservation(reservation: Any) -> Any:
     return shown
 
 
-def _refuse_hidden(instance_ids: Iterable[str]) -> None:
+def _refuse_hidden(backend: Any, instance_ids: Iterable[str]) -> None:
     from moto.ec2.exceptions import InvalidInstanceIdError
 
-    from terradask_simulator.aws.instances import find_instance
-
-    hidden = [one for one in instance_ids if is_hidden(find_instance(one))]
+    known = index_of(backend)
+    hidden = [one for one in instance_ids if one in known and is_hidden(known[one])]
     if hidden:
         raise InvalidInstanceIdError(hidden)
