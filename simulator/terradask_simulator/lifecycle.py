@@ -18,13 +18,14 @@ from typing import Any
 
 import platformdirs
 
-from terradask_simulator.environment import complete, overlay
+from terradask_simulator.environment import complete
 from terradask_simulator.errors import AlreadyStarted, LeftRunning, NotStarted, SimulatorError
 from terradask_simulator.process import (
     INFO_NAME,
     SimulatorInfo,
     created_at,
     deploy_baseline,
+    environment_of,
     launch,
     request_stop,
 )
@@ -44,16 +45,6 @@ __all__ = [
 def info_path() -> Path:
     """Return the file that says where the started simulator is."""
     return platformdirs.user_cache_path("terradask", appauthor=False) / "simulator.json"
-
-
-def environment_of(info: SimulatorInfo) -> dict[str, str | None]:
-    """Return the variables that make a shell use a simulator; None removes one."""
-    return overlay(
-        endpoint_url=info.endpoint_url,
-        region=info.region,
-        vpc_cidr=info.vpc_cidr,
-        state_dir=Path(info.state_dir),
-    )
 
 
 def start_daemon(

@@ -24,7 +24,7 @@ import psutil  # type: ignore[import-untyped]  # psutil carries no types
 from terradask_simulator import errors
 from terradask_simulator.aws.access_keys import read_owner_key
 from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE
-from terradask_simulator.environment import credentials_path, without_aws
+from terradask_simulator.environment import credentials_path, overlay, without_aws
 from terradask_simulator.errors import BaselineFailed, SimulatorError, SimulatorGone
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "SimulatorInfo",
     "created_at",
     "deploy_baseline",
+    "environment_of",
     "first_line",
     "launch",
     "left_running",
@@ -223,6 +224,16 @@ def _signed(info: SimulatorInfo, method: str, path: str, content: str | None) ->
     credentials = Credentials(key.access_key_id, key.secret)
     SigV4Auth(credentials, CONTROL_SERVICE, info.region).add_auth(request)
     return dict(request.headers.items())
+
+
+def environment_of(info: SimulatorInfo) -> dict[str, str | None]:
+    """Return the variables that make a shell use a simulator; None removes one."""
+    return overlay(
+        endpoint_url=info.endpoint_url,
+        region=info.region,
+        vpc_cidr=info.vpc_cidr,
+        state_dir=Path(info.state_dir),
+    )
 
 
 def left_running(info: SimulatorInfo) -> list[str]:

@@ -13,11 +13,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from terradask_simulator.aws.access_keys import read_owner_key
-from terradask_simulator.environment import complete, credentials_path, laid_over, overlay
+from terradask_simulator.environment import complete, credentials_path, laid_over
 from terradask_simulator.errors import SimulatorError, translated
 from terradask_simulator.process import (
     SimulatorInfo,
     deploy_baseline,
+    environment_of,
     launch,
     left_running,
     request_control,
@@ -167,12 +168,7 @@ class Simulator(Switches):
     @property
     def overlay(self) -> dict[str, str | None]:
         """Variables that the embedded AWS sets, and with None those that it removes."""
-        return overlay(
-            endpoint_url=self.endpoint_url,
-            region=self.info.region,
-            vpc_cidr=self.vpc_cidr,
-            state_dir=self.state_dir,
-        )
+        return environment_of(self.info)
 
     @property
     def environ(self) -> dict[str, str]:

@@ -8,7 +8,7 @@ without what belongs to an organization (service and resource control policies).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from terradask_simulator.aws.iam.conditions import holds
@@ -54,19 +54,13 @@ class Request:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON knows it."""
-        context = {key: list(values) for key, values in sorted(self.context.items())}
-        return {
-            "action": self.action,
-            "resource": self.resource,
-            "context": context,
-            "principal": self.principal,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Request:
         """Read it again."""
         context = {key: tuple(values) for key, values in given["context"].items()}
-        return cls(given["action"], given["resource"], context, given["principal"])
+        return cls(**{**given, "context": context})
 
     def keys(self) -> Context:
         """Return the context with its keys in lower case."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from terradask_simulator.aws.iam.evaluation import Request
@@ -45,22 +45,12 @@ class LoggedRequest:
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON knows it."""
-        return {
-            "request": self.request.as_dict(),
-            "operation": self.operation,
-            "allowed": self.allowed,
-            "count": self.count,
-        }
+        return asdict(self)
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> LoggedRequest:
         """Read it again."""
-        return cls(
-            Request.from_dict(given["request"]),
-            given["operation"],
-            given["allowed"],
-            given["count"],
-        )
+        return cls(**{**given, "request": Request.from_dict(given["request"])})
 
 
 class RequestLog:
@@ -90,14 +80,8 @@ class RequestLog:
         """
         table: dict[str, list[LoggedRequest]] = {}
         with self._lock:
-            for (
-                entity,
-                operation,
-                action,
-                resource,
-                context,
-                allowed,
-            ), count in self._counts.items():
+            for key, count in self._counts.items():
+                entity, operation, action, resource, context, allowed = key
                 request = Request(action, resource, dict(context), entity)
                 table.setdefault(entity, []).append(
                     LoggedRequest(request, operation, allowed, count)

@@ -16,6 +16,7 @@ __all__ = [
     "named",
     "read_operation",
     "rows",
+    "tags_of",
     "texts",
 ]
 
@@ -154,6 +155,14 @@ def texts(parameters: Parameters, *names: str) -> list[str]:
 def named(parameters: Parameters, *names: str) -> str:
     """Return the first text that parameters hold under one of some names, or nothing."""
     return next(iter(texts(parameters, *names)), "")
+
+
+def tags_of(parameters: Parameters, name: str = "Tags") -> dict[str, str]:
+    """Return the tags that parameters hold."""
+    return {
+        named(row, "Key", "TagKey"): named(row, "Value", "TagValue")
+        for row in rows(parameters, name)
+    }
 
 
 def rows(parameters: Parameters, name: str) -> list[Mapping[str, Any]]:

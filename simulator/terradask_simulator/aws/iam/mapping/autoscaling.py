@@ -14,7 +14,7 @@ from typing import Any
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs
 from terradask_simulator.aws.iam.mapping.need import Facts, Need
-from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
+from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, tags_of, texts
 from terradask_simulator.aws.iam.world import World
 
 __all__ = ["autoscaling_needs"]
@@ -31,7 +31,7 @@ def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
     if _GROUP not in reference.resource_types(action):
         yield Need(action)
         return
-    tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tags")}
+    tags = tags_of(parameters)
     for name in _groups(parameters, world):
         arn, has = world.group(name) or (_arn(world, name), None)
         if operation.name == "CreateAutoScalingGroup" and has is None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.mapping.launches import Launch, launch_needs
-from terradask_simulator.aws.iam.mapping.need import Facts, Need
-from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
+from terradask_simulator.aws.iam.mapping.need import Facts, Need, pass_role
+from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, tags_of, texts
 from terradask_simulator.aws.iam.world import World
 
 __all__ = ["ec2_needs"]
@@ -67,11 +67,9 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
         )
     if operation.name in _PASSES_PROFILE:
         profile = parameters.get("IamInstanceProfile") or {}
-        yield _pass_role(world.role_of_profile(named(profile, "Arn", "Name")), "ec2.amazonaws.com")
+        yield pass_role(world.role_of_profile(named(profile, "Arn", "Name")), "ec2")
     elif operation.name == "CreateFlowLogs" and named(parameters, "DeliverLogsPermissionArn"):
-        yield _pass_role(
-            named(parameters, "DeliverLogsPermissionArn"), "vpc-flow-logs.amazonaws.com"
-        )
+        yield pass_role(named(parameters, "DeliverLogsPermissionArn"), "vpc-flow-logs")
     elif operation.name == "CreateVpcEndpoint" and _has_private_names(parameters):
         yield Need(
             "route53:AssociateVPCWithHostedZone",
@@ -158,7 +156,7 @@ def _parameters(kind: str) -> tuple[str, ...]:
 
 
 def _tagging(action: str, parameters: Parameters, world: World) -> Iterator[Need]:
-    tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tag")}
+    tags = tags_of(parameters, "Tag")
     for name in texts(parameters, "ResourceId"):
         kind = _type_of(name)
         yield Need(
@@ -176,9 +174,7 @@ def _type_of(resource_id: str) -> str:
 
 def _requested_tags(parameters: Parameters) -> dict[str, dict[str, str]]:
     return {
-        named(row, "ResourceType"): {
-            named(tag, "Key"): named(tag, "Value") for tag in rows(row, "Tag")
-        }
+        named(row, "ResourceType"): tags_of(row, "Tag")
         for row in rows(parameters, "TagSpecification")
         if rows(row, "Tag")
     }
@@ -192,12 +188,6 @@ def _facts(world: World, kind: str, name: str, parameters: Parameters) -> Facts:
     if name and kind == "vpc":
         facts["ec2:VpcID"] = (name,)
     return facts
-
-
-def _pass_role(role_arn: str, service: str) -> Need:
-    return Need(
-        "iam:PassRole", role_arn or "*", "role", context={"iam:PassedToService": (service,)}
-    )
 
 
 def _launch(parameters: Parameters) -> Launch:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from terradask_simulator.aws.iam import reference
-from terradask_simulator.aws.iam.mapping.need import Facts, Need
-from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
+from terradask_simulator.aws.iam.mapping.need import Facts, Need, pass_role
+from terradask_simulator.aws.iam.operation import Operation, Parameters, named, tags_of, texts
 from terradask_simulator.aws.iam.world import World
 
 __all__ = ["iam_needs", "sts_needs"]
@@ -29,7 +29,7 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
     if operation.name == "SimulatePrincipalPolicy":
         yield Need(action, named(parameters, "PolicySourceArn"))
         return
-    tags = {named(row, "Key"): named(row, "Value") for row in rows(parameters, "Tags")}
+    tags = tags_of(parameters)
     keys = tuple(texts(parameters, "TagKeys"))
     needs = [
         replace(
@@ -46,12 +46,7 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
     if operation.name == "AddRoleToInstanceProfile":
         role = world.identity("role", named(parameters, "RoleName"))
         if role:
-            yield Need(
-                "iam:PassRole",
-                role[0],
-                "role",
-                context={"iam:PassedToService": ("ec2.amazonaws.com",)},
-            )
+            yield pass_role(role[0], "ec2")
 
 
 def sts_needs(operation: Operation, world: World) -> Iterator[Need]:

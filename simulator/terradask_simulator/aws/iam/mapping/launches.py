@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_simulator.aws.iam import reference
-from terradask_simulator.aws.iam.mapping.need import Facts, Need
+from terradask_simulator.aws.iam.mapping.need import Facts, Need, pass_role
 from terradask_simulator.aws.iam.world import World
 
 __all__ = ["Launch", "launch_needs"]
@@ -94,13 +94,7 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
     profile = launch.profile or _profile(data)
     role = world.role_of_profile(profile) if profile else ""
     if role:
-        yield Need(
-            "iam:PassRole",
-            role,
-            "role",
-            context={"iam:PassedToService": ("ec2.amazonaws.com",)},
-            refusal=launch.refusal,
-        )
+        yield pass_role(role, "ec2", launch.refusal)
 
 
 #: A resource of a launch: its type, its name, whether the template names it, and condition keys.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["Facts", "Need"]
+__all__ = ["Facts", "Need", "pass_role"]
 
 #: Condition keys with their values.
 Facts = dict[str, tuple[str, ...]]
@@ -27,3 +27,9 @@ class Need:
     context: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     #: What AWS says in place of its usual sentence.
     refusal: str = ""
+
+
+def pass_role(role_arn: str, service: str, refusal: str = "") -> Need:
+    """Return what it needs to hand a role to a service."""
+    facts = {"iam:PassedToService": (f"{service}.amazonaws.com",)}
+    return Need("iam:PassRole", role_arn or "*", "role", context=facts, refusal=refusal)

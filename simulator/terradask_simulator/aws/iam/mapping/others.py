@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.mapping.need import Need
-from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, texts
+from terradask_simulator.aws.iam.operation import Operation, named, tags_of, texts
 from terradask_simulator.aws.iam.world import World
 
 __all__ = [
@@ -35,7 +35,7 @@ def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
         yield Need(action)
         return
     arn, has = world.secret(name) or (_secret_arn(world, name), None)
-    tags = _tags(parameters)
+    tags = tags_of(parameters)
     facts = {
         f"secretsmanager:{name}": (str(value).lower() if isinstance(value, bool) else str(value),)
         for name, value in parameters.items()
@@ -159,7 +159,7 @@ def any_needs(operation: Operation, world: World) -> Iterator[Need]:
     https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
     """
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
-    tags, tag = _tags(parameters) or None, f"{operation.service}:TagResource"
+    tags, tag = tags_of(parameters) or None, f"{operation.service}:TagResource"
     found = False
     for kind, required in reference.resource_types(action).items():
         arn, is_named = _named_arn(operation, kind, world)
@@ -189,13 +189,6 @@ def _named_arn(operation: Operation, kind: str, world: World) -> tuple[str, bool
     given = [named(parameters, f"{camel}Arn", "ResourceArn"), *names]
     whole = next((name for name in given if name.startswith("arn:")), "")
     return whole or template, bool(whole) or all(names)
-
-
-def _tags(parameters: Parameters) -> dict[str, str]:
-    return {
-        named(row, "Key", "TagKey"): named(row, "Value", "TagValue")
-        for row in rows(parameters, "Tags")
-    }
 
 
 def _secret_arn(world: World, name: str) -> str:
