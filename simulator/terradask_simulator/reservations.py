@@ -25,14 +25,8 @@ GUARD_PORT = 1337
 
 @dataclass
 class Slot:
-    """A range of loopback addresses that this process holds.
-
-    Parameters
-    ----------
-    octet
-        The second octet of the range.
-    guard
-        The socket whose binding keeps other simulators away; closing it gives the range back.
+    """A range of loopback addresses, by its second octet, that this process holds: the binding of
+    the guard keeps other simulators away, and closing it gives the range back.
     """
 
     octet: int

@@ -8,11 +8,20 @@ import secrets
 import string
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
 from terradask_simulator.aws.fidelity.session_tokens import session_of
 
-__all__ = ["AccessKey", "KeyRing", "make_owner_key", "read_owner_key", "write_owner_key"]
+__all__ = [
+    "AccessKey",
+    "KeyRing",
+    "make_owner_key",
+    "read_owner_key",
+    "role_assumed_with",
+    "user_with",
+    "write_owner_key",
+]
 
 _ID_CHARACTERS = string.ascii_uppercase + "234567"
 _PROFILE = "default"
@@ -68,33 +77,35 @@ class KeyRing:
         if access_key_id == self.owner.access_key_id:
             return self.owner
         with STATE_LOCK:
-            return _session(access_key_id) or _role(access_key_id) or _user(access_key_id)
+            session = session_of(access_key_id)
+            if session is not None:
+                return AccessKey(access_key_id, session.secret, session.token, session.expires)
+            assumed = role_assumed_with(access_key_id)
+            if assumed is not None:
+                return AccessKey(
+                    access_key_id,
+                    assumed.secret_access_key,
+                    assumed.session_token,
+                    assumed.expiration.replace(tzinfo=datetime.UTC),
+                )
+            _, key = user_with(access_key_id)
+            return None if key is None else AccessKey(access_key_id, key.secret_access_key)
 
 
-def _session(access_key_id: str) -> AccessKey | None:
-    session = session_of(access_key_id)
-    if session is None:
-        return None
-    return AccessKey(access_key_id, session.secret, session.token, session.expires)
-
-
-def _role(access_key_id: str) -> AccessKey | None:
+def role_assumed_with(access_key_id: str) -> Any | None:
+    """Return moto's session of a role that has an access key; call it with the lock held."""
     from moto.sts.models import sts_backends
 
-    for assumed in reversed(sts_backends[ACCOUNT]["aws"].assumed_roles):
-        if assumed.access_key_id == access_key_id:
-            expires = assumed.expiration.replace(tzinfo=datetime.UTC)
-            return AccessKey(
-                access_key_id, assumed.secret_access_key, assumed.session_token, expires
-            )
-    return None
+    roles = reversed(sts_backends[ACCOUNT]["aws"].assumed_roles)
+    return next((one for one in roles if one.access_key_id == access_key_id), None)
 
 
-def _user(access_key_id: str) -> AccessKey | None:
+def user_with(access_key_id: str) -> tuple[Any, Any]:
+    """Return moto's user that has an active access key, and the key; call it with the lock held."""
     from moto.iam.models import iam_backends
 
     for user in iam_backends[ACCOUNT]["aws"].users.values():
         for key in user.access_keys:
             if key.access_key_id == access_key_id and key.status == "Active":
-                return AccessKey(access_key_id, key.secret_access_key)
-    return None
+                return user, key
+    return None, None

@@ -29,19 +29,7 @@ _BROKEN = (OSError, EOFError, zlib.error)
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that user data writes.
-
-    Parameters
-    ----------
-    path
-        Its absolute path on the host.
-    content
-        Its content.
-    permissions
-        Its mode.
-    append
-        Added to a file that is there, rather than replacing it.
-    """
+    """A file that user data writes, or where it is there adds to, at an absolute path of the host."""
 
     path: PurePosixPath
     content: bytes

@@ -34,43 +34,26 @@ _KEPT_BASES = {
 
 @dataclass(frozen=True)
 class Unit:
-    """What the simulator needs to know of a service unit.
+    """What the simulator needs to know of a service unit."""
 
-    Parameters
-    ----------
-    arguments
-        The program's arguments, behind ``-m terradask_host``.
-    environment
-        Variables that the unit sets.
-    restart
-        ``no``, ``on-failure`` or ``always``.
-    restart_seconds
-        Pause before a restart.
-    start_limit_burst, start_limit_seconds
-        So many starts within so many seconds are admitted.
-    powers_off_on_success, powers_off_on_failure
-        Whether the machine goes down when the service ends well, or for good after failures.
-    kill_mode
-        ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or
-        ``process``: to the first one only.
-    runtime_directories
-        Folders below ``/run``, made at each start and removed at each end.
-    kept_directories
-        Folders that are made at the start and stay, as absolute paths.
-    umask
-        Of the program.
-    """
-
+    #: The program's, behind ``-m terradask_host``.
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
+    #: ``no``, ``on-failure`` or ``always``.
     restart: str = "no"
     restart_seconds: float = 0.1
+    #: So many starts within so many seconds are admitted.
     start_limit_burst: int = 5
     start_limit_seconds: float = 10.0
     powers_off_on_success: bool = False
+    #: For good, after as many failures as the limit admits.
     powers_off_on_failure: bool = False
+    #: ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or
+    #: ``process``: to the first one only.
     kill_mode: str = "control-group"
+    #: Below ``/run``, made at each start and removed at each end.
     runtime_directories: tuple[str, ...] = ()
+    #: Made at the start; they stay.
     kept_directories: tuple[str, ...] = ()
     umask: int = 0o022
 

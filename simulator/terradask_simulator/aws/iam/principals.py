@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from terradask_simulator.aws.access_keys import role_assumed_with, user_with
 from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.fidelity.session_tokens import session_of
 from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
@@ -41,22 +42,15 @@ def find_principal(access_key: str, owner: str = "") -> Principal | None:
     """Return the principal that an access key belongs to, or None; `owner` is the access key that
     may do everything.
     """
-    from moto.sts.models import sts_backends
-
     if owner and access_key == owner:
         return Principal("", "")
     if (session := session_of(access_key)) is not None:
         caller = find_principal(session.caller, owner)
         return None if caller is None else replace(caller, is_session=True)
-    for assumed in reversed(sts_backends[ACCOUNT]["aws"].assumed_roles):
-        if assumed.access_key_id == access_key:
-            return _session(assumed)
-    for user in iam_backend().users.values():
-        if any(
-            key.access_key_id == access_key and key.status == "Active" for key in user.access_keys
-        ):
-            return _user(user)
-    return None
+    if (assumed := role_assumed_with(access_key)) is not None:
+        return _session(assumed)
+    user, _ = user_with(access_key)
+    return None if user is None else _user(user)
 
 
 def find_entity(arn: str) -> Principal | None:
