@@ -84,8 +84,7 @@ def claim_slot(*, first: int = FIRST_OCTET, last: int = LAST_OCTET, port: int = 
                 raise PlatformUnsupported(
                     (
                         "This machine has no loopback addresses beyond 127.0.0.1, and every host "
-                        "of "
-                        "the embedded AWS listens on one of its own"
+                        "of the embedded AWS listens on one of its own"
                     ),
                     given=f"127.{octet}.255.254 on {sys.platform}",
                     allowed=(

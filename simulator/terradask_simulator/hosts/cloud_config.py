@@ -29,7 +29,7 @@ _BROKEN = (OSError, EOFError, zlib.error)
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that user data writes, or where it is there adds to, at an absolute path of the host."""
+    """A file that user data writes, or adds to, at an absolute path of the host."""
 
     path: PurePosixPath
     content: bytes

@@ -96,8 +96,7 @@ def _lose_dead(group: Any) -> None:
             group,
             [state],
             f"At {now_text()} an instance was taken out of service in response to an EC2 health "
-            "check indicating it "
-            "has been terminated or stopped.",
+            "check indicating it has been terminated or stopped.",
             reason=state.instance.state_reason.message,
         )
 
@@ -150,8 +149,7 @@ def _rebalance(group: Any) -> None:
     # The text: https://github.com/awslabs/benchmark-ai/issues/71
     why = (
         f"At {now_text()} instances were launched to balance instances in zones {place.zone} with "
-        "other zones resulting in more than "
-        "desired number of instances in the group."
+        "other zones resulting in more than desired number of instances in the group."
     )
     if fill(group, place, market, 1, why):
         _end(group, [victim], why)

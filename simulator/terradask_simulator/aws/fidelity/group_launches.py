@@ -39,9 +39,8 @@ def launch(group: Any, count: int) -> bool:
     before = len(members(group))
     cause = (
         f"{getattr(group, '_embedded_cause', '')}  At {now_text()} an instance was started in "
-        "response to a "
-        f"difference between desired and actual capacity, increasing the capacity from {before} "
-        f"to {before + count}."
+        "response to a difference between desired and actual capacity, increasing the capacity "
+        f"from {before} to {before + count}."
     ).strip()
     launched = [
         _launch_on(group, market, number, cause)

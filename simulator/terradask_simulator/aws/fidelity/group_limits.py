@@ -63,8 +63,7 @@ def install() -> None:
             desired,
             (
                 f"a user request update of AutoScalingGroup constraints to min: {low}, max: "
-                f"{high}, "
-                f"desired: {desired}"
+                f"{high}, desired: {desired}"
             ),
         )
 
@@ -142,10 +141,8 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
     if should_decrement and before <= group.min_size:
         raise error(
             f"Currently, desiredSize equals minSize ({group.min_size}). Terminating instance "
-            "without replacement "
-            "will violate group's min size constraint. Either set shouldDecrementDesiredCapacity "
-            "flag to false or "
-            "lower group's min size."
+            "without replacement will violate group's min size constraint. Either set "
+            "shouldDecrementDesiredCapacity flag to false or lower group's min size."
         )
     cause = (
         f"At {now_text()} instance {instance.id} was taken out of service in response to a "
@@ -169,8 +166,7 @@ def _set_instance_protection(
     if len(instance_ids) > 50:
         raise error(
             "1 validation error detected: Value at 'instanceIds' failed to satisfy constraint: "
-            "Member must have "
-            "length less than or equal to 50"
+            "Member must have length less than or equal to 50"
         )
     states = {state.instance.id: state for state in group.instance_states}
     for instance_id in instance_ids:

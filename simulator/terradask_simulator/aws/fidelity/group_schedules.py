@@ -61,8 +61,7 @@ def _put(
     group = changeable_group(backend, name)
     if recurrence:
         raise error(
-            "The embedded AWS does not run recurring scheduled actions: give a StartTime and "
-            "no "
+            "The embedded AWS does not run recurring scheduled actions: give a StartTime and no "
             "Recurrence, or try this on AWS"
         )
     numbers = [

@@ -159,10 +159,9 @@ def check_vcpus(backend: Any, instance_type: str, market: str, count: int) -> No
     # https://www.ctrlstack.com/resources/aws-flawed-silent-but-deadly-why-aws-errors-stink/
     raise EC2ClientError(
         "VcpuLimitExceeded",
-        f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows "
-        "for the instance bucket that the specified "
-        "instance type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to "
-        "request an adjustment to this limit.",
+        f"You have requested more vCPU capacity than your current vCPU limit of {limit} allows for "
+        "the instance bucket that the specified instance type belongs to. Please visit "
+        "http://aws.amazon.com/contact-us/ec2-request to request an adjustment to this limit.",
     )
 
 
@@ -222,14 +221,12 @@ def _on_demand_text(backend: Any, instance_type: str, zone: str) -> str:
     ]
     text = (
         f"We currently do not have sufficient {instance_type} capacity in the Availability Zone "
-        f"you requested ({zone}). "
-        "Our system will be working on provisioning additional capacity."
+        f"you requested ({zone}). Our system will be working on provisioning additional capacity."
     )
     if others:
         text += (
             f" You can currently get {instance_type} capacity by not specifying an Availability "
-            "Zone in your request "
-            f"or choosing {', '.join(others)}."
+            f"Zone in your request or choosing {', '.join(others)}."
         )
     return text
 

@@ -57,8 +57,7 @@ def install() -> None:
         seconds = response._get_int_param("DurationSeconds", _DEFAULT_SECONDS)
         if seconds not in _SECONDS:
             raise STSValidationError(
-                f"1 validation error detected: Value '{seconds}' at 'durationSeconds' failed "
-                "to "
+                f"1 validation error detected: Value '{seconds}' at 'durationSeconds' failed to "
                 "satisfy constraint"
             )
         key = iam_backends[backend.account_id][backend.partition].create_temp_access_key()

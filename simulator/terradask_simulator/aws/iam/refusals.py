@@ -54,9 +54,8 @@ def bad_signature(operation: Operation, message: str = "") -> Refusal:
         return unknown_key(operation)
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
     message = message or (
-        "The request signature we calculated does not match the signature you provided. Check "
-        "your AWS Secret Access Key and signing method. Consult the service documentation for "
-        "details."
+        "The request signature we calculated does not match the signature you provided. Check your "
+        "AWS Secret Access Key and signing method. Consult the service documentation for details."
     )
     code = "InvalidSignatureException" if operation.protocol == "json" else "SignatureDoesNotMatch"
     return worded(operation, code, message)
