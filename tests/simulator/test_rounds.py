@@ -12,7 +12,7 @@ from terradask import Deployment, Workspace
 from terradask._common.progress import silent
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
-from terradask_simulator.aws.account import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT
 
 from ..rounds import counted_rounds
 
