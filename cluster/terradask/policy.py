@@ -3,8 +3,8 @@
 `evaluate` is the way in; `to_text`, `to_json` and `to_sarif` are the ways out.
 """
 
+from terradask._policy.checks import blocking, evaluate
 from terradask._policy.document import RoleRules
-from terradask._policy.evaluate import blocking, evaluate
 from terradask._policy.findings import PolicyFinding, Severity, Waived
 from terradask._policy.scope import WorkspaceRules
 from terradask._policy.secrets import secrets_in_state

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from terradask._cleanup.known_state import PROVIDER, read_state
+from terradask._cleanup.state_guard import PROVIDER, read_state
 from terradask_modules.aws import PROVIDER_SOURCE
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.cluster_names import ClusterNames

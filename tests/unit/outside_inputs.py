@@ -30,8 +30,8 @@ from terradask._instance_types.catalog import read_catalog
 from terradask._instance_types.model import read_types
 from terradask._jobs.output import JobOutput
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
+from terradask._plans.applied import HistoryEntry
 from terradask._plans.basis import PlanArchive
-from terradask._plans.history import HistoryEntry
 from terradask._plans.summary import summarise
 from terradask._pricing.price_list import read_sheet, read_spot_price
 from terradask._pricing.prices import PriceKey

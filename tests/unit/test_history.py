@@ -13,7 +13,7 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._deployments.accounts.account import Account, AccountGroup, Use
-from terradask._plans.history import HistoryEntry, HistoryNotes
+from terradask._plans.applied import HistoryEntry, HistoryNotes
 from terradask._workspace.costs import entries_of
 
 from ..moto_account import moto_account

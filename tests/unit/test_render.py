@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from terradask._plans.render_terminal import to_json, to_text
-from terradask._plans.render_values import value_text
+from terradask._plans.render_terminal import to_json, to_text, value_text
 from terradask._plans.summary import PlanSummary, summarise
 
 DATA = Path(__file__).with_name("data")

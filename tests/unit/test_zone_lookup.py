@@ -12,8 +12,8 @@ from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
 from terradask._pricing.products import Reading
-from terradask._stacks import zone_lookup
-from terradask._stacks.zone_lookup import FAILURES_COUNT_FOR, read_failures, read_zone_evidence
+from terradask._stacks import resolve_hardware
+from terradask._stacks.resolve_hardware import FAILURES_COUNT_FOR, read_failures, read_zone_evidence
 from terradask.errors import AccessDenied
 
 from .zone_facts import NOW, A, B
@@ -88,7 +88,7 @@ def test_two_pages_are_read_and_prices_of_what_is_on_spot(monkeypatch: pytest.Mo
         asked.append(types)
         return {A: {"m5.large": Reading(Decimal("0.03")), "m6i.large": Reading(problem="none")}}
 
-    monkeypatch.setattr(zone_lookup, "fetch_spot_prices", spot)
+    monkeypatch.setattr(resolve_hardware, "fetch_spot_prices", spot)
     found = read_zone_evidence(
         _aws(monkeypatch, client), "default", ["m6i.large", "m5.large", "m5.large"]
     )
@@ -108,7 +108,7 @@ def test_what_the_caller_may_not_see_is_left_out_and_said(monkeypatch: pytest.Mo
     def refused(*_: Any) -> Any:
         raise AccessDenied("ec2:DescribeSpotPriceHistory", "no")
 
-    monkeypatch.setattr(zone_lookup, "fetch_spot_prices", refused)
+    monkeypatch.setattr(resolve_hardware, "fetch_spot_prices", refused)
     found = read_zone_evidence(
         _aws(monkeypatch, _Autoscaling(refuses=True)), "default", ["m5.large"]
     )

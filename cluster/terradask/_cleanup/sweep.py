@@ -1,20 +1,185 @@
-"""Find orphans and remove them: each is checked again before its removal."""
+"""Find orphans and remove them: each is checked again before its removal, cluster by cluster,
+dependants first.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
+from botocore.exceptions import BotoCoreError, ClientError
+
+from terradask._aws.session import Aws
+from terradask._aws.translation import reason_of
+from terradask._cleanup import instances
+from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
 from terradask._cleanup.findings import Sweep, Swept
 from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray, judge
-from terradask._cleanup.remove_orphans import ClusterActions, OrphanRemoval
-from terradask._cleanup.scan import Scan, ScanScope
+from terradask._cleanup.scan import Scan, ScanScope, has_resources
 from terradask._common.progress import Message, Progress, phase
+from terradask._deployments.store import DESCRIPTOR, STATE, ClusterObjects
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.running import price_keys
+from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
+from terradask_modules.kinds import KINDS
+
+
+@dataclass(frozen=True)
+class ClusterActions:
+    """A workspace's actions on clusters and states, each under its own locks."""
+
+    destroy: Callable[[str], None]
+    #: Breaks the lock of a stack whose owner is provably gone, and logs it.
+    unlock: Callable[[str], object]
+    #: Keeps every other process, here and elsewhere, from working on a cluster.
+    hold: Callable[[str], contextlib.AbstractContextManager[None]]
+    objects: Callable[[str], ClusterObjects]
+    #: Brings the account of a cluster's last run up to date, while its documents are there.
+    close_account: Callable[[str], None]
+
+
+class OrphanRemoval:
+    """One removal."""
+
+    def __init__(
+        self, aws: Aws, inventory: Inventory, actions: ClusterActions, progress: Progress
+    ) -> None:
+        self._aws = aws
+        self._groups = {item.key: item.group for item in inventory.items}
+        self._resources = {
+            item.key: item.resource for item in inventory.items if item.resource is not None
+        }
+        self._actions = actions
+        self._progress = progress
+        self._removed: list[Stray] = []
+        self._kept: dict[Stray, str] = {}
+        self._failed: dict[Stray, str] = {}
+
+    def run(self, going: Iterable[Stray]) -> Swept:
+        """Remove orphans; a failure with one cluster's doesn't stop the others."""
+        going = list(going)
+        # A dead command's lock would block everything else.
+        for orphan in _of(going, "lock"):
+            self._try([orphan], partial(self._actions.unlock, orphan.id))
+        for cluster in sorted({orphan.cluster or "" for orphan in going if orphan.kind != "lock"}):
+            self._of_cluster(
+                cluster,
+                [
+                    orphan
+                    for orphan in going
+                    if (orphan.cluster or "") == cluster and orphan.kind != "lock"
+                ],
+            )
+        return Swept(tuple(self._removed), self._kept, self._failed)
+
+    def _of_cluster(self, cluster: str, orphans: list[Stray]) -> None:
+        for orphan in _of(orphans, "deployment"):
+            self._try([orphan], partial(self._actions.destroy, orphan.id))
+        orphans = [orphan for orphan in orphans if orphan.kind != "deployment"]
+        if not orphans:
+            return
+        if not cluster or all(orphan.is_of_living for orphan in orphans):
+            self._remove(cluster, orphans)
+        else:
+            self._guarded(orphans, partial(self._remove_held, cluster, orphans))
+
+    def _remove_held(self, cluster: str, orphans: list[Stray]) -> None:
+        with phase(self._progress, "sweep", cluster), self._actions.hold(cluster):
+            if self._is_deployed(cluster):
+                self._kept.update(
+                    dict.fromkeys(orphans, "a cluster of this name is deployed by now")
+                )
+            else:
+                self._remove(cluster, orphans)
+
+    def _remove(self, cluster: str, orphans: list[Stray]) -> None:
+        """Remove a cluster's orphans; stop at a failed step, since later ones depend on it."""
+        hosts = _of(orphans, "instance")
+        # What clusters have of their own goes together, as security groups reference each other.
+        kinds = {kind.orphan for kind in KINDS.values() if kind.clusters is not None}
+        own = [orphan for orphan in orphans if orphan.kind in kinds]
+        steps: list[tuple[list[Stray], Callable[[], object]]] = [
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "group")),
+            (hosts, partial(self._end, cluster, hosts)),
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "secret")),
+            (own, partial(self._delete_own, cluster, own)),
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "network-interface")),
+            *(([s], partial(self._delete, s)) for s in _of(orphans, "volume")),
+            *(([s], partial(self._forget, cluster)) for s in _of(orphans, "objects")),
+            *(([s], partial(Path(s.id).unlink, missing_ok=True)) for s in _of(orphans, "plan")),
+        ]
+        for those, act in steps:
+            if those and not self._try(those, act) and cluster:
+                left = [s for s in orphans if s not in self._removed and s not in self._failed]
+                self._failed.update(
+                    dict.fromkeys(left, "something that uses it could not be removed")
+                )
+                return
+
+    def _try(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
+        for orphan in orphans:
+            self._progress(Message(f"removing {orphan.kind} {orphan.id}: {orphan.reason}"))
+        done = self._guarded(orphans, act)
+        self._removed += orphans if done else []
+        return done
+
+    def _guarded(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
+        """Run an action, note why it failed, and return whether it succeeded."""
+        noted, why = self._failed, ""
+        try:
+            act()
+            return True
+        except TerraformCancelled:
+            # Ctrl-C: the next sweep goes on.
+            raise
+        except (StateLocked, FolderBusy) as busy:
+            noted, why = self._kept, busy.problem
+        except (TerradaskError, BotoCoreError, ClientError) as error:
+            why = reason_of(error)
+        noted.update(
+            {
+                orphan: why
+                for orphan in orphans
+                if orphan not in self._removed and orphan not in self._failed
+            }
+        )
+        return False
+
+    def _end(self, cluster: str, hosts: Sequence[Stray]) -> None:
+        # The others end with their group.
+        ended = {orphan.id for orphan in self._removed if orphan.kind == "group"}
+        lost = [orphan.id for orphan in hosts if self._groups[orphan.key] not in ended]
+        if lost:
+            instances.end_instances(
+                self._aws, lost, cluster=cluster or None, progress=self._progress
+            )
+
+    def _delete(self, orphan: Stray) -> None:
+        delete_resource(self._aws, self._resources[orphan.key])
+
+    def _delete_own(self, cluster: str, own: Sequence[Stray]) -> None:
+        resources = [self._resources[orphan.key] for orphan in own]
+        delete_resources(self._aws, resources, progress=self._progress, cluster=cluster)
+
+    def _is_deployed(self, cluster: str) -> bool:
+        objects = self._actions.objects(cluster)
+        names = objects.names()
+        return DESCRIPTOR in names or (STATE in names and has_resources(objects))
+
+    def _forget(self, cluster: str) -> None:
+        self._actions.close_account(cluster)
+        delete_objects(self._actions.objects(cluster))
+
+
+def _of(orphans: Iterable[Stray], kind: Kind) -> list[Stray]:
+    return [orphan for orphan in orphans if orphan.kind == kind]
+
 
 #: Longest wait for orphans that are too young, in seconds.
 MOST_WAIT_SECONDS = 60.0

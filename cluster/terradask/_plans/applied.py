@@ -1,27 +1,37 @@
-"""Record what each stack was applied from, in the workspace bucket.
+"""Records in the workspace bucket: what each stack was applied from, and what was done, one by one.
 
 Unchanged stacks then needn't be planned, and a state older than the last apply's is detected.
 """
 
 from __future__ import annotations
 
+import datetime
 import hashlib
+import logging
+import re
+import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
+from terradask._common.clock import utc_text
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import side_by_side
 from terradask._network.baseline import BASELINE_KEY
 from terradask._plans.basis import configuration_sha256
 from terradask._terraform.state.model import StateVersion
-from terradask.errors import AccessDenied
-from terradask_modules.names import NETWORK_STACK
+from terradask.errors import AccessDenied, AwsError, DocumentFormat
+from terradask_host.documents import UNREADABLE, moment_text, plain_lines, plain_text
+from terradask_modules.names import HISTORY, NETWORK_STACK
+
+if TYPE_CHECKING:
+    from terradask._plans.saved import Plan
+
 
 APPLIED_FORMAT = 1
 _PARALLEL_READS = 16
@@ -95,3 +105,134 @@ class AppliedNotes:
 def _key(stack: str) -> str:
     # Those of clusters in a folder of their own: the network's is written by fewer callers.
     return f"applied/{stack}.json" if stack == NETWORK_STACK else f"applied/clusters/{stack}.json"
+
+
+# ---- what was applied and destroyed --------------------------------------------------------------
+
+
+logger = logging.getLogger("terradask")
+
+HISTORY_FORMAT = 1
+
+_MOST_BYTES = 2**16
+_PARALLEL_ENTRIES = 32
+_KEY = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{6}\.json", re.ASCII)
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """One thing that was done to a workspace.
+
+    Parameters
+    ----------
+    at
+        When, in UTC.
+    what
+        ``applied``, ``failed`` (an apply that did not finish), ``destroyed``; of a run ``started``
+        or ``ended``, or ``replaced``: another host has taken the place of its scheduler's.
+    stack
+        ``network``, or the cluster's name.
+    by
+        ARN of the caller; None for the end of a run, which may have come by itself.
+    plan_sha256
+        SHA-256 of the plan's file, if there was one.
+    changes
+        How many resources the plan made, changed and removed: ``add``, ``change``, ``remove``.
+    run_id
+        The run that started or ended.
+    reason
+        Why it ended, such as ``idle for 20 minutes, …`` or ``stopped by`` and the caller; which
+        scheduler's host was replaced, and what that has cost; None for everything else, and where
+        it isn't known.
+    """
+
+    at: str
+    what: str
+    stack: str
+    by: str | None = None
+    plan_sha256: str | None = None
+    changes: Mapping[str, int] = field(default_factory=dict)
+    run_id: str | None = None
+    reason: str | None = None
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """Read an entry: other callers of the workspace may write it."""
+        if document["format"] != HISTORY_FORMAT:
+            raise ValueError("an entry isn't as format 1 says")
+        plan = document["plan_sha256"]
+        return cls(
+            at=moment_text(document["at"]),
+            what=_text(document["what"]),
+            stack=_text(document["stack"]),
+            by=_text(document["by"]),
+            plan_sha256=None if plan is None else _text(plan),
+            changes={_text(key): int(n) for key, n in document["changes"].items()},
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for ``--json``."""
+        return asdict(self)
+
+
+class HistoryNotes:
+    """The entries of one workspace. Every caller who makes clusters may write some, and change
+    none; what one says of its caller is that caller's word.
+
+    Permissions needed: ``s3:PutObject``, to read ``GetObject``, on ``history/*``, and
+    ``s3:ListBucket``.
+    """
+
+    def __init__(self, aws: Aws, bucket: str) -> None:
+        self._aws = aws
+        self._store = ObjectStore(aws, bucket, HISTORY)
+
+    def note(self, what: str, stack: str, plan: Plan | None = None) -> None:
+        """Note what the caller has done; a failure is logged: it is done all the same."""
+        now = datetime.datetime.now(datetime.UTC)
+        file = None if plan is None else plan.plan_file
+        document = {
+            "format": HISTORY_FORMAT,
+            "at": utc_text(now),
+            "what": what,
+            "stack": stack,
+            "by": self._aws.caller_arn,
+            "plan_sha256": None if file is None else file.sha256,
+            "changes": {}
+            if file is None
+            else {"add": file.add, "change": file.change, "remove": file.remove},
+        }
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            key = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}.json"
+            # The rights of callers are to new entries alone.
+            self._store.claim(key, as_json(document))
+        except (AwsError, BotoCoreError, ClientError) as error:
+            logger.warning("%s: that it was %s isn't in the history: %s", stack, what, error)
+
+    def read(self, since: datetime.datetime | None = None) -> list[HistoryEntry]:
+        """Return the entries since a time, the oldest first; those that can't be read are warned
+        of and left out.
+        """
+        first = "" if since is None else f"{since:%Y%m%dT%H%M%SZ}"
+        keys = [key for key in self._store.names() if _KEY.fullmatch(key) and key >= first]
+        found = side_by_side([partial(self._read, key) for key in sorted(keys)], _PARALLEL_ENTRIES)
+        return [entry for entry in found if entry is not None]
+
+    def _read(self, key: str) -> HistoryEntry | None:
+        try:
+            stored = self._store.read(key, most_bytes=_MOST_BYTES)
+            return None if stored is None else HistoryEntry.read(parse_json(stored.content))
+        except (*UNREADABLE, DocumentFormat) as error:
+            logger.warning(
+                "%s%s is left out: it isn't as terradask writes it (%s)",
+                HISTORY,
+                key,
+                type(error).__name__,
+            )
+            return None
+
+
+def _text(value: object) -> str:
+    return str(plain_lines(plain_text(value)))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._plans.report import PlanReport
+from terradask._policy.checks import blocking, evaluate
 from terradask._policy.document import RoleRules
-from terradask._policy.evaluate import blocking, evaluate
 from terradask._policy.scope import WorkspaceRules
 from terradask._pricing.plan_resources import PlannedStack
 from terradask._terraform.folder_contents import CONFIGURATION

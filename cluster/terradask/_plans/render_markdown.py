@@ -1,4 +1,4 @@
-"""Render a report as Markdown for a pull request's comment, within its length limit."""
+"""Render a report as Markdown for a pull request's comment, within its length limit, and drift."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from terradask._common.naming import counted
-from terradask._plans.render_terminal import to_text
-from terradask._plans.render_values import (
+from terradask._plans.render_terminal import (
     SIGNS,
     VERDICTS,
     WORDS,
@@ -20,6 +19,7 @@ from terradask._plans.render_values import (
     made_with,
     price,
     software,
+    to_text,
     value_text,
 )
 from terradask._plans.summary import Change, Counts, PlanSummary

@@ -1,23 +1,33 @@
-"""The table of built-in checks."""
+"""The entry point: takes a plan and the team's policy, returns findings of the built-in checks."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
-from terradask._policy.document import PlanDocument, Resource
+from terradask._policy.document import PlanDocument, Resource, RoleRules, read
 from terradask._policy.expected import beyond_findings
 from terradask._policy.findings import PolicyFinding
 from terradask._policy.iam import iam_findings
-from terradask._policy.images import image_findings
+from terradask._policy.images import image_findings, launch_template_findings
 from terradask._policy.ingress import ingress_findings, worker_findings
-from terradask._policy.launch_templates import launch_template_findings
 from terradask._policy.openings import Opening, network_of, read_rule
+from terradask._policy.scope import WorkspaceRules
+from terradask._policy.scrubbing import Scrubber
 from terradask._policy.secrets import secret_findings
+from terradask._policy.team import cost_findings, jupyter_findings, waive
 from terradask._policy.user_data import user_data_findings
+from terradask._policy.whole_plan import UNREADABLE, unreadable_plan
 from terradask_modules.iam import listed
 from terradask_modules.ingress import Network, is_within
+
+if TYPE_CHECKING:
+    from terradask._pricing.estimate import CostEstimate
+    from terradask_stacks.settings.policy import PolicySettings
+
 
 _HTTPS = (443, 443)
 _RULES = ("aws_vpc_security_group_egress_rule", "aws_security_group_rule")
@@ -133,3 +143,61 @@ CHECKS = (
         beyond_findings,
     ),
 )
+
+
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+def evaluate(
+    document: Mapping[str, Any],
+    *,
+    settings: PolicySettings,
+    today: date,
+    stack: str = "",
+    estimate: CostEstimate | None = None,
+    role_rules: RoleRules | None = None,
+    open_to_anywhere: bool = False,
+    workspace_rules: WorkspaceRules | None = None,
+    expected: Mapping[str, Any] | None = None,
+) -> tuple[PolicyFinding, ...]:
+    """Check a plan.
+
+    ``expected`` is the ``cdk.tf.json`` that `Workspace.synth` writes for the stack: what the plan
+    is compared with (P8).
+
+    Raises `InvalidInput`.
+    """
+    try:
+        plan = read(
+            document,
+            role_rules=role_rules,
+            open_to_anywhere=open_to_anywhere,
+            rules=workspace_rules,
+            expected=expected,
+        )
+        found = [finding for check in CHECKS for finding in check.find(plan)]
+        found += jupyter_findings(plan, settings)
+    except UNREADABLE as error:
+        raise unreadable_plan(error) from error
+    if estimate is not None:
+        found += cost_findings(estimate, settings)
+    marked = waive(found, settings.waivers, stack=stack, today=today)
+    if not marked:
+        return ()
+    scrubber = Scrubber(document)
+    return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
+
+
+def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:
+    """Return the findings that stop an apply."""
+    return tuple(finding for finding in findings if finding.blocking)
+
+
+def _rank(finding: PolicyFinding) -> tuple[Any, ...]:
+    return (
+        finding.waived is not None,
+        _ORDER[finding.severity],
+        finding.check,
+        finding.address,
+        finding.message,
+    )

@@ -9,8 +9,7 @@ from typing import Any
 
 from terradask._policy.document import PlanDocument, Unknown, written_document
 from terradask._policy.findings import PolicyFinding
-from terradask._policy.openings import Opening, PrefixLists, network_of, openings
-from terradask._policy.roles import Groups
+from terradask._policy.openings import Groups, Opening, PrefixLists, network_of, openings
 from terradask_modules.iam import listed
 from terradask_modules.ingress import SSH_PORT, Network
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
+from botocore.exceptions import BotoCoreError, ClientError
+
+from terradask._aws.activities import zone_of
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress, Warned
 from terradask._instance_types.catalog import named_catalog, priced_catalog
 from terradask._instance_types.choose import Choice, choose, choose_default, choose_scheduler
 from terradask._instance_types.model import Catalog
 from terradask._instance_types.named import placeable, with_one_architecture
-from terradask._instance_types.zones import ZoneEvidence, rank_zones, why_best
-from terradask._stacks.zone_lookup import read_zone_evidence
-from terradask.errors import NoMatchingType
+from terradask._instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
+from terradask._pricing.price_list import fetch_spot_prices
+from terradask._pricing.products import prices_in
+from terradask.errors import AwsError, NoMatchingType
+from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
-from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP, resource_name
 from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.request import HardwareRequest
@@ -325,3 +332,87 @@ def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> NoMatchingTy
         allowed=f"types that one zone of the network offers together: {where}",
         advice="choose other types, request a wider range, or add a zone to network.zones",
     )
+
+
+# ---- evidence on zones besides their offers: failed launches, and spot prices --------------------
+
+
+T = TypeVar("T")
+
+#: How long a failed launch counts: AWS doesn't say how long a lack of capacity lasts.
+FAILURES_COUNT_FOR = datetime.timedelta(minutes=30)
+
+#: How many pages of 100 activities to read, newest first: a whole account's can't be filtered by
+#: status.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
+_PAGES = 2
+
+
+def read_zone_evidence(aws: Aws, workspace: str, spot_types: Iterable[str]) -> ZoneEvidence:
+    """Read from AWS what failed recently in which zone, and what types cost on spot.
+
+    What can't be read is left out, and reported.
+
+    Two or three calls. Permissions needed: ``autoscaling:DescribeScalingActivities``;
+    ``ec2:DescribeSpotPriceHistory`` for prices.
+    """
+    now = datetime.datetime.now(datetime.UTC)
+    types = sorted(set(spot_types))
+    with ThreadPoolExecutor(2) as pool:
+        failed = pool.submit(
+            _tried, lambda: tuple(_failures(aws, workspace, now - FAILURES_COUNT_FOR)), ()
+        )
+        priced = pool.submit(_tried, lambda: _prices(aws, types, now), {})
+        (failures, no_failures), (prices, no_prices) = failed.result(), priced.result()
+    notes = [
+        f"{what} aren't considered: {problem}"
+        for what, problem in (("recent failed launches", no_failures), ("spot prices", no_prices))
+        if problem is not None
+    ]
+    return ZoneEvidence(failures, prices, tuple(notes))
+
+
+def read_failures(
+    activities: Iterable[Mapping[str, Any]], workspace: str, since: datetime.datetime
+) -> Iterator[ZoneFailure]:
+    """Yield the failed launches of a workspace's groups, with their zone.
+
+    Includes groups of workspaces whose longer names begin with this one: they are in the same
+    account and zones.
+    """
+    begins = resource_name(workspace, "")
+    for activity in activities:
+        name, text = activity["AutoScalingGroupName"], launch_failure(activity)
+        zone = zone_of(activity)
+        if text and name.startswith(begins) and zone and activity["StartTime"] >= since:
+            yield ZoneFailure(
+                zone, "spot" if name.endswith("-spot") else "on-demand", read_problem(text)
+            )
+
+
+def _failures(aws: Aws, workspace: str, since: datetime.datetime) -> Iterator[ZoneFailure]:
+    client, token = aws.client("autoscaling"), None
+    for _ in range(_PAGES):
+        answer = client.describe_scaling_activities(
+            IncludeDeletedGroups=True,
+            Filters=[
+                {"Name": "StartTimeLowerBound", "Values": [since.strftime("%Y-%m-%dT%H:%M:%SZ")]}
+            ],
+            **({"NextToken": token} if token else {}),
+        )
+        yield from read_failures(answer["Activities"], workspace, since)
+        token = answer.get("NextToken")
+        if not token:
+            return
+
+
+def _prices(aws: Aws, types: list[str], now: datetime.datetime) -> dict[str, dict[str, Decimal]]:
+    return prices_in(fetch_spot_prices(aws, now, types)) if types else {}
+
+
+def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:
+    """Return a look-up's result, or why there is none."""
+    try:
+        return call(), None
+    except (AwsError, BotoCoreError, ClientError) as error:
+        return nothing, " ".join(str(error).split())

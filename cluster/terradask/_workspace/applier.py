@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
-from terradask._cleanup.remove_orphans import ClusterActions
 from terradask._cleanup.scan import ScanScope
-from terradask._cleanup.sweep import Sweeper
+from terradask._cleanup.sweep import ClusterActions, Sweeper
 from terradask._deployments.key_access import check_may_change
 from terradask._plans.impact import refuse_while_running
 from terradask._plans.policy_gate import PolicyGate

@@ -19,7 +19,7 @@ from terradask._deployments.accounts.run_account import why_over
 from terradask._deployments.accounts.totals import RunCosts, check_by, costs_of
 from terradask._deployments.logs.times import Moment, moment_of
 from terradask._deployments.record import ClusterRecord
-from terradask._plans.history import HistoryEntry, HistoryNotes
+from terradask._plans.applied import HistoryEntry, HistoryNotes
 from terradask._pricing.price_list import AwsPriceList
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import TerradaskError

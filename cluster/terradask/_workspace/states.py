@@ -7,12 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore
-from terradask._cleanup.known_state import without
-from terradask._cleanup.state_guard import StateGuard
+from terradask._cleanup.state_guard import StateGuard, without
 from terradask._deployments.store import STATE
-from terradask._plans.applied import AppliedNotes
+from terradask._plans.applied import AppliedNotes, HistoryNotes
 from terradask._plans.basis import PlanArchive
-from terradask._plans.history import HistoryNotes
 from terradask._terraform.state.lock_info import proof_of_loss
 from terradask._terraform.state.model import StateInfo, StateVersion, state_of
 from terradask._terraform.state.network import NetworkState

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from terradask._deployments.logs.times import Moment
     from terradask._deployments.overview import ClusterOverview
     from terradask._network.baseline import Baseline
-    from terradask._plans.history import HistoryEntry
+    from terradask._plans.applied import HistoryEntry
     from terradask._plans.saved import Plan
     from terradask._quotas.check import QuotaCheck
     from terradask._terraform.state.unlock import BrokenLock

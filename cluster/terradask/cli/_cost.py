@@ -20,7 +20,7 @@ from terradask.cli._output import caller_name, result, say, shortened
 if TYPE_CHECKING:
     from terradask._deployments.accounts.totals import CostRow, RunCosts
     from terradask._deployments.deployment import Deployment
-    from terradask._plans.history import HistoryEntry
+    from terradask._plans.applied import HistoryEntry
 
 
 @click.command(short_help="Show what clusters have cost, also those that are gone")

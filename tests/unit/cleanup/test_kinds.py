@@ -11,10 +11,9 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._cleanup.adopt import _Adoption, imports, unknown_addresses
 from terradask._cleanup.delete import delete_resources
-from terradask._cleanup.known_state import PROVIDER
 from terradask._cleanup.resources import Resource
 from terradask._cleanup.search import find_everything_in_ec2, find_network
-from terradask._cleanup.state_guard import StateGuard
+from terradask._cleanup.state_guard import PROVIDER, StateGuard
 from terradask._plans.impact import RunningCluster, impacts, refuse_while_running
 from terradask._plans.summary import Change
 from terradask._workspace.workspace import Workspace
