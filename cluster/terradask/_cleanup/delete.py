@@ -170,12 +170,9 @@ def _revoke_rules(client: Any, group: Resource) -> None:
     for egress in (False, True):
         ids = [rule["SecurityGroupRuleId"] for rule in rules if rule["IsEgress"] == egress]
         if ids:
-            _revoke(client, group.id, ids, egress=egress)
-
-
-def _revoke(client: Any, group: str, rules: list[str], *, egress: bool) -> None:
-    revoke = client.revoke_security_group_egress if egress else client.revoke_security_group_ingress
-    revoke(GroupId=group, SecurityGroupRuleIds=rules)
+            way = "egress" if egress else "ingress"
+            revoke = getattr(client, f"revoke_security_group_{way}")
+            revoke(GroupId=group.id, SecurityGroupRuleIds=ids)
 
 
 def _detach(client: Any, gateway: Resource) -> None:

@@ -51,31 +51,99 @@ from terradask_modules.names import (
     cluster_key,
     host_name,
 )
+from terradask_modules.where import Where
 
 if TYPE_CHECKING:
     from terradask._network.deployed import DeployedNetwork
 
 
-# ---- the bucket ----------------------------------------------------------------------------------
+Found = TypeVar("Found")
+
+_PARALLEL = 16
+#: A volume or an interface that is attached to no instance.
+_AVAILABLE = {"Name": "status", "Values": ["available"]}
 
 
 @dataclass(eq=False, repr=False)
-class BucketScan:
-    """Reads one workspace's bucket."""
+class Scan:
+    """One scan of everything.
+
+    What the caller has no permission to read is left out and listed. The bucket is required: only
+    it shows what is live.
+
+    Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``;
+    ``autoscaling:DescribeAutoScalingGroups``; ``ec2:DescribeInstances``, ``DescribeVolumes``,
+    ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; those of
+    `ClusterSearch`.
+    """
 
     aws: Aws
-    bucket: str
+    network: DeployedNetwork
+    #: The folder with a folder for each stack.
     stacks: Path
+    #: The folder of saved plans.
+    plans: Path
+    network_state: S3Backend
+    _unseen: list[NotVisible] = field(default_factory=list, init=False)
     #: Locks, of those read, whose owners are provably gone.
-    dead: list[DeadLock] = field(default_factory=list, init=False)
+    _dead: list[DeadLock] = field(default_factory=list, init=False)
     #: Keys that no cluster can have.
-    strange_keys: list[str] = field(default_factory=list, init=False)
+    _strange_keys: list[str] = field(default_factory=list, init=False)
 
-    def listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
+    @property
+    def _where(self) -> Where:
+        return self.network.where
+
+    def run(self) -> Inventory:
+        """Scan. Raises `AccessDenied`."""
+        seen_at, listed = self._listed()
+        with ThreadPoolExecutor(_PARALLEL) as pool:
+            groups = pool.submit(self._unless_denied, "Auto Scaling groups", self._groups)
+            rest = [
+                pool.submit(self._unless_denied, what, find)
+                for what, find in (
+                    ("instances", self._instances),
+                    ("volumes", self._volumes),
+                    ("network interfaces", self._interfaces),
+                    ("secrets", self._secrets),
+                )
+            ]
+            deployed = {
+                one.name: one
+                for one in pool.map(lambda name: self._deployed(name, listed[name]), sorted(listed))
+            }
+            seen_groups = groups.result()
+            items = [item for each in rest for item in each.result() or ()]
+        self._scan_network_lock()
+        names = None if seen_groups is None else self._existing(seen_groups, items)
+        items += seen_groups or ()
+        items += self._own_of_orphans(
+            {item.cluster for item in items if item.cluster} | deployed.keys(), deployed
+        )
+        return Inventory(
+            workspace=self._where.workspace,
+            seen_at=seen_at,
+            items=tuple(self._unless_gone(items, deployed)),
+            deployed=deployed,
+            groups=names,
+            dead_locks=tuple(self._dead),
+            old_plans=tuple(_old_plans(self.plans, seen_at)),
+            unseen=tuple(self._unseen),
+            strange_keys=tuple(self._strange_keys),
+        )
+
+    def _scan_network_lock(self) -> None:
+        # Without a bucket there is no lock, and who may not read it may not break it either.
+        with suppress(BackendMissing, AccessDenied):
+            self._held(NETWORK_STACK, self.network_state)
+
+    # ---- the bucket ------------------------------------------------------------------------------
+
+    def _listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
         """Return AWS's time, and each cluster's objects with their dates; none without a bucket."""
         listed: dict[str, dict[str, datetime.datetime]] = {}
         seen_at = datetime.datetime.now(datetime.UTC)
-        for page in ObjectStore(self.aws, self.bucket).pages("clusters/"):
+        for page in ObjectStore(self.aws, self._where.bucket).pages("clusters/"):
             # Ages are measured by AWS's clock, which dates the objects, not by this machine's.
             date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
             seen_at = parsedate_to_datetime(date) if date else seen_at
@@ -83,14 +151,14 @@ class BucketScan:
                 key = entry["Key"].removeprefix("clusters/")
                 cluster = cluster_of_key(key)
                 if cluster is None:
-                    self.strange_keys.append(plain_text(entry["Key"]))
+                    self._strange_keys.append(plain_text(entry["Key"]))
                 else:
                     listed.setdefault(cluster, {})[key.partition("/")[2]] = entry["LastModified"]
         return seen_at, listed
 
-    def deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
+    def _deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
         """Return the state of one cluster, from the dates of its objects."""
-        is_whole, deployment = DESCRIPTOR in listed, Deployment(self.aws, self.bucket, name)
+        is_whole, deployment = DESCRIPTOR in listed, Deployment(self.aws, self._where.bucket, name)
         is_partial = not is_whole and STATE in listed and has_resources(deployment.objects)
         found = Deployed(
             name,
@@ -100,10 +168,10 @@ class BucketScan:
             closing_at=listed[CLOSING] if CLOSING in listed and deployment.marked_closing else None,
             started_at=listed.get(RUN),
         )
-        place = S3Backend(self.aws, self.bucket, cluster_key(name, STATE))
-        return replace(found, held=self.held(name, place if STATE_LOCK in listed else None))
+        place = S3Backend(self.aws, self._where.bucket, cluster_key(name, STATE))
+        return replace(found, held=self._held(name, place if STATE_LOCK in listed else None))
 
-    def held(self, stack: str, place: S3Backend | None) -> str | None:
+    def _held(self, stack: str, place: S3Backend | None) -> str | None:
         """Return which process works on a stack; note a lock whose owner is provably gone."""
         folder, killed = self.stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
@@ -124,101 +192,8 @@ class BucketScan:
             if lock.seconds is None
             else datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
         )
-        self.dead.append(DeadLock(stack, lock.id or "", since, proof))
+        self._dead.append(DeadLock(stack, lock.id or "", since, proof))
         return None
-
-
-def has_resources(objects: ClusterObjects) -> bool:
-    """Return whether a cluster's state has resources; True if the state can't be read."""
-    try:
-        state = objects.read(STATE)
-    except DocumentFormat:
-        # Terraform reports what is wrong with it when the cluster is destroyed.
-        return True
-    return bool((state or {}).get("resources"))
-
-
-Found = TypeVar("Found")
-
-_PARALLEL = 16
-#: A volume or an interface that is attached to no instance.
-_AVAILABLE = {"Name": "status", "Values": ["available"]}
-
-
-@dataclass(frozen=True)
-class ScanScope:
-    """What to scan: a workspace, its folder of stacks, and its folder of saved plans."""
-
-    aws: Aws
-    network: DeployedNetwork
-    stacks: Path
-    plans: Path
-    network_state: S3Backend
-
-
-class Scan:
-    """One scan of everything.
-
-    What the caller has no permission to read is left out and listed. The bucket is required: only
-    it shows what is live.
-
-    Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``;
-    ``autoscaling:DescribeAutoScalingGroups``; ``ec2:DescribeInstances``, ``DescribeVolumes``,
-    ``DescribeNetworkInterfaces``; ``secretsmanager:ListSecrets``, ``DescribeSecret``; those of
-    `ClusterSearch`.
-    """
-
-    def __init__(self, scope: ScanScope) -> None:
-        self._scope = scope
-        self._aws = scope.aws
-        self._where = scope.network.where
-        self._unseen: list[NotVisible] = []
-        self._bucket = BucketScan(scope.aws, scope.network.bucket, scope.stacks)
-
-    def run(self) -> Inventory:
-        """Scan. Raises `AccessDenied`."""
-        seen_at, listed = self._bucket.listed()
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            groups = pool.submit(self._unless_denied, "Auto Scaling groups", self._groups)
-            rest = [
-                pool.submit(self._unless_denied, what, find)
-                for what, find in (
-                    ("instances", self._instances),
-                    ("volumes", self._volumes),
-                    ("network interfaces", self._interfaces),
-                    ("secrets", self._secrets),
-                )
-            ]
-            deployed = {
-                one.name: one
-                for one in pool.map(
-                    lambda name: self._bucket.deployed(name, listed[name]), sorted(listed)
-                )
-            }
-            seen_groups = groups.result()
-            items = [item for each in rest for item in each.result() or ()]
-        self._scan_network_lock()
-        names = None if seen_groups is None else self._existing(seen_groups, items)
-        items += seen_groups or ()
-        items += self._own_of_orphans(
-            {item.cluster for item in items if item.cluster} | deployed.keys(), deployed
-        )
-        return Inventory(
-            workspace=self._where.workspace,
-            seen_at=seen_at,
-            items=tuple(self._unless_gone(items, deployed)),
-            deployed=deployed,
-            groups=names,
-            dead_locks=tuple(self._bucket.dead),
-            old_plans=tuple(_old_plans(self._scope.plans, seen_at)),
-            unseen=tuple(self._unseen),
-            strange_keys=tuple(self._bucket.strange_keys),
-        )
-
-    def _scan_network_lock(self) -> None:
-        # Without a bucket there is no lock, and who may not read it may not break it either.
-        with suppress(BackendMissing, AccessDenied):
-            self._bucket.held(NETWORK_STACK, self._scope.network_state)
 
     # ---- AWS -------------------------------------------------------------------------------------
 
@@ -230,7 +205,7 @@ class Scan:
             return None
 
     def _groups(self) -> list[Item]:
-        client, filters = self._aws.client("autoscaling"), tag_filters(self._where.tags)
+        client, filters = self.aws.client("autoscaling"), tag_filters(self._where.tags)
         return [_item(group) for group in find_groups(client, Filters=filters)]
 
     def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
@@ -239,33 +214,33 @@ class Scan:
         named = sorted({item.group for item in items if item.group is not None} - tagged)
         if not named:
             return frozenset(tagged)
-        client, method = self._aws.client("autoscaling"), "describe_auto_scaling_groups"
+        client, method = self.aws.client("autoscaling"), "describe_auto_scaling_groups"
         found = listed(client, method, "AutoScalingGroups", AutoScalingGroupNames=named)
         return frozenset(tagged | {group["AutoScalingGroupName"] for group in found})
 
     def _instances(self) -> list[Item]:
         try:
-            found = find_instances(self._aws, workspace=self._where.workspace)
+            found = find_instances(self.aws, workspace=self._where.workspace)
         except AccessDenied:
             # Without the volumes' sizes, which only a price needs.
-            found = find_instances(self._aws, workspace=self._where.workspace, with_volumes=False)
-        return [_instance(instance, self._aws.region) for instance in found]
+            found = find_instances(self.aws, workspace=self._where.workspace, with_volumes=False)
+        return [_instance(instance, self.aws.region) for instance in found]
 
     def _volumes(self) -> list[Item]:
         return [
             replace(
                 self._part_of_host(volume),
                 parts=gp3_volume(volume.description["Size"], volume.description).parts(
-                    self._aws.region
+                    self.aws.region
                 )
                 if volume.description["VolumeType"] == "gp3"
                 else None,
             )
-            for volume in find_in_ec2(self._aws.client("ec2"), VOLUME, self._where, _AVAILABLE)
+            for volume in find_in_ec2(self.aws.client("ec2"), VOLUME, self._where, _AVAILABLE)
         ]
 
     def _interfaces(self) -> list[Item]:
-        ec2 = self._aws.client("ec2")
+        ec2 = self.aws.client("ec2")
         found = find_in_ec2(ec2, NETWORK_INTERFACE, self._where, _AVAILABLE)
         return [self._part_of_host(interface) for interface in found]
 
@@ -279,7 +254,7 @@ class Scan:
         return replace(item, is_hosts=resource.tags.get("Name") in names)
 
     def _secrets(self) -> list[Item]:
-        client = self._aws.client("secretsmanager")
+        client = self.aws.client("secretsmanager")
         return [
             replace(
                 _item(secret),
@@ -289,7 +264,7 @@ class Scan:
                 # https://aws.amazon.com/secrets-manager/pricing/
                 parts=()
                 if secret.description.get("DeletedDate")
-                else parts_of_secret(self._aws.region),
+                else parts_of_secret(self.aws.region),
             )
             for secret in find_secrets(client, self._where, IncludePlannedDeletion=True)
         ]
@@ -298,7 +273,7 @@ class Scan:
         self, items: Iterable[Item], deployed: Mapping[str, Deployed]
     ) -> Iterator[Item]:
         """Leave out secrets that are deleted: the list of secrets is up to five minutes old."""
-        client = self._aws.client("secretsmanager")
+        client = self.aws.client("secretsmanager")
         for item in items:
             if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
                 try:
@@ -313,7 +288,7 @@ class Scan:
 
     def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
         """Return the own resources of clusters without a deployment."""
-        search = ClusterSearch.on(self._aws, self._scope.network)
+        search = ClusterSearch.on(self.aws, self.network)
 
         def own(cluster: str) -> list[Resource]:
             return outermost(search.find(cluster))
@@ -328,6 +303,16 @@ class Scan:
             if is_cluster_name(name) and not _lives(deployed.get(name))
         ]
         return [_item(resource) for resources in found for resource in resources]
+
+
+def has_resources(objects: ClusterObjects) -> bool:
+    """Return whether a cluster's state has resources; True if the state can't be read."""
+    try:
+        state = objects.read(STATE)
+    except DocumentFormat:
+        # Terraform reports what is wrong with it when the cluster is destroyed.
+        return True
+    return bool((state or {}).get("resources"))
 
 
 def _lives(deployed: Deployed | None) -> bool:

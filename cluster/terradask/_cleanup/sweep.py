@@ -21,13 +21,15 @@ from terradask._cleanup.delete import delete_objects, delete_resource, delete_re
 from terradask._cleanup.findings import Sweep, Swept
 from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray, judge
-from terradask._cleanup.scan import Scan, ScanScope, has_resources
+from terradask._cleanup.scan import has_resources
 from terradask._common.progress import Message, Progress, phase
-from terradask._deployments.store import DESCRIPTOR, STATE, ClusterObjects
+from terradask._deployments.deployment import Deployment
+from terradask._deployments.store import DESCRIPTOR, STATE
 from terradask._pricing.price_list import AwsPriceList
 from terradask._pricing.running import price_keys
 from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
 from terradask_modules.kinds import KINDS
+from terradask_modules.where import Where
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,21 @@ class ClusterActions:
     unlock: Callable[[str], object]
     #: Keeps every other process, here and elsewhere, from working on a cluster.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
-    objects: Callable[[str], ClusterObjects]
-    #: Brings the account of a cluster's last run up to date, while its documents are there.
-    close_account: Callable[[str], None]
 
 
 class OrphanRemoval:
     """One removal."""
 
     def __init__(
-        self, aws: Aws, inventory: Inventory, actions: ClusterActions, progress: Progress
+        self,
+        aws: Aws,
+        bucket: str,
+        inventory: Inventory,
+        actions: ClusterActions,
+        progress: Progress,
     ) -> None:
         self._aws = aws
+        self._bucket = bucket
         self._groups = {item.key: item.group for item in inventory.items}
         self._resources = {
             item.key: item.resource for item in inventory.items if item.resource is not None
@@ -168,13 +173,15 @@ class OrphanRemoval:
         delete_resources(self._aws, resources, progress=self._progress, cluster=cluster)
 
     def _is_deployed(self, cluster: str) -> bool:
-        objects = self._actions.objects(cluster)
+        objects = Deployment(self._aws, self._bucket, cluster).objects
         names = objects.names()
         return DESCRIPTOR in names or (STATE in names and has_resources(objects))
 
     def _forget(self, cluster: str) -> None:
-        self._actions.close_account(cluster)
-        delete_objects(self._actions.objects(cluster))
+        deployment = Deployment(self._aws, self._bucket, cluster)
+        # While its documents are there.
+        deployment.close_account()
+        delete_objects(deployment.objects)
 
 
 def _of(orphans: Iterable[Stray], kind: Kind) -> list[Stray]:
@@ -191,7 +198,10 @@ _Dates = Mapping[tuple[Kind, str], datetime.datetime]
 class Sweeper:
     """Finds the orphans of one workspace, and removes them."""
 
-    scope: ScanScope
+    aws: Aws
+    where: Where
+    #: Scans everything once.
+    scan: Callable[[], Inventory]
     actions: ClusterActions
     progress: Progress
 
@@ -199,7 +209,7 @@ class Sweeper:
         """Return the orphans, with their prices. Read-only."""
         found, _ = self._scan(grace_seconds, {})
         keys = price_keys(parts for orphan in found.strays for parts in orphan.parts)
-        return replace(found, quotes=AwsPriceList(self.scope.aws).look_up(keys)) if keys else found
+        return replace(found, quotes=AwsPriceList(self.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
         """Remove what was found and is still an orphan; the next sweep continues a broken one."""
@@ -221,13 +231,14 @@ class Sweeper:
                     "it, or something of its cluster's, is younger than "
                     f"{found.grace_seconds:.0f} s"
                 )
-        swept = OrphanRemoval(self.scope.aws, inventory, self.actions, self.progress).run(going)
+        removal = OrphanRemoval(self.aws, self.where.bucket, inventory, self.actions, self.progress)
+        swept = removal.run(going)
         return replace(swept, kept={**kept, **swept.kept})
 
     def _scan(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, Inventory]:
-        scope, where = self.scope, self.scope.network.where
+        where = self.where
         with phase(self.progress, "look", where.workspace):
-            inventory = Scan(scope).run()
+            inventory = self.scan()
         orphans = judge(
             inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen
         )

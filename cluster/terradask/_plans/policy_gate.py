@@ -164,13 +164,14 @@ def _only_destroys(plan: Plan) -> bool:
 def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRules:
     """Return what the settings, and the network's locked answers, say of a workspace."""
     network, state = settings.network, settings.state
+    rules = WorkspaceRules(
+        settings.workspace.name,
+        settings.workspace.region,
+        data_buckets=tuple(network.data_buckets),
+        container_repositories=tuple(network.container_repositories),
+    )
     if lock is None:
-        return WorkspaceRules(
-            settings.workspace.name,
-            settings.workspace.region,
-            data_buckets=tuple(network.data_buckets),
-            container_repositories=tuple(network.container_repositories),
-        )
+        return rules
     where = Where(
         partition=lock.partition,
         region=settings.workspace.region,
@@ -191,11 +192,5 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         *lock.image_ids.values(),
         *lock.gpu_image_ids.values(),
     }
-    return WorkspaceRules(
-        settings.workspace.name,
-        settings.workspace.region,
-        lock.account,
-        given=frozenset(each for each in given if each is not None),
-        data_buckets=tuple(network.data_buckets),
-        container_repositories=tuple(network.container_repositories),
-    )
+    known = frozenset(each for each in given if each is not None)
+    return replace(rules, account=lock.account, given=known)

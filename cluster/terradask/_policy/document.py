@@ -10,12 +10,11 @@ from typing import Any
 
 from terradask._policy.hcl import NotLiteral, encoded
 from terradask._policy.scope import Scope, WorkspaceRules, scope_of
-from terradask._policy.whole_plan import check_whole
+from terradask._policy.whole_plan import INDEX, check_whole
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import listed
 
 _REFERENCE = re.compile(r"\b((?:data\.[a-z][a-z0-9_]*|[a-z][a-z0-9]*_[a-z0-9_]+)\.[A-Za-z_][\w-]*)")
-_INDEX = re.compile(r"\[[^\]]*\]")
 #: Where the plan's JSON has meta-arguments that change what a resource is or does.
 _META = {
     "provisioners": "provisioner",
@@ -53,7 +52,7 @@ class Resource:
     @property
     def configured_as(self) -> str:
         """The address without the keys of ``count`` and ``for_each``, as references write it."""
-        return _INDEX.sub("", self.address)
+        return INDEX.sub("", self.address)
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,6 @@ def read(
 ) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``. Raises `InvalidInput`."""
     if is_plan(document):
-        check_whole(document)
         found = _read_plan(document)
     elif "terraform" in document or "resource" in document:
         found = _read_stack(document)
@@ -179,6 +177,7 @@ def written_document(item: Resource) -> Mapping[str, Any]:
 def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     root = (document.get("configuration") or {}).get("root_module") or {}
     configured = dict(_configured(root, ""))
+    check_whole(document, configured)
     resources, before = [], []
     for entry in document.get("resource_changes") or []:
         change = entry.get("change") or {}
@@ -203,7 +202,7 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
         ):
             continue
         address = str(entry["address"])
-        known = configured.get(_INDEX.sub("", address))
+        known = configured.get(INDEX.sub("", address))
         expressions, module, meta = known or ({}, "", {})
         values = _merged(change["after"], change.get("after_unknown"), expressions, module)
         resources.append(

@@ -1,4 +1,6 @@
-"""P3 and P7: what hosts are launched from, images of known owners and templates that protect them."""
+"""P3 and P7: hosts' templates protect them, and images are known owners' only: any account may
+publish any name.
+"""
 
 from __future__ import annotations
 

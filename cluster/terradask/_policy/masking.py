@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import functools
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from terradask._policy.decoding import from_base64
 
 SENSITIVE = "(sensitive)"
 
@@ -101,10 +101,8 @@ def masked_text(text: str) -> str:
 
 
 def _secret_in_base64(text: str) -> bool:
-    if _BASE64.fullmatch(text) is None:
-        return False
+    inner = from_base64(text) if _BASE64.fullmatch(text) else None
     try:
-        inner = base64.b64decode(text, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
+        return inner is not None and masked_text(inner.decode()) != inner.decode()
+    except UnicodeDecodeError:
         return False
-    return masked_text(inner) != inner

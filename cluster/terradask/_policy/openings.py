@@ -1,4 +1,6 @@
-"""Rules of security groups, in any of the provider's three notations, and whose hosts are in them."""
+"""Security groups: their rules, in any of the provider's three notations, and whose hosts they
+have.
+"""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ some out, for size or for secrets, before they hand a plan on.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from terradask._common.naming import some
@@ -15,13 +15,16 @@ from terradask_modules.errors import InvalidInput, TerradaskError
 
 #: Formats of the same major number differ in what they add.
 _KNOWN_FORMATS = ("0", "1")
-_INDEX = re.compile(r"\[[^\]]*\]")
+#: The keys of ``count`` and ``for_each`` in addresses.
+INDEX = re.compile(r"\[[^\]]*\]")
 _NAMED = 3
 
 
-def check_whole(document: Mapping[str, Any]) -> None:
-    """Refuse a plan's JSON unless all is there that the checks read. Raises `InvalidInput`."""
-    given = _missing(document)
+def check_whole(document: Mapping[str, Any], configured: Collection[str]) -> None:
+    """Refuse a plan's JSON unless all is there that the checks read; `configured`: the addresses in
+    its configuration. Raises `InvalidInput`.
+    """
+    given = _missing(document, configured)
     if given is not None:
         raise InvalidInput(
             "no policy can be checked: this is no whole plan",
@@ -33,7 +36,7 @@ def check_whole(document: Mapping[str, Any]) -> None:
         )
 
 
-def _missing(document: Mapping[str, Any]) -> str | None:
+def _missing(document: Mapping[str, Any], configured: Collection[str]) -> str | None:
     """Return what is missing, in words; None if nothing is."""
     major = str(document["format_version"]).partition(".")[0]
     if major not in _KNOWN_FORMATS:
@@ -48,8 +51,6 @@ def _missing(document: Mapping[str, Any]) -> str | None:
         if entry["change"].get("after") is not None
         and list(entry["change"]["actions"]) not in (["delete"], ["forget"])
     }
-    root = (document.get("configuration") or {}).get("root_module") or {}
-    configured = set(_configured(root, ""))
     values = set(_planned(planned.get("root_module") or {}))
     outputs = {
         name
@@ -58,7 +59,7 @@ def _missing(document: Mapping[str, Any]) -> str | None:
     }
     marks = ("after_unknown", "after_sensitive") if major != "0" else ("after_unknown",)
     lacking = {
-        "configuration": [each for each in stays if _INDEX.sub("", each) not in configured],
+        "configuration": [each for each in stays if INDEX.sub("", each) not in configured],
         "planned_values": [
             *stays.keys() - values,
             *outputs - (planned.get("outputs") or {}).keys(),
@@ -84,13 +85,6 @@ def _managed(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         # A deposed object is what is left of a replaced one: it only goes.
         if entry.get("mode") == "managed" and "deposed" not in entry:
             yield {**entry, "change": entry.get("change") or {}}
-
-
-def _configured(module: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    for entry in module.get("resources") or []:
-        yield prefix + entry["address"]
-    for name, call in (module.get("module_calls") or {}).items():
-        yield from _configured(call.get("module") or {}, f"{prefix}module.{name}.")
 
 
 def _planned(module: Mapping[str, Any]) -> Iterator[str]:

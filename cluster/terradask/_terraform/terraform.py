@@ -148,15 +148,22 @@ class Terraform:
                 cli_config=self.provider_source.cli_config,
                 terraform_version=self.binary.version_text,
             )
-            stamp = InitStamp(self.folder, key)
-            if not again and stamp.holds:
+            stamp = self.folder / DATA / STAMP
+            if not again and self._has_packages() and read_object(stamp).get("key") == key:
                 return False
-            stamp.remove()
+            stamp.unlink(missing_ok=True)
             # Terraform downloads the providers that a state names, too.
             self.before_init()
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
-            stamp.write()
+            stamp.write_text(json.dumps({"key": key}), encoding="utf-8")
             return True
+
+    def _has_packages(self) -> bool:
+        """Return whether the folder still has what an earlier ``init`` made."""
+        # <host>/<namespace>/<type>/<version>/<platform>: links into the mirror.
+        packages = list((self.folder / ".terraform/providers").glob("*/*/*/*/*"))
+        present = bool(packages) and all(package.exists() for package in packages)
+        return present and (self.folder / DATA / BACKEND_RECORD).is_file()
 
     def plan(
         self, out: Path, *, destroy: bool = False, refresh: bool = True, refresh_only: bool = False
@@ -329,43 +336,6 @@ class Terraform:
 
 def _path_of(plan: PlanFile | Path) -> str:
     return str((plan.path if isinstance(plan, PlanFile) else plan).absolute())
-
-
-# ---- whether a stack's folder is initialised -----------------------------------------------------
-
-
-@dataclass(frozen=True)
-class InitStamp:
-    """Notes in a folder what ``terraform init`` made it ready for."""
-
-    #: The stack's folder.
-    folder: Path
-    #: A checksum over everything that ``init`` depends on, as `init_key` makes it.
-    key: str
-
-    @property
-    def holds(self) -> bool:
-        """Whether the folder was initialised for the same key, and still has what that made."""
-        # <host>/<namespace>/<type>/<version>/<platform>: links into the mirror.
-        packages = list((self.folder / ".terraform/providers").glob("*/*/*/*/*"))
-        present = bool(packages) and all(package.exists() for package in packages)
-        return (
-            present
-            and (self.folder / DATA / BACKEND_RECORD).is_file()
-            and read_object(self._path).get("key") == self.key
-        )
-
-    def remove(self) -> None:
-        """Note that the folder isn't initialised: while ``init`` runs, and if it fails."""
-        self._path.unlink(missing_ok=True)
-
-    def write(self) -> None:
-        """Note that the folder is initialised."""
-        self._path.write_text(json.dumps({"key": self.key}), encoding="utf-8")
-
-    @property
-    def _path(self) -> Path:
-        return self.folder / DATA / STAMP
 
 
 def init_key(

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
-from terradask._cleanup.scan import ScanScope
+from terradask._cleanup.inventory import Inventory
+from terradask._cleanup.scan import Scan
 from terradask._cleanup.sweep import ClusterActions, Sweeper
 from terradask._deployments.key_access import check_may_change
 from terradask._plans.impact import refuse_while_running
@@ -216,19 +217,14 @@ class Applier:
 
     def sweeper(self) -> Sweeper:
         """Return what finds and removes what no deployment owns."""
-        context = self.context
-        scope = ScanScope(
-            context.aws,
-            network=context.network,
-            stacks=context.stacks,
-            plans=context.plans,
-            network_state=self.stacks.states.place(NETWORK_STACK),
-        )
+        context, states = self.context, self.stacks.states
+        place = states.place(NETWORK_STACK)
+
+        def scan() -> Inventory:
+            folders = context.stacks, context.plans
+            return Scan(context.aws, context.network, *folders, place).run()
+
         actions = ClusterActions(
-            destroy=self.destroy_cluster,
-            unlock=self.stacks.states.unlock,
-            hold=self.stacks.holding_state,
-            objects=lambda cluster: self.clusters.one(cluster).objects,
-            close_account=lambda cluster: self.clusters.one(cluster).close_account(),
+            destroy=self.destroy_cluster, unlock=states.unlock, hold=self.stacks.holding_state
         )
-        return Sweeper(scope, actions, context.progress)
+        return Sweeper(context.aws, context.network.where, scan, actions, context.progress)

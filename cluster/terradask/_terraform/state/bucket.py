@@ -308,33 +308,25 @@ def _with_expiry(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _policy(aws: Aws, bucket: str) -> dict[str, Any]:
-    client = aws.client("s3")
-    with unless("NoSuchBucketPolicy"):
-        found = _settled(
-            bucket, "s3:GetBucketPolicy", lambda: client.get_bucket_policy(Bucket=bucket)
-        )
-        policy: dict[str, Any] = json.loads(found["Policy"])
-        return policy
-    return {}
+    found = _held(aws, bucket, "s3:GetBucketPolicy", "get_bucket_policy", "NoSuchBucketPolicy")
+    policy: dict[str, Any] = json.loads(found["Policy"]) if found else {}
+    return policy
 
 
 def _rules(aws: Aws, bucket: str) -> list[dict[str, Any]]:
-    client = aws.client("s3")
-    with unless("NoSuchLifecycleConfiguration"):
-        found = _settled(
-            bucket,
-            "s3:GetLifecycleConfiguration",
-            lambda: client.get_bucket_lifecycle_configuration(Bucket=bucket),
-        )
-        return list(found["Rules"])
-    return []
+    missing, method = "NoSuchLifecycleConfiguration", "get_bucket_lifecycle_configuration"
+    found = _held(aws, bucket, "s3:GetLifecycleConfiguration", method, missing)
+    return list(found["Rules"]) if found else []
 
 
 def _tags(aws: Aws, bucket: str) -> dict[str, str]:
-    client = aws.client("s3")
-    with unless("NoSuchTagSet"):
-        found = _settled(
-            bucket, "s3:GetBucketTagging", lambda: client.get_bucket_tagging(Bucket=bucket)
-        )
-        return tags_of(found["TagSet"])
+    found = _held(aws, bucket, "s3:GetBucketTagging", "get_bucket_tagging", "NoSuchTagSet")
+    return tags_of(found["TagSet"]) if found else {}
+
+
+def _held(aws: Aws, bucket: str, action: str, method: str, missing: str) -> Mapping[str, Any]:
+    """Return what a bucket has of something; empty where S3 answers that it has none."""
+    get: Callable[..., Mapping[str, Any]] = getattr(aws.client("s3"), method)
+    with unless(missing):
+        return _settled(bucket, action, lambda: get(Bucket=bucket))
     return {}

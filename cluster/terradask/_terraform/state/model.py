@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from terradask._common.json_text import parse_json
@@ -23,14 +23,11 @@ class StateVersion:
 
 
 @dataclass(frozen=True)
-class StateInfo:
+class StateInfo(StateVersion):
     """What is known of a state."""
 
-    #: `serial`, `lineage`: terraform's own: how often it was written, and which state it is.
-    serial: int
-    lineage: str
     #: The resources in it, without data sources: address -> id.
-    ids: Mapping[str, str]
+    ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def version(self) -> StateVersion:

@@ -63,6 +63,11 @@ class NetworkState:
         was made.
         """
         check_state_key(self._loaded, self._aws.account_id)
+        return self._make_bucket()
+
+    # ---- inside ----------------------------------------------------------------------------------
+
+    def _make_bucket(self) -> bool:
         state, account = self._settings.state, self._aws.account_id
         return make_state_bucket(
             self._aws,
@@ -73,8 +78,6 @@ class NetworkState:
             own_name=state.bucket is None,
             warn=self._warn,
         )
-
-    # ---- inside ----------------------------------------------------------------------------------
 
     def _warn(self, text: str) -> None:
         self._progress(Warned(text))
@@ -91,7 +94,7 @@ class NetworkState:
             missing = error
         if own_name:
             try:
-                if self.make_bucket():
+                if self._make_bucket():
                     self._progress(Message(f"bucket {bucket} is made, for the network's state"))
                 return
             except AccessDenied as denied:
