@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -43,6 +43,10 @@ class Danger:
     kind: str
     address: str
     text: str
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the fields for JSON output."""
+        return asdict(self)
 
 
 class AdmittedBlock(NamedTuple):

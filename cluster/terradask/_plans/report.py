@@ -102,7 +102,7 @@ class PlanReport:
         return {
             **self.summary.as_dict(),
             "verdict": self.verdict,
-            "dangers": list(map(asdict, self.dangers)),
+            "dangers": [danger.as_dict() for danger in self.dangers],
             "running": [cluster.as_dict() for cluster in self.running],
             "findings": [finding.as_dict() for finding in self.findings],
             "cost": None if self.cost is None else self.cost.as_dict(),

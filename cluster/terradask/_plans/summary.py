@@ -185,7 +185,7 @@ class PlanSummary:
             "terraform_version": self.terraform_version,
             "providers": dict(sorted(self.providers.items())),
             "counts": asdict(self.counts),
-            "dangers": list(map(asdict, self.dangers)),
+            "dangers": [danger.as_dict() for danger in self.dangers],
             "changes": [change.as_dict() for change in self.changes],
             "drift": [change.as_dict() for change in self.drift],
             "outputs": list(map(asdict, self.outputs)),

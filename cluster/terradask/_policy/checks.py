@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from terradask._policy.document import PlanDocument, Resource, RoleRules, read
 from terradask._policy.expected import beyond_findings
-from terradask._policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding, error
 from terradask._policy.iam import iam_findings
 from terradask._policy.images import image_findings, launch_template_findings
 from terradask._policy.ingress import ingress_findings, worker_findings
@@ -48,9 +48,7 @@ def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                 continue
             for network in rule.networks:
                 if not _is_inside(network, inside):
-                    yield PolicyFinding(
-                        "P2",
-                        "error",
+                    yield error(
                         rule.address,
                         f"lets hosts out to {network} at {rule.ports}",
                         "let them out to port 443, and to addresses of the network",
@@ -175,7 +173,9 @@ def evaluate(
             rules=workspace_rules,
             expected=expected,
         )
-        found = [finding for check in CHECKS for finding in check.find(plan)]
+        found = [
+            replace(finding, check=check.id) for check in CHECKS for finding in check.find(plan)
+        ]
         found += jupyter_findings(plan, settings)
     except UNREADABLE as error:
         raise unreadable_plan(error) from error

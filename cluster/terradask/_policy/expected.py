@@ -9,7 +9,7 @@ from typing import Any
 
 from terradask._policy.differences import Difference, differences, in_order
 from terradask._policy.document import PlanDocument, Resource, block, is_plan, read
-from terradask._policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding, error
 from terradask._policy.values import decoded, top_level
 from terradask_modules.iam import listed
 
@@ -124,4 +124,4 @@ def _sections(
 
 
 def _finding(address: str, message: str, advice: str = _AS_MADE) -> PolicyFinding:
-    return PolicyFinding("P8", "error", address, message, advice)
+    return error(address, message, advice)

@@ -48,3 +48,13 @@ class PolicyFinding:
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output."""
         return asdict(self)
+
+
+def error(address: str, message: str, advice: str | None = None) -> PolicyFinding:
+    """Return what stops an apply, of the rule that is being checked: `CHECKS` says which it is."""
+    return PolicyFinding("", "error", address, message, advice)
+
+
+def warning(address: str, message: str, advice: str | None = None) -> PolicyFinding:
+    """Return what is only reported, of the rule that is being checked."""
+    return PolicyFinding("", "warning", address, message, advice)

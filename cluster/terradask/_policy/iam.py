@@ -16,7 +16,7 @@ from terradask._policy.document import (
     held_document,
     written_document,
 )
-from terradask._policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding, error, warning
 from terradask._policy.grants import (
     IDENTITY_POLICIES,
     RESOURCE_POLICIES,
@@ -97,7 +97,7 @@ class _Rights:
             if isinstance(entry, Statement):
                 yield from self.of_statement(resource.address, roles, entry)
             elif entry not in _OF_THE_NETWORK:
-                yield _error(resource.address, f"takes statements from {entry}", _NEEDED)
+                yield error(resource.address, f"takes statements from {entry}", _NEEDED)
 
     def of_statement(
         self, address: str, roles: tuple[str, ...], statement: Statement
@@ -106,7 +106,7 @@ class _Rights:
         if statement.effect != "Allow":
             return
         for element in statement.inverted:
-            yield _error(
+            yield error(
                 address,
                 f"{statement.sid} allows everything except what {element} lists",
                 "list what is allowed instead",
@@ -117,7 +117,7 @@ class _Rights:
             beyond = self._beyond(granted, statement, action, statement.resources)
             foreign = self._beyond(self._unproven, statement, action, beyond)
             if foreign:
-                yield _error(
+                yield error(
                     address,
                     f"{statement.sid} allows {action} on {some(foreign, 1)}, which "
                     f"{' and '.join(roles)} hosts don't need, or not without a condition",
@@ -126,9 +126,7 @@ class _Rights:
             unproven += [(action, each) for each in beyond if each not in foreign]
         if unproven:
             action, resource = unproven[0]
-            yield PolicyFinding(
-                "P6",
-                "warning",
+            yield warning(
                 address,
                 f"{statement.sid} allows {action} on {resource}: whether the settings give it "
                 "can't be checked",
@@ -175,7 +173,7 @@ def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
             continue
         for entry in held:
             if isinstance(entry, Statement) and entry.effect == "Allow":
-                yield _error(
+                yield error(
                     resource.address,
                     f"{entry.sid} allows principals of its own to use it",
                     "leave it to the roles' own policies",
@@ -197,7 +195,7 @@ def _kept_private(document: PlanDocument) -> Iterator[PolicyFinding]:
         if isinstance(settings, Mapping) and settings.get("private_to_creator") is True:
             for secret in document.of("aws_secretsmanager_secret"):
                 if not secret.values.get("policy"):
-                    yield _error(
+                    yield error(
                         secret.address,
                         "has no policy that keeps others out, though its cluster is private",
                         _NEEDED,
@@ -217,7 +215,7 @@ def _of_secret(document: PlanDocument, secret: Resource) -> Iterator[PolicyFindi
     )
     for principal in named:
         if not allowed.fullmatch(principal):
-            yield _error(secret.address, f"lets {principal} in", _NEEDED)
+            yield error(secret.address, f"lets {principal} in", _NEEDED)
     written = private_policy([], named, account=where.account, partition=where.partition)
     yield from _as_written(document, secret, "policy", written)
 
@@ -246,14 +244,14 @@ def _as_written(
     for path in dict.fromkeys(
         each.path for each in differences(expected, in_order(policy), same=is_same)
     ):
-        yield _error(
+        yield error(
             resource.address, f"{attribute} has another {path} than terradask writes", _NEEDED
         )
 
 
 def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
     for attachment in document.of(*_ATTACHMENTS):
-        yield _error(
+        yield error(
             attachment.address,
             f"attaches {_shown(attachment.values.get('policy_arn'))}",
             "write what is needed into the role's own policy",
@@ -261,7 +259,7 @@ def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
     for role in document.of("aws_iam_role"):
         for arn in listed(role.values.get("managed_policy_arns")):
             if arn != Unknown():
-                yield _error(
+                yield error(
                     role.address,
                     f"attaches {_shown(arn)}",
                     "write what is needed into the role's own policy",
@@ -275,19 +273,19 @@ def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:
     for role in roles:
         boundary, name = role.values.get("permissions_boundary"), role.values.get("name")
         if isinstance(boundary, str | None) and rules.permissions_boundary not in (None, boundary):
-            yield _error(
+            yield error(
                 role.address,
                 f"doesn't carry the permissions boundary {rules.permissions_boundary}",
                 "set permissions_boundary",
             )
         elif bounded and not boundary:
-            yield _error(
+            yield error(
                 role.address,
                 "carries no permissions boundary, which other roles do",
                 "set permissions_boundary",
             )
         if isinstance(name, str) and not name.startswith(rules.name_prefix):
-            yield _error(
+            yield error(
                 role.address,
                 f"is named {name}, without the prefix {rules.name_prefix}",
                 "use the prefix of roles' names",
@@ -299,14 +297,4 @@ def _shown(arn: Any) -> str:
 
 
 def _unread(resource: Resource, attribute: str, why: str) -> PolicyFinding:
-    return PolicyFinding(
-        "P6",
-        "warning",
-        resource.address,
-        f"{attribute} {why}, and can't be checked",
-        "check it by hand",
-    )
-
-
-def _error(address: str, message: str, advice: str) -> PolicyFinding:
-    return PolicyFinding("P6", "error", address, message, advice)
+    return warning(resource.address, f"{attribute} {why}, and can't be checked", "check it by hand")

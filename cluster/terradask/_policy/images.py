@@ -5,7 +5,6 @@ publish any name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from terradask._policy.document import (
@@ -16,7 +15,7 @@ from terradask._policy.document import (
     is_true,
     written_document,
 )
-from terradask._policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding, error, warning
 from terradask._policy.openings import role_of
 from terradask_modules.iam import listed
 
@@ -38,9 +37,7 @@ def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield lookups of images that could return any account's image."""
     for source in document.data:
         if source.type in _LOOKUPS and not _owned(source):
-            yield PolicyFinding(
-                "P7", "error", source.address, "looks up an image of any owner", _ADVICE
-            )
+            yield error(source.address, "looks up an image of any owner", _ADVICE)
     yield from _unnamed(document)
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         attribute = "ami" if resource.type == "aws_instance" else "image_id"
@@ -52,12 +49,8 @@ def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                 if name.partition("data.")[1] and not _trusted(name)
             ]
             for name in foreign:
-                yield PolicyFinding(
-                    "P7",
-                    "warning",
-                    resource.address,
-                    f"takes its image from {name}, which could name any",
-                    _ADVICE,
+                yield warning(
+                    resource.address, f"takes its image from {name}, which could name any", _ADVICE
                 )
 
 
@@ -72,9 +65,7 @@ def _unnamed(document: PlanDocument) -> Iterator[PolicyFinding]:
     for template in document.of("aws_launch_template"):
         image = template.values.get("image_id")
         if named and isinstance(image, str) and image not in named[0]:
-            yield PolicyFinding(
-                "P7",
-                "error",
+            yield error(
                 template.address,
                 f"starts {image}, which isn't the network's image",
                 "plan the network again: its images are locked",
@@ -121,13 +112,11 @@ _TAGGED = ("instance", "volume", "network-interface")
 #: Workers' addresses as the network's document has them: its own plan is checked for them.
 _BASELINE = "${jsondecode(data.aws_s3_object.baseline.body).launch.public_address.worker}"
 
-_error = partial(PolicyFinding, "P3", "error")
-
 
 def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     """Yield what a launch template leaves open, and what launches instances without templates."""
     for machine in document.of(*_BESIDE_TEMPLATES):
-        yield _error(
+        yield error(
             machine.address,
             "launches instances without a launch template",
             "launch them with a template and a group",
@@ -137,7 +126,7 @@ def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         yield from _disks(template)
         yield from _addresses(template)
         if template.values.get("instance_initiated_shutdown_behavior") != "terminate":
-            yield _error(
+            yield error(
                 template.address,
                 "a host that powers itself off is only stopped, and its disk still costs",
                 'set instance_initiated_shutdown_behavior = "terminate"',
@@ -149,7 +138,7 @@ def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         }
         missing = [kind for kind in _TAGGED if kind not in tagged]
         if missing:
-            yield _error(
+            yield error(
                 template.address,
                 f"gives no tags at launch to: {', '.join(missing)}",
                 "add tag_specifications for them",
@@ -159,13 +148,13 @@ def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 def _metadata(template: Resource) -> Iterator[PolicyFinding]:
     options = block(template.values.get("metadata_options"))
     if options.get("http_tokens") != "required":
-        yield _error(
+        yield error(
             template.address,
             "hosts answer IMDSv1, which hands out credentials without a token",
             'set http_tokens = "required"',
         )
     if str(options.get("http_put_response_hop_limit")) != "1":
-        yield _error(
+        yield error(
             template.address,
             "instance metadata can be reached over more than one hop",
             "set http_put_response_hop_limit = 1",
@@ -179,13 +168,13 @@ def _disks(template: Resource) -> Iterator[PolicyFinding]:
         if mapping.get("ebs")
     ]
     if not disks:
-        yield _error(
+        yield error(
             template.address,
             "takes the disk's encryption from the image",
             "add block_device_mappings with encrypted = true",
         )
     if not all(is_true(disk.get("encrypted")) for disk in disks):
-        yield _error(
+        yield error(
             template.address,
             "creates a disk that isn't encrypted",
             "set encrypted = true in every block_device_mappings.ebs",
@@ -201,15 +190,13 @@ def _addresses(template: Resource) -> Iterator[PolicyFinding]:
     if flags and all(isinstance(flag, Unknown) and flag.template == _BASELINE for flag in flags):
         return
     if any(is_true(flag) for flag in flags):
-        yield PolicyFinding(
-            "P3",
-            "warning",
+        yield warning(
             template.address,
             "gives its hosts public addresses",
             "leave network.public_workers out, unless workers need it to reach the internet",
         )
     elif not flags or any(flag in (None, "") or isinstance(flag, Unknown) for flag in flags):
-        yield _error(
+        yield error(
             template.address,
             "leaves public addresses to the subnet",
             "set associate_public_ip_address = false",

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from terradask._policy.document import PlanDocument, Unknown, written_document
-from terradask._policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding, error, warning
 from terradask._policy.openings import Groups, Opening, PrefixLists, network_of, openings
 from terradask_modules.iam import listed
 from terradask_modules.ingress import SSH_PORT, Network
@@ -38,16 +38,14 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     for opening in openings(document):
         for network in opening.networks:
             if network.prefixlen == 0 and document.open_to_anywhere and not opening.by_hand:
-                yield PolicyFinding(
-                    "P2",
-                    "warning",
+                yield warning(
                     opening.address,
                     f"lets {network} in at {opening.ports}: the whole internet",
                     _MEANT,
                 )
             elif network.prefixlen < _WIDEST[network.version]:
                 yield _error(
-                    "P2", opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED
+                    opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED
                 )
             else:
                 members.append((opening, network))
@@ -56,9 +54,7 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     yield from _together(document, members)
     for address, network in listings.entries:
         if network.prefixlen < _WIDEST[network.version]:
-            yield PolicyFinding(
-                "P2", "error", address, f"lists {network}: {_part(network)}", _NAMED
-            )
+            yield error(address, f"lists {network}: {_part(network)}", _NAMED)
 
 
 def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -68,7 +64,6 @@ def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         stranger = bool(opening.blocks or opening.prefix_lists) or not groups.ours(opening.groups)
         if stranger and "worker" in groups.roles(opening.group):
             yield _error(
-                "P4",
                 opening,
                 f"lets sources other than hosts reach workers at {opening.ports}",
                 _WORKERS,
@@ -78,16 +73,12 @@ def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         key = resource.values.get("key_name")
         if key and key != Unknown():
-            yield PolicyFinding(
-                "P4", "error", resource.address, "gives hosts a key for SSH", "leave key_name out"
-            )
+            yield error(resource.address, "gives hosts a key for SSH", "leave key_name out")
 
 
 def _ssh_finding(opening: Opening, asked: frozenset[Network]) -> PolicyFinding:
     if is_asked_for(opening, asked):
-        return PolicyFinding(
-            "P4",
-            "warning",
+        return warning(
             opening.address,
             f"opens SSH ({opening.ports}) to {', '.join(map(str, opening.networks))}, as the "
             "settings say",
@@ -95,7 +86,6 @@ def _ssh_finding(opening: Opening, asked: frozenset[Network]) -> PolicyFinding:
             "cluster's keys; without cluster.allow_ssh the port is closed",
         )
     return _error(
-        "P4",
         opening,
         f"opens SSH ({opening.ports})",
         "leave port 22 closed; hosts have no login, and write logs. To log in at a scheduler's "
@@ -148,7 +138,6 @@ def _together(
                 if opening.address not in told:
                     told.add(opening.address)
                     yield _error(
-                        "P2",
                         opening,
                         f"lets in, with other rules, a large part of the internet at "
                         f"{opening.ports}",
@@ -166,16 +155,12 @@ def _part(network: Network) -> str:
     return "the whole internet" if network.prefixlen == 0 else "a large part of the internet"
 
 
-def _error(check: str, opening: Opening, message: str, advice: str) -> PolicyFinding:
-    return PolicyFinding(
-        check, "error", opening.address, message, _BY_HAND if opening.by_hand else advice
-    )
+def _error(opening: Opening, message: str, advice: str) -> PolicyFinding:
+    return error(opening.address, message, _BY_HAND if opening.by_hand else advice)
 
 
 def _warning(opening: Opening, message: str) -> PolicyFinding:
-    return PolicyFinding(
-        "P2", "warning", opening.address, message, "check it by hand: it may be the whole internet"
-    )
+    return warning(opening.address, message, "check it by hand: it may be the whole internet")
 
 
 # ---- SSH that settings ask for -------------------------------------------------------------------

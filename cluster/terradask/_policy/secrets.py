@@ -9,7 +9,7 @@ from typing import Any
 
 from terradask._policy.decoding import Undecodable, from_base64, layers
 from terradask._policy.document import PlanDocument, Resource, Unknown
-from terradask._policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding, error
 from terradask._policy.patterns import named_texts, secrets_in
 from terradask._policy.values import child_path
 
@@ -65,7 +65,8 @@ def secrets_in_state(state: str | bytes, secrets: Iterable[bytes]) -> tuple[Poli
     found = []
     for number, secret in enumerate(secrets, start=1):
         if any(form in held for form in _forms(secret)):
-            found.append(_finding("", f"the state contains secret {number} of those searched for"))
+            held_one = f"the state contains secret {number} of those searched for"
+            found.append(PolicyFinding("P5", "error", "", held_one, _ADVICE))
     return tuple(found)
 
 
@@ -135,4 +136,4 @@ def _limiter(text: str, path: str) -> Iterator[str]:
 
 
 def _finding(address: str, message: str) -> PolicyFinding:
-    return PolicyFinding("P5", "error", address, message, _ADVICE)
+    return error(address, message, _ADVICE)

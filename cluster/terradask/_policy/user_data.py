@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask._policy.decoding import Undecodable, from_base64, layers
 from terradask._policy.document import PlanDocument, Resource, Unknown, written_document
-from terradask._policy.findings import PolicyFinding
+from terradask._policy.findings import PolicyFinding, error, warning
 from terradask._policy.patterns import forbidden_in_user_data
 from terradask._policy.whole_plan import UNREADABLE
 from terradask_modules.errors import TerradaskError
@@ -39,10 +39,10 @@ def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                 if _of_the_network(value):
                     continue
                 if value.references or value.template:
-                    yield _finding(
-                        resource,
+                    yield warning(
+                        resource.address,
                         f"{attribute} is known only after the apply, and can't be checked",
-                        "warning",
+                        _ADVICE,
                     )
             elif isinstance(value, str) and value:
                 encoded = attribute == "user_data_base64" or resource.type == "aws_launch_template"
@@ -139,9 +139,5 @@ def _of_text(
         )
 
 
-def _finding(
-    resource: Resource, message: str, severity: str = "error", *, advice: str = _ADVICE
-) -> PolicyFinding:
-    return PolicyFinding(
-        "P1", "warning" if severity == "warning" else "error", resource.address, message, advice
-    )
+def _finding(resource: Resource, message: str, advice: str = _ADVICE) -> PolicyFinding:
+    return error(resource.address, message, advice)

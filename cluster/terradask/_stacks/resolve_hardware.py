@@ -126,7 +126,6 @@ def find_hardware(
     """
     requests = cluster.hardware_requests
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
-    where = _Where(cluster.zone_name, cluster.use_best_zone, cluster.allow_cross_zone, preferred)
 
     def evidence(spot_types: Sequence[str]) -> ZoneEvidence:
         found = (
@@ -137,16 +136,16 @@ def find_hardware(
         return found
 
     if not with_catalog and all(request.is_by_name for request in requests.values()):
-        catalog = _catalog_of_names(requests, zones, aws, where)
+        catalog = _catalog_of_names(cluster, zones, aws)
         if catalog is not None:
             catalog = placeable(catalog, requests) if cluster.placement_group else catalog
             one = with_one_architecture(requests, catalog)
-            return _Chooser(one, catalog, {}, markets, where, evidence).best(zones)
+            return _Chooser(cluster, one, catalog, {}, markets, preferred, evidence).best(zones)
     what = "the region's instance types and prices, which are cached for a day and a week"
     progress(Message(f"reading {what}"))
     catalog, prices = priced_catalog(aws)
     one = with_one_architecture(requests, catalog)
-    chooser = _Chooser(one, catalog, prices, markets, where, evidence)
+    chooser = _Chooser(cluster, one, catalog, prices, markets, preferred, evidence)
     if not cluster.placement_group:
         return chooser.best(zones)
     try:
@@ -158,10 +157,9 @@ def find_hardware(
         ) from error
 
 
-def _catalog_of_names(
-    requests: Requests, zones: Sequence[str], aws: Aws, where: _Where
-) -> Catalog | None:
+def _catalog_of_names(cluster: ClusterSettings, zones: Sequence[str], aws: Aws) -> Catalog | None:
     """Return the types if names suffice; None if a choice among the region's types is needed."""
+    requests = cluster.hardware_requests
     named = {name for request in requests.values() for name in request.vm_types}
     silent = any(request.is_silent for request in requests.values())
     # The architecture of groups without types follows from the named types.
@@ -180,7 +178,7 @@ def _catalog_of_names(
         catalog.types[name].gpus for name in requests[WORKER_GROUP].vm_types
     ):
         return None
-    settled = where.settled(zones) if zones else None
+    settled = _settled(cluster, zones) if zones else None
     if default and not any(
         default & catalog.zones.get(zone, frozenset())
         for zone in (zones or catalog.zones if settled is None else settled[:1])
@@ -189,35 +187,28 @@ def _catalog_of_names(
     return catalog
 
 
-@dataclass(frozen=True)
-class _Where:
-    """The settings on zones, and the zone to stay in."""
-
-    zone_name: str | None
-    use_best_zone: bool
-    allow_cross_zone: bool
-    preferred: str | None
-
-    def settled(self, zones: Sequence[str]) -> tuple[str, str] | None:
-        """Return the zone and why, if zones' offers don't matter; None if they decide."""
-        if self.zone_name is not None:
-            return self.zone_name, "named by cluster.zone_name"
-        if not self.use_best_zone:
-            why = "the network's first zone by name, since cluster.use_best_zone is false"
-            return zones[0], why
-        return None
+def _settled(cluster: ClusterSettings, zones: Sequence[str]) -> tuple[str, str] | None:
+    """Return the zone and why, if zones' offers don't matter; None if they decide."""
+    if cluster.zone_name is not None:
+        return cluster.zone_name, "named by cluster.zone_name"
+    if not cluster.use_best_zone:
+        why = "the network's first zone by name, since cluster.use_best_zone is false"
+        return zones[0], why
+    return None
 
 
 @dataclass(frozen=True)
 class _Chooser:
     """Chooses types for all groups of a cluster from one catalog. Pure, except for `evidence`."""
 
+    cluster: ClusterSettings
     requests: Requests
     catalog: Catalog
     prices: Mapping[str, Decimal]
     #: Group of workers -> where its types have to be for sale. Schedulers are on demand.
     markets: Mapping[str, frozenset[Market]]
-    where: _Where
+    #: The zone to stay in.
+    preferred: str | None
     evidence: EvidenceOf
 
     def best(self, zones: Sequence[str]) -> ClusterHardware:
@@ -227,36 +218,35 @@ class _Chooser:
             self.catalog, zones={zone: self.catalog.zones.get(zone, frozenset()) for zone in zones}
         )
         chooser = replace(self, catalog=catalog)
-        settled = self.where.settled(zones)
+        settled = _settled(self.cluster, zones)
         if settled is not None:
             zone, why = settled
             return chooser._in(zone, zones, why)
         return chooser._in_best(zones)
 
     def _in_best(self, zones: Sequence[str]) -> ClusterHardware:
-        preferred = self.where.preferred
         everywhere = self._choices(zones)
         needed = (
             {SCHEDULER_GROUP: everywhere[SCHEDULER_GROUP]}
-            if self.where.allow_cross_zone
+            if self.cluster.allow_cross_zone
             else everywhere
         )
         markets = [self.markets.get(group, ON_DEMAND_ALONE) for group in needed]
         rank = partial(rank_zones, self.catalog, list(needed.values()), zones, markets=markets)
         offers = rank()
         usable = [offer.zone for offer in offers if offer.usable]
-        if len(usable) > 1 and preferred not in usable:
+        if len(usable) > 1 and self.preferred not in usable:
             both = zip(needed.values(), markets, strict=True)
             on_spot = [name for choice, of in both if "spot" in of for name in choice.names]
             offers = rank(evidence=self.evidence(on_spot))
             usable = [offer.zone for offer in offers if offer.usable]
-        usable.sort(key=lambda zone: zone != preferred)
+        usable.sort(key=lambda zone: zone != self.preferred)
         # A zone may lack what is best over all zones, but offer other matching types.
         for zone in usable or zones:
             try:
                 why = (
                     _STAYS
-                    if zone == preferred
+                    if zone == self.preferred
                     else why_best(offers, zone)
                     if usable
                     else _OTHER_TYPES
@@ -269,7 +259,7 @@ class _Chooser:
 
     def _in(self, zone: str, zones: Sequence[str], why: str) -> ClusterHardware:
         """Choose with the scheduler in a zone, and the workers there or in all zones allowed."""
-        if not self.where.allow_cross_zone:
+        if not self.cluster.allow_cross_zone:
             return ClusterHardware(zone, self._choices([zone]), why)
         choices = self._choices(zones, scheduler_zones=[zone])
         spread = {
