@@ -64,10 +64,9 @@ class PolicyGate:
         if _only_destroys(plan):
             return report
         cost, stack = self.cost_of(plan.document), PlannedStack.of(plan.document)
-        findings = self._findings_on(plan, plan.document, cost)
         return replace(
             report,
-            findings=findings,
+            findings=self._findings_on(plan, plan.document, cost),
             cost=cost,
             hardware=stack.reasons,
             container=stack.container,
@@ -143,12 +142,9 @@ class PolicyGate:
             raise PolicyViolation(stopping, stack=plan.stack)
 
     def _on_plan(self, plan: Plan) -> tuple[PolicyFinding, ...]:
-        estimate = (
-            self.cost_of(plan.document)
-            if self.settings.policy.max_hourly_cost_usd is not None
-            else None
-        )
-        return self._findings_on(plan, plan.document, estimate)
+        is_limited = self.settings.policy.max_hourly_cost_usd is not None
+        cost = self.cost_of(plan.document) if is_limited else None
+        return self._findings_on(plan, plan.document, cost)
 
 
 def _only_destroys(plan: Plan) -> bool:

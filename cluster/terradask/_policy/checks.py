@@ -166,17 +166,14 @@ def evaluate(
     Raises `InvalidInput`.
     """
     try:
-        plan = read(
-            document,
-            role_rules=role_rules,
+        plan = replace(
+            read(document),
+            role_rules=role_rules or RoleRules(),
             open_to_anywhere=open_to_anywhere,
-            rules=workspace_rules,
+            rules=workspace_rules or WorkspaceRules(),
             expected=expected,
         )
-        found = [
-            replace(finding, check=check.id) for check in CHECKS for finding in check.find(plan)
-        ]
-        found += jupyter_findings(plan, settings)
+        found = [*findings_in(plan), *jupyter_findings(plan, settings)]
     except UNREADABLE as error:
         raise unreadable_plan(error) from error
     if estimate is not None:
@@ -186,6 +183,11 @@ def evaluate(
         return ()
     scrubber = Scrubber(document)
     return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
+
+
+def findings_in(plan: PlanDocument) -> list[PolicyFinding]:
+    """Return what the built-in checks find."""
+    return [replace(finding, check=check.id) for check in CHECKS for finding in check.find(plan)]
 
 
 def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -106,32 +106,16 @@ class PlanDocument:
         return None
 
 
-def read(
-    document: Mapping[str, Any],
-    *,
-    role_rules: RoleRules | None = None,
-    open_to_anywhere: bool = False,
-    rules: WorkspaceRules | None = None,
-    expected: Mapping[str, Any] | None = None,
-) -> PlanDocument:
+def read(document: Mapping[str, Any]) -> PlanDocument:
     """Read a plan's JSON, or a stack's ``cdk.tf.json``. Raises `InvalidInput`."""
     if is_plan(document):
-        found = _read_plan(document)
-    elif "terraform" in document or "resource" in document:
-        found = _read_stack(document)
-    else:
-        raise InvalidInput(
-            "no policy can be checked: this is no plan",
-            given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
-            allowed="the JSON of terraform show -json PLAN, or a synthesised cdk.tf.json",
-        )
-    return replace(
-        found,
-        role_rules=role_rules or RoleRules(),
-        open_to_anywhere=open_to_anywhere,
-        rules=rules or WorkspaceRules(),
-        source=document,
-        expected=expected,
+        return _read_plan(document)
+    if "terraform" in document or "resource" in document:
+        return _read_stack(document)
+    raise InvalidInput(
+        "no policy can be checked: this is no plan",
+        given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
+        allowed="the JSON of terraform show -json PLAN, or a synthesised cdk.tf.json",
     )
 
 
@@ -224,6 +208,7 @@ def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     outputs = (document.get("planned_values") or {}).get("outputs") or {}
     providers = (document.get("configuration") or {}).get("provider_config") or {}
     return PlanDocument(
+        source=document,
         resources=tuple(resources),
         before=tuple(before),
         data=data,
@@ -335,6 +320,7 @@ def _read_stack(document: Mapping[str, Any]) -> PlanDocument:
     outputs = document.get("output") or {}
     providers = document.get("provider") or {}
     return PlanDocument(
+        source=document,
         resources=tuple(_synthesised(document.get("resource") or {}, "")),
         data=tuple(_synthesised(document.get("data") or {}, "data.")),
         outputs={

@@ -10,7 +10,7 @@ from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress
 from terradask.errors import SoftwareUnusable, TerradaskError
 from terradask_host.registry import ImageReference, RegistryError, Repository
-from terradask_stacks.errors import Finding, SettingsError
+from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
     from terradask_stacks.hardware.architecture import Architecture
@@ -67,23 +67,21 @@ def check_container(
     if cluster.container is None:
         return
     image = _parse(cluster.container)
-    where = "cluster.container"
-    finding: Finding | None = None
     private = not (network.public_workers and network.public_schedulers)
     if image.ecr and not given_profiles and image.name not in network.container_repositories:
-        finding = Finding(
-            where=where,
+        raise SettingsError.of(
+            where="cluster.container",
             problem="hosts have no right to pull images of this repository",
             given=image.name,
             allowed=", ".join(network.container_repositories) or "no repository yet",
             advice=f'set network.container_repositories = ["{image.name}"], then: '
             "terradask apply network",
         )
-    elif network.nat == "none" and network.vpc_id is None and private:
+    if network.nat == "none" and network.vpc_id is None and private:
         missing = [each for each in _ENDPOINTS if each not in network.interface_endpoints]
         if not image.ecr or missing:
-            finding = Finding(
-                where=where,
+            raise SettingsError.of(
+                where="cluster.container",
                 problem="hosts without a way to the internet can't reach the registry",
                 given=image.registry,
                 allowed="Amazon ECR in the hosts' region, with its interface endpoints",
@@ -91,15 +89,13 @@ def check_container(
                 'network.interface_endpoints; or set network.nat = "single"',
             )
     elif root := [name for name in _NEEDS_ROOT if cluster.environ.get(name)]:
-        finding = Finding(
+        raise SettingsError.of(
             where="cluster.environ",
             problem=f"{root[0]} has packages installed by root, which containers aren't",
             given=cluster.environ[root[0]],
             allowed="EXTRA_PIP_PACKAGES",
             advice="install them in an image of your own, from Dask's",
         )
-    if finding is not None:
-        raise SettingsError([finding])
 
 
 def check_no_gpus(cluster: ClusterSettings, lock: ClusterLock) -> None:
