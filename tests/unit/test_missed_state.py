@@ -19,7 +19,7 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._terraform.events import CommandOutput, PlanFile
-from terradask._terraform.state.model import StateInfo, StateVersion
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.terraform import Terraform
 from terradask._workspace.stack import Stack
@@ -27,6 +27,7 @@ from terradask._workspace.states import StackStates
 from terradask.errors import AccessDenied, Diagnostic, StalePlan, StateConflict, StateLocked
 
 from ..moto_account import moto_account
+from .lone_stacks import alone
 
 STATE = StateVersion(4, "a-lineage")
 
@@ -62,15 +63,7 @@ class MissesTheState:
 
 @pytest.fixture
 def stack(tmp_path: Path) -> Stack:
-    check: Any = SimpleNamespace(planned=lambda path: None)
-    return Stack(
-        "etl",
-        tmp_path / "etl",
-        plans=tmp_path,
-        progress=lambda event: None,
-        state=lambda: StateInfo(STATE.serial, STATE.lineage, {}),
-        check=check,
-    )
+    return alone("etl", tmp_path, version=lambda stack: STATE)
 
 
 def destroyed(stack: Stack, terraform: Any) -> Any:
@@ -106,7 +99,7 @@ def test_a_plan_that_is_called_stale_for_want_of_the_state_is_applied_again(stac
 
     assert destroyed(stack, MissesItLate(2)).applied == 3
     (stack.folder).rmdir()
-    stack._state = lambda: StateInfo(5, "a-lineage", {})
+    stack._states.version = lambda stack: StateVersion(5, "a-lineage")  # type: ignore[method-assign]
     with pytest.raises(StalePlan):
         destroyed(stack, MissesItLate(1))
 

@@ -23,9 +23,9 @@ from terradask._plans.saved import Plan
 from terradask._plans.summary import summarise
 from terradask._policy.masking import in_environment, masked_text, secret_name
 from terradask._terraform.events import PlanFile
-from terradask._workspace.stack import Stack
 from terradask.errors import Diagnostic, TerraformError
 
+from .lone_stacks import alone
 from .report_data import CONTEXT
 
 #: Every planted secret has this in it.
@@ -227,12 +227,10 @@ def test_errors_are_free_of_them(tmp_path: Path):
             )
 
     (tmp_path / "s").mkdir()
-    stack = Stack(
-        "s", tmp_path / "s", plans=tmp_path, progress=lambda event: None, state=lambda: None
-    )
+    stack = alone("s", tmp_path)
     stack.terraform = Failing()  # type: ignore[assignment]
     with pytest.raises(TerraformError) as caught:
-        stack.plan(None, destroy=False)  # type: ignore[arg-type]
+        stack.plan(destroy=False)
     for text in (str(caught.value), repr(caught.value), json.dumps(caught.value.as_dict())):
         _clean(text)
     assert "failed with password=(sensitive)" in str(caught.value)

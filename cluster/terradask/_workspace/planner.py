@@ -187,9 +187,7 @@ class Planner:
             expected = _configuration_in(folder)
             stack.init()
             imports = {} if destroy else self._stacks.network_recovery(stack).imports()
-            plan = stack.plan(
-                self._context.network.where, destroy=destroy, imports=imports, expected=expected
-            )
+            plan = stack.plan(destroy=destroy, imports=imports, expected=expected)
             try:
                 check_network_quotas(self.aws, plan.creates, self._context.warn)
             except BaseException:
@@ -299,9 +297,7 @@ class Planner:
                 # Asked while the stack was written, which takes longer.
                 check.check(self._context.warn, starts=starts)
             try:
-                return stack.plan(
-                    self._context.network.where, destroy=destroy, out=out, expected=expected
-                )
+                return stack.plan(destroy=destroy, out=out, expected=expected)
             except BaseException:
                 self._clusters.recovery(name).forget_empty_state()
                 raise

@@ -9,13 +9,14 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from terradask._common.progress import Message, Progress, phase
+from terradask._common.progress import Message, phase
 from terradask._plans.basis import (
     PLAN_LIFETIME,
     PlanArchive,
@@ -29,15 +30,14 @@ from terradask._plans.summary import PlanSummary, summarise
 from terradask._policy.masking import masked_text
 from terradask._terraform.events import PlanFile, ResourceProgress
 from terradask._terraform.folder_contents import IMPORTS
-from terradask._terraform.state.lock import BreakLock
-from terradask._terraform.state.lock_info import LockInfo
-from terradask._terraform.state.model import StateInfo, StateVersion
+from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
-from terradask_modules.where import Where
+from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
-    from terradask._workspace.states import ClusterStateCheck
+    from terradask._workspace.context import WorkspaceContext
+    from terradask._workspace.states import StackStates
 
 #: How often a plan is made until it starts from the state that there is.
 _ATTEMPTS = 6
@@ -46,35 +46,22 @@ _ATTEMPTS = 6
 class Stack:
     """A synthesised stack in its folder."""
 
-    def __init__(
-        self,
-        name: str,
-        folder: Path,
-        *,
-        plans: Path,
-        progress: Progress,
-        state: Callable[[], StateInfo | None],
-        check: ClusterStateCheck | None = None,
-        state_lock_seconds: int = 60,
-        break_lock: BreakLock | None = None,
-        find_lock: Callable[[], LockInfo | None] = lambda: None,
-        give_back: Callable[[Mapping[str, Any]], bool] = lambda ended: False,
-    ) -> None:
+    def __init__(self, name: str, context: WorkspaceContext, states: StackStates) -> None:
         self.name = name
-        self.folder = folder
-        self._plans = plans
-        self._progress = progress
-        self._state = state
-        self._check = check
+        self.folder = context.folder(name)
+        self._context = context
+        self._progress = context.progress
+        self._states = states
+        self._check = None if name == NETWORK_STACK else states.check(name)
         self.terraform = Terraform(
-            folder,
+            self.folder,
             before_init=self.check_state,
-            on_event=ResourceProgress(progress, name),
-            on_wait=lambda text: progress(Message(text)),
-            break_lock=break_lock,
-            find_lock=find_lock,
-            give_back=give_back,
-            state_lock_seconds=state_lock_seconds,
+            on_event=ResourceProgress(context.progress, name),
+            on_wait=context.message,
+            break_lock=partial(states.break_lock, name),
+            find_lock=partial(states.find_lock, name),
+            give_back=partial(states.give_back, name),
+            state_lock_seconds=context.settings.state.lock_timeout_seconds,
         )
 
     def init(self) -> None:
@@ -90,16 +77,14 @@ class Stack:
 
     def ids(self) -> Mapping[str, str]:
         """Return the ids in the state: address -> id."""
-        state = self._state()
+        state = self._states.state(self.name)
         return {} if state is None else state.ids
 
     def _version(self) -> StateVersion:
-        state = self._state()
-        return StateVersion() if state is None else state.version
+        return self._states.version(self.name)
 
     def plan(
         self,
-        where: Where,
         *,
         destroy: bool,
         out: str | os.PathLike[str] | None = None,
@@ -115,7 +100,7 @@ class Stack:
         plan = Plan(
             folder=self.folder,
             plan_file=plan_file,
-            basis=self._basis(where, plan_file, destroy=destroy),
+            basis=self._basis(plan_file, destroy=destroy),
             show=self.show,
             expected=expected,
         )
@@ -217,7 +202,7 @@ class Stack:
     def remove(self) -> None:
         """Remove the folder, and plans that can't be applied any more."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        for path in self._plans.glob(f"{self.name}--*"):
+        for path in self._context.plans.glob(f"{self.name}--*"):
             path.unlink(missing_ok=True)
 
     def show(self, plan_file: PlanFile) -> dict[str, Any]:
@@ -227,8 +212,8 @@ class Stack:
         with phase(self._progress, "show", self.name):
             return self.terraform.show(plan_file)
 
-    def _basis(self, where: Where, plan_file: PlanFile, *, destroy: bool) -> PlanBasis:
-        written = PlanArchive.read(plan_file.path)
+    def _basis(self, plan_file: PlanFile, *, destroy: bool) -> PlanBasis:
+        where, written = self._context.network.where, PlanArchive.read(plan_file.path)
         return PlanBasis(
             stack=self.name,
             destroy=destroy,
@@ -261,14 +246,14 @@ class Stack:
     def _forget_old_plans(self) -> None:
         """Remove plans that were not applied in time: they contain secrets."""
         oldest = time.time() - PLAN_LIFETIME.total_seconds()
-        for path in self._plans.glob(f"{self.name}--*"):
+        for path in self._context.plans.glob(f"{self.name}--*"):
             with contextlib.suppress(FileNotFoundError):
                 if path.stat().st_mtime < oldest:
                     path.unlink()
 
     def _new_file(self) -> Path:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y%m%dT%H%M%SZ")
-        return self._plans / f"{self.name}--{now}-{secrets.token_hex(3)}.tfplan"
+        return self._context.plans / f"{self.name}--{now}-{secrets.token_hex(3)}.tfplan"
 
 
 @contextlib.contextmanager

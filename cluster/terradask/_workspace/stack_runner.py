@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from terradask.errors import BackendMissing
@@ -37,19 +37,7 @@ class StackRunner:
         """Return a stack, without its lock."""
         from terradask._workspace.stack import Stack
 
-        context, states = self._context, self.states
-        return Stack(
-            name,
-            context.folder(name),
-            plans=context.plans,
-            progress=context.progress,
-            state_lock_seconds=context.settings.state.lock_timeout_seconds,
-            state=partial(states.state, name),
-            check=None if name == NETWORK_STACK else states.check(name),
-            break_lock=partial(states.break_lock, name),
-            find_lock=partial(states.find_lock, name),
-            give_back=partial(states.give_back, name),
-        )
+        return Stack(name, self._context, self.states)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[Stack]:
