@@ -91,6 +91,7 @@ def _delete_when_unused(
     name = resource.tags.get("Name", resource.id)
     what = f"{resource.type} {resource.id}" + (f" ({name})" if name != resource.id else "")
     refusals: list[ClientError] = []
+    in_the_way = _IN_THE_WAY.union(*(kind.delete.in_use for kind in KINDS.values() if kind.delete))
 
     def is_deleted() -> bool:
         try:
@@ -99,7 +100,7 @@ def _delete_when_unused(
             refused = error.__cause__ if isinstance(error, AwsError) else error
             if (
                 not isinstance(refused, ClientError)
-                or refused.response["Error"]["Code"] not in _in_the_way()
+                or refused.response["Error"]["Code"] not in in_the_way
             ):
                 raise
             refusals.append(refused)
@@ -143,10 +144,6 @@ def _is_gone(error: Mapping[str, Any]) -> bool:
     in_words = code == "ValidationError" and "not found" in error.get("Message", "")
     known = _GONE.union(*(kind.delete.gone for kind in KINDS.values() if kind.delete))
     return code in known or code.endswith(".NotFound") or in_words
-
-
-def _in_the_way() -> frozenset[str]:
-    return _IN_THE_WAY.union(*(kind.delete.in_use for kind in KINDS.values() if kind.delete))
 
 
 def _delete(client: Any, resource: Resource, kind: ResourceKind) -> None:

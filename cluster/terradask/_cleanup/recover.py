@@ -94,7 +94,7 @@ class ClusterRecovery:
 
         Raises `ClusterError`; `ForeignResources` for a secret without the cluster's tags.
         """
-        found = self._groups_and_secret()
+        found = find_groups_and_secret(self.aws, self.where)
         if SECRET_ADDRESS in creates:
             found |= self._secret_in_the_way()
         left = {address: resource for address, resource in found.items() if address in creates}
@@ -153,12 +153,9 @@ class ClusterRecovery:
         delete_objects(self.deployment.objects)
 
     def _remove_groups_and_secret(self) -> bool:
-        left = self._groups_and_secret()
+        left = find_groups_and_secret(self.aws, self.where)
         self._delete(left.values())
         return bool(left)
-
-    def _groups_and_secret(self) -> dict[str, Resource]:
-        return find_groups_and_secret(self.aws, self.where)
 
     def _secret_in_the_way(self) -> dict[str, Resource]:
         """Return the secret of the cluster's name, also one that is to be deleted; refuse one that

@@ -361,7 +361,8 @@ def find_log_group(client: Any, name: str) -> list[Resource]:
         Resource(
             "aws_cloudwatch_log_group",
             name,
-            client.list_tags_for_resource(resourceArn=_plain_arn(group["arn"]))["tags"],
+            # The list has ARNs with ":*", tags are listed by those without it.
+            client.list_tags_for_resource(resourceArn=group["arn"].removesuffix(":*"))["tags"],
             group,
         )
         for group in groups
@@ -381,8 +382,3 @@ def find_bucket(client: Any, name: str, account: str) -> list[Resource]:
     with unless("NoSuchTagSet"):
         tags = client.get_bucket_tagging(Bucket=name, ExpectedBucketOwner=account)["TagSet"]
     return [Resource("aws_s3_bucket", name, tags_of(tags))]
-
-
-def _plain_arn(arn: str) -> str:
-    # CloudWatch Logs returns a group's ARN with ":*", and lists tags by the ARN without it.
-    return arn.removesuffix(":*")

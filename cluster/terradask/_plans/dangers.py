@@ -19,6 +19,7 @@ from terradask_modules.kinds import KINDS
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that add to what a role may do, without a change to the role.
 _ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
+_EVERYONE = ("0.0.0.0/0", "::/0")
 _INGRESS_RULES = (
     "aws_vpc_security_group_ingress_rule",
     "aws_security_group_rule",
@@ -117,7 +118,7 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
             "ingress",
             resource["address"],
             f"lets {opening.block} in at "
-            f"{opening.ports}{' - the whole internet' if _everyone(opening.block) else ''}",
+            f"{opening.ports}{' - the whole internet' if opening.block in _EVERYONE else ''}",
         )
         for opening in new
     ]
@@ -144,10 +145,6 @@ def _covers(old: AdmittedBlock, new: AdmittedBlock) -> bool:
     if old_block is None or new_block is None:
         return old.block == new.block
     return is_within(new_block, old_block)
-
-
-def _everyone(block: str) -> bool:
-    return block in ("0.0.0.0/0", "::/0")
 
 
 # ---- permissions ---------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from terradask._policy.document import Unknown, held_document
@@ -83,12 +84,8 @@ def in_order(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: in_order(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return sorted(map(in_order, value), key=_sorted_text)
+        return sorted(map(in_order, value), key=partial(json.dumps, sort_keys=True))
     return value
-
-
-def _sorted_text(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
 
 
 def _template(value: Unknown) -> str:

@@ -96,7 +96,7 @@ def find_image(
         return locked, existing.image_sizes_gib.get(architecture)
     if given is not None:
         return given, _check_image(architecture, given, network.image_owners, aws)
-    newest = _newest_image(architecture, aws)
+    newest = _parameter(aws, IMAGE_PARAMETER.format(architecture=architecture))
     found = _described(aws, newest)
     return newest, _root_size(found[0]) if found else None
 
@@ -164,10 +164,6 @@ def _refuse_smaller(disks_gib: Mapping[str, int], image_gib: int) -> None:
     ]
     if findings:
         raise SettingsError(findings)
-
-
-def _newest_image(architecture: Architecture, aws: Aws) -> str:
-    return _parameter(aws, IMAGE_PARAMETER.format(architecture=architecture))
 
 
 def _parameter(aws: Aws, name: str) -> str:

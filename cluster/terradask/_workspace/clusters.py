@@ -50,10 +50,6 @@ class Clusters:
             for one in self._those(lambda one: not (one.exists or holds_nothing(one.objects)))
         ]
 
-    def with_objects(self) -> set[str]:
-        """Return the names of those of which the bucket holds anything that counts."""
-        return {one.name for one in self._those(lambda one: not holds_nothing(one.objects))}
-
     def overview(self, name: str | None, *, all_workspaces: bool) -> list[ClusterOverview]:
         """Return clusters at a glance; the parameters are those of `Workspace.overview`."""
         from terradask._deployments.overview import overviews
@@ -92,7 +88,7 @@ class Clusters:
         """Refuse to destroy the network while clusters stand on it. Raises `InUse`."""
         context = self._context
         # Also those of which the bucket, or what was in it, is gone.
-        names = self.with_objects()
+        names = {one.name for one in self._those(lambda one: not holds_nothing(one.objects))}
         names |= ClusterSearch.on(context.aws, context.network).clusters(known=names)
         if names:
             clusters = sorted(names)

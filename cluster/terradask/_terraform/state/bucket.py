@@ -124,7 +124,8 @@ def _settled(bucket: str, action: str, call: Callable[[], _Result]) -> _Result:
             with bucket_errors(bucket, action):
                 return call()
         except (BackendMissing, ClientError) as error:
-            if not (isinstance(error, BackendMissing) or _is_aborted(error)):
+            code = error.response["Error"]["Code"] if isinstance(error, ClientError) else None
+            if code not in (None, "OperationAborted"):
                 raise
             if time.monotonic() > deadline:
                 if isinstance(error, BackendMissing):
@@ -136,10 +137,6 @@ def _settled(bucket: str, action: str, call: Callable[[], _Result]) -> _Result:
                     "that another account has given up can take an hour",
                 ) from error
             time.sleep(next(pauses, _PAUSES_SECONDS[-1]))
-
-
-def _is_aborted(error: ClientError) -> bool:
-    return error.response["Error"]["Code"] == "OperationAborted"
 
 
 def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool) -> bool:
