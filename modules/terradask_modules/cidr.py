@@ -70,15 +70,8 @@ def zone_cidrs(
     Raises
     ------
     InvalidInput
-        If a subnet is smaller than AWS allows, a slot is taken twice or lies outside the block.
+        If a slot is taken twice or lies outside the block.
     """
-    for length, which in ((public_prefix_length, "public"), (private_prefix_length, "private")):
-        if length > MAX_SUBNET_PREFIX_LENGTH:
-            raise InvalidInput(
-                f"a {which} subnet of /{length} is smaller than AWS accepts",
-                given=f"network.{which}_subnet_prefix_length = {length}",
-                allowed=f"{MAX_SUBNET_PREFIX_LENGTH} at most",
-            )
     _check_slots(cidr, public_prefix_length, private_prefix_length, slots)
     network = IPv4Network(cidr)
     first = int(network.network_address)

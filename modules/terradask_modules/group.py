@@ -1,10 +1,20 @@
-"""An Auto Scaling group: a cluster's schedulers or workers, none of them running yet."""
+"""An Auto Scaling group: a cluster's schedulers or workers, none of them running yet; and the
+placement group that they can be in.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from terradask_modules.aws import AutoscalingGroup, Construct, TerraformResourceLifecycle, at
+from terradask_modules.aws import (
+    AutoscalingGroup,
+    Construct,
+    PlacementGroup,
+    TerraformResourceLifecycle,
+    at,
+)
+from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
+from terradask_modules.where import Where
 
 #: AWS's advice for spot, where the order of types doesn't count: of the pools least likely to be
 #: taken back, the cheapest.
@@ -110,3 +120,31 @@ class InstanceGroup(Construct):
             ],
         )
         at(group, self.resource)
+
+
+class ClusterPlacement(Construct):
+    """Where a cluster's hosts are placed together.
+
+    Resources created: a placement group. It costs nothing
+    (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html).
+
+    Parameters
+    ----------
+    where
+        The cluster.
+    """
+
+    def __init__(self, scope: Construct, *, where: Where) -> None:
+        super().__init__(scope, "placement")
+        # Only the tags by which terradask finds it, which never change: no caller needs a right to
+        # change them.
+        group = PlacementGroup(
+            self,
+            "group",
+            name=placement_group_name(where),
+            strategy="cluster",
+            tags=where.tags,
+        )
+        at(ADDRESS, group)
+        #: Its name, as a reference: instances in it are made after it, and gone before it.
+        self.name = group.name

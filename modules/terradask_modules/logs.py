@@ -1,11 +1,14 @@
-"""Where hosts' logs go."""
+"""Where logs go: hosts', and those of which addresses of a VPC talked to which."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from terradask_modules.aws import CloudwatchLogGroup, Construct, at
-from terradask_modules.names import log_group_name
+from terradask_modules.aws import CloudwatchLogGroup, Construct, FlowLog, IamRole, IamRolePolicy, at
+from terradask_modules.identity import RoleRules
+from terradask_modules.kinds.flow_log import FLOW_LOGS
+from terradask_modules.names import log_group_name, resource_name
+from terradask_modules.where import Where
 
 
 class Logs(Construct):
@@ -45,3 +48,80 @@ class Logs(Construct):
             tags=dict(tags),
         )
         at("hosts", group)
+
+
+_NAME = FLOW_LOGS.name
+
+
+class FlowLogs(Construct):
+    """The flow logs of a VPC, all traffic, in a log group of their own.
+
+    Resources created: a flow log, a log group, and a role with one inline policy by which AWS
+    writes there. They cost by what is written and kept.
+
+    Parameters
+    ----------
+    vpc_id
+        The VPC.
+    where
+        The workspace.
+    rules
+        What the company prescribes for roles.
+    retention_days
+        Days that CloudWatch keeps the logs.
+    kms_key_arn
+        KMS key of the logs. None: CloudWatch's own.
+    tags
+        Tags of every resource.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        vpc_id: str,
+        where: Where,
+        rules: RoleRules,
+        retention_days: int,
+        kms_key_arn: str | None = None,
+        tags: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, _NAME)
+        tags = dict(tags)
+        group = CloudwatchLogGroup(
+            self,
+            "group",
+            name=FLOW_LOGS.log_group(where.workspace),
+            retention_in_days=retention_days,
+            kms_key_id=kms_key_arn,
+            tags=tags,
+        )
+        at(_NAME, group)
+        name = where.role_name(_NAME, rules.name_prefix)
+        role = IamRole(
+            self,
+            "role",
+            name=name,
+            path=rules.path,
+            permissions_boundary=rules.permissions_boundary,
+            description=f"VPC flow logs of terradask workspace {where.workspace}",
+            assume_role_policy=FLOW_LOGS.trust_policy(where),
+            force_detach_policies=True,
+            tags=tags,
+        )
+        at(_NAME, role)
+        policy = IamRolePolicy(
+            self, "policy", name=name, role=role.name, policy=FLOW_LOGS.policy(where)
+        )
+        at(_NAME, policy)
+        log = FlowLog(
+            self,
+            "log",
+            vpc_id=vpc_id,
+            traffic_type="ALL",
+            log_destination=group.arn,
+            iam_role_arn=role.arn,
+            tags={**tags, "Name": resource_name(where.workspace, _NAME)},
+            depends_on=[policy],
+        )
+        at("this", log)

@@ -102,8 +102,6 @@ class Network(Construct):
         self.vpc_id: str = self._vpc.id
         self.cidr = cidr
         self.zones: dict[str, ZoneSubnets] = {}
-        self.public_subnet_ids: dict[str, str] = {}
-        self.private_subnet_ids: dict[str, str] = {}
         # Terraform would move it to another VPC after the old one's end, which AWS refuses while it
         # is attached: https://github.com/hashicorp/terraform-provider-aws/issues/32769
         goes_with_vpc = TerraformResourceLifecycle(replace_triggered_by=["aws_vpc.this.id"])
@@ -142,9 +140,10 @@ class Network(Construct):
         )
         at(f"private-{zone}", private_table)
         self._private_tables[zone] = private_table
-        for kind, block, table, ids in (
-            ("public", blocks.public, self._public_table, self.public_subnet_ids),
-            ("private", blocks.private, private_table, self.private_subnet_ids),
+        ids: dict[str, str] = {}
+        for kind, block, table in (
+            ("public", blocks.public, self._public_table),
+            ("private", blocks.private, private_table),
         ):
             subnet = Subnet(
                 self,
@@ -159,18 +158,12 @@ class Network(Construct):
                 **self._ipv6_block(kind, zone),
             )
             at(f"{kind}-{zone}", subnet)
-            ids[zone] = subnet.id
+            ids[kind] = subnet.id
             association = RouteTableAssociation(
                 self, f"{kind}-association-{zone}", subnet_id=subnet.id, route_table_id=table.id
             )
             at(f"{kind}-{zone}", association)
-
-        self.zones[zone] = ZoneSubnets(
-            self.public_subnet_ids[zone],
-            blocks.public,
-            self.private_subnet_ids[zone],
-            blocks.private,
-        )
+        self.zones[zone] = ZoneSubnets(ids["public"], blocks.public, ids["private"], blocks.private)
 
     def _ipv6_block(self, kind: str, zone: str) -> dict[str, Any]:
         if self._ipv6_slots is None:
@@ -207,7 +200,7 @@ class Network(Construct):
                 self,
                 f"nat-{zone}",
                 allocation_id=address.id,
-                subnet_id=self.public_subnet_ids[zone],
+                subnet_id=self.zones[zone].public_subnet_id,
                 tags=self._named("nat", zone),
                 depends_on=[self._internet],
             )

@@ -22,7 +22,7 @@ from terradask_modules.aws import (
     literal,
 )
 from terradask_modules.errors import InvalidInput
-from terradask_modules.group import InstanceGroup
+from terradask_modules.group import ClusterPlacement, InstanceGroup
 from terradask_modules.names import (
     ROLES,
     SCHEDULER_PORTS,
@@ -33,19 +33,25 @@ from terradask_modules.names import (
     WORKSPACE_KEY,
     cluster_key,
 )
-from terradask_modules.placement import ClusterPlacement
 from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
 from terradask_modules.where import ClusterWhere
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
-from terradask_stacks.gpu_hosts import GPU, gpu_conditions, has_gpu_image, name_of
 from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
 from terradask_stacks.settings.disks import Disk
-from terradask_stacks.worker_disks import disk_conditions, disk_path, locked_disk
+from terradask_stacks.worker_disks import (
+    GPU,
+    disk_conditions,
+    disk_path,
+    gpu_conditions,
+    has_gpu_image,
+    locked_disk,
+    name_of,
+)
 
 CLUSTER_FORMAT = 1
 WORKSPACE_FORMAT = 1
@@ -62,7 +68,7 @@ class ClusterStack(TerraformStack):
     of workers, all at zero; a secret without a value; ``cluster.json`` in the bucket; launch
     templates, if it has disks of its own; a placement group, if it asks for one. In an isolating
     workspace also: the resources of :class:`terradask_modules.identity.Identity`,
-    :class:`~terradask_modules.cluster_firewall.ClusterFirewall` and
+    :class:`~terradask_modules.firewall.ClusterFirewall` and
     :class:`~terradask_modules.launch_templates.Templates`. A stopped cluster costs only its secret.
 
     If applying is interrupted, applying again finishes; destroying removes what was made. The state

@@ -12,11 +12,10 @@ from terradask_modules.cidr import zone_cidrs
 from terradask_modules.end_topic import EndTopic
 from terradask_modules.endpoints import Endpoint, InterfaceEndpoints
 from terradask_modules.firewall import Firewall
-from terradask_modules.flow_logs import FlowLogs
 from terradask_modules.given_network import GivenNetwork
 from terradask_modules.identity import Boundary, GivenIdentity, Identity, Role, RoleRules
 from terradask_modules.launch_templates import HostTemplate, Templates
-from terradask_modules.logs import Logs
+from terradask_modules.logs import FlowLogs, Logs
 from terradask_modules.names import (
     NETWORK_STACK,
     ROLES,
@@ -24,18 +23,17 @@ from terradask_modules.names import (
     log_group_name,
     network_state_key,
 )
-from terradask_modules.network import Network
+from terradask_modules.network import Network, ZoneSubnets
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_modules.where import Where
 from terradask_stacks.base import configure, workspace_tags
-from terradask_stacks.gpu_hosts import gpu_group
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.disks import Disk
-from terradask_stacks.worker_disks import disk_group, offered_disks
+from terradask_stacks.worker_disks import disk_group, gpu_group, offered_disks
 from terradask_stacks.workspace_document import Made, workspace_document
 
 
@@ -225,20 +223,24 @@ class NetworkStack(TerraformStack):
                 vpc_id=vpc.vpc_id,
                 security_group_id=firewall.endpoints_id,
                 services={
-                    service: self._endpoint(service, vpc.private_subnet_ids)
+                    service: self._endpoint(service, vpc.zones)
                     for service in network.interface_endpoints
                 },
                 tags=self._tags,
             )
         return {"scheduler": firewall.scheduler_id, "worker": firewall.worker_id}
 
-    def _endpoint(self, service: str, subnet_ids: Mapping[str, str]) -> Endpoint:
+    def _endpoint(self, service: str, zones: Mapping[str, ZoneSubnets]) -> Endpoint:
         known = self._lock.endpoint_services.get(service)
-        if known is None:
-            region = self._settings.workspace.region
-            return Endpoint(f"com.amazonaws.{region}.{service}", list(subnet_ids.values()))
-        within = [subnet for zone, subnet in subnet_ids.items() if zone in known.zones]
-        return Endpoint(known.name, within)
+        region = self._settings.workspace.region
+        return Endpoint(
+            known.name if known else f"com.amazonaws.{region}.{service}",
+            [
+                subnets.private_subnet_id
+                for zone, subnets in zones.items()
+                if known is None or zone in known.zones
+            ],
+        )
 
     def _identify(self, network: NetworkSettings) -> dict[str, Role]:
         """Return the hosts' identities: role -> role and instance profile."""

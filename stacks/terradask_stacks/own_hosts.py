@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import Construct, Fn, Token
-from terradask_modules.cluster_firewall import ClusterFirewall
+from terradask_modules.firewall import ClusterFirewall
 from terradask_modules.identity import Identity, RoleRules
 from terradask_modules.ingress import Ingress, Ports
 from terradask_modules.launch_templates import HostTemplate, Templates

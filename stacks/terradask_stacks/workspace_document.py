@@ -19,13 +19,12 @@ from terradask_modules.policies import (
     scheduler_access_statements,
 )
 from terradask_stacks.base import terradask_version
-from terradask_stacks.gpu_hosts import gpu_group
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.ingress import ports_for_workers
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.disks import Disk
-from terradask_stacks.worker_disks import disk_group, disk_path, offered_disks
+from terradask_stacks.worker_disks import disk_group, disk_path, gpu_group, offered_disks
 
 WORKSPACE_FORMAT = 1
 

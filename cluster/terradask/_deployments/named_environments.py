@@ -252,7 +252,7 @@ def _adapter() -> TypeAdapter[NamedEnvironment]:
 
 def environment_not_found(name: str, existing: Sequence[str]) -> SoftwareUnusable:
     """Return the error for a name that no environment of the workspace has."""
-    # `default` needs no table: `terradask_stacks.settings.environments`.
+    # `default` needs no table: `terradask_stacks.settings.software`.
     table = "" if name == "default" else f"declare [environments.{name}] in terradask.toml, and "
     return SoftwareUnusable(
         f"There is no environment {name!r} in this workspace.",

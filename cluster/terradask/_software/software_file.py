@@ -26,8 +26,7 @@ from terradask_modules.names import CLUSTER_PATTERN
 from terradask_stacks.validators.dask import is_software_file
 
 if TYPE_CHECKING:
-    from terradask_stacks.settings.environments import EnvironmentSettings
-    from terradask_stacks.settings.software import SoftwareSettings
+    from terradask_stacks.settings.software import EnvironmentSettings, SoftwareSettings
 
 
 Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements", "conda"]

@@ -9,10 +9,10 @@ from terradask._aws.answers import unless
 from terradask.errors import InvalidInput
 from terradask_modules.names import ROLES, ROOT_DEVICE
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.gpu_hosts import has_gpu_image, name_of
 from terradask_stacks.groups import groups_of
 from terradask_stacks.lock import LOCK_NAME
 from terradask_stacks.settings.network import IMAGE_SETTINGS
+from terradask_stacks.worker_disks import has_gpu_image, name_of
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws

@@ -33,7 +33,7 @@ from terradask._software.software_file import software_of
 from terradask.errors import InvalidInput
 from terradask_host.documents import EnvironmentArchive
 from terradask_stacks.loading import LoadedSettings
-from terradask_stacks.settings.environments import DEFAULT_ENVIRONMENT, EnvironmentSettings
+from terradask_stacks.settings.software import DEFAULT_ENVIRONMENT, EnvironmentSettings
 
 _UPLOAD_SECONDS = 600.0
 

@@ -20,6 +20,8 @@ from terradask_modules.names import (
     REPORTS,
     SESSION_DOCUMENT,
     SOFTWARE,
+    TAG_CLUSTER,
+    TAG_GROUP,
     TAG_ROLE,
     TAG_WORKSPACE,
 )
@@ -124,7 +126,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             "TagGroups",
             ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
             scope.groups,
-            scope.keeping_the_tags_of_a_group,
+            scope.keeping(scope.where.own, TAG_WORKSPACE, TAG_CLUSTER, TAG_ROLE, TAG_GROUP),
         ),
         *_launch(scope),
         allow(
@@ -150,7 +152,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             "TagSecrets",
             ["secretsmanager:TagResource", "secretsmanager:UntagResource"],
             scope.secrets,
-            scope.touching_no_tag_of_a_cluster,
+            scope.keeping({}, TAG_WORKSPACE, TAG_CLUSTER),
         ),
         allow(
             "NoteWhatWasApplied",
@@ -309,6 +311,7 @@ def _launch(scope: CallerScope) -> list[Statement]:
     given = [f"security-group/{group}" for group in scope.given_security_groups] + [
         f"subnet/{subnet}" for subnet in scope.given_subnets
     ]
+    roles = [scope.clusters_roles] if scope.isolated else scope.roles
     from_template = {"ArnLike": {"ec2:LaunchTemplate": templates}}
     return [
         allow(
@@ -334,5 +337,5 @@ def _launch(scope: CallerScope) -> list[Statement]:
         scope.tag_at_birth(
             "TagAtLaunch", scope.ec2(*_BORN_WITH_AN_INSTANCE), scope.tagged, "RunInstances"
         ),
-        allow("PassRolesOfHosts", "iam:PassRole", scope.passed_roles, scope.to_instances),
+        allow("PassRolesOfHosts", "iam:PassRole", roles, scope.to_instances),
     ]

@@ -105,7 +105,7 @@ def _tag(scope: CallerScope) -> list[Statement]:
             "TagOwn",
             ["ec2:CreateTags", "ec2:DeleteTags"],
             scope.ec2(*types),
-            scope.keeping_the_tag,
+            scope.keeping(scope.where.own, TAG_WORKSPACE),
         ),
     ]
     if "vpc" in types:

@@ -11,15 +11,12 @@ from terradask_modules.kinds.kind import ResourceKind, Setting, Writer
 from terradask_modules.names import (
     ROLES,
     TAG_CLUSTER,
-    TAG_GROUP,
-    TAG_ROLE,
     TAG_WORKSPACE,
     boundary_name,
     clusters_role_path,
     log_group_name,
     network_state_key,
     resource_name,
-    role_name,
     state_bucket_name,
 )
 from terradask_modules.policies import PolicyScope
@@ -130,7 +127,7 @@ class CallerScope:
         return self.where.aws_arn("ec2", "image/*")
 
     def _role(self, role: str) -> str:
-        return f"{self.role_path}{role_name(self.workspace, role, self.role_name_prefix)}"
+        return f"{self.role_path}{self.where.role_name(role, self.role_name_prefix)}"
 
     @property
     def roles(self) -> list[str]:
@@ -197,11 +194,6 @@ class CallerScope:
         )
 
     @property
-    def passed_roles(self) -> list[str]:
-        """ARNs of the roles that clusters' instances get."""
-        return [self.clusters_roles] if self.isolated else self.roles
-
-    @property
     def service_roles(self) -> list[str]:
         """ARNs of the service-linked roles."""
         return [
@@ -261,13 +253,6 @@ class CallerScope:
         return {"StringEquals": {f"aws:RequestTag/{TAG_WORKSPACE}": self.workspace}}
 
     @property
-    def keeping_the_tag(self) -> Condition:
-        """The resource carries this workspace's tag, and the request names its tags and doesn't
-        touch that one.
-        """
-        return self._keeping(self.where.own, TAG_WORKSPACE)
-
-    @property
     def owned_by_a_cluster(self) -> Condition:
         """The resource carries this workspace's tag and a cluster's, so that it is none of the
         network's.
@@ -299,22 +284,13 @@ class CallerScope:
         """The resource carries this workspace's tag and a cluster's, and the request names its tags
         and touches neither.
         """
-        return self._keeping(self.owned_by_a_cluster, TAG_WORKSPACE, TAG_CLUSTER)
-
-    @property
-    def keeping_the_tags_of_a_group(self) -> Condition:
-        """The group carries this workspace's tag, and the request names its tags and touches none
-        that say whose it is, and what for.
-        """
-        return self._keeping(self.where.own, TAG_WORKSPACE, TAG_CLUSTER, TAG_ROLE, TAG_GROUP)
-
-    @property
-    def touching_no_tag_of_a_cluster(self) -> Condition:
-        """The request names its tags and touches none that say whose the resource is."""
-        return self._keeping({}, TAG_WORKSPACE, TAG_CLUSTER)
+        return self.keeping(self.owned_by_a_cluster, TAG_WORKSPACE, TAG_CLUSTER)
 
     @staticmethod
-    def _keeping(owned: Condition, *tags: str) -> Condition:
+    def keeping(owned: Condition, *tags: str) -> Condition:
+        """Return that a resource is owned so, and the request names its tags and touches none of
+        these.
+        """
         # A request that names no tag takes all of them away.
         return both(
             owned,

@@ -12,10 +12,10 @@ from pydantic import AfterValidator, Field, model_validator
 
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
-from terradask_stacks.settings.environments import DEFAULT_ENVIRONMENT, EnvironmentSettings
 from terradask_stacks.settings.ingress import IngressRule
 from terradask_stacks.settings.network import NetworkSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
+from terradask_stacks.settings.software import DEFAULT_ENVIRONMENT, EnvironmentSettings
 from terradask_stacks.settings.state import StateSettings
 from terradask_stacks.settings.worker_groups import WorkerGroupSettings
 from terradask_stacks.settings.workspace import WorkspaceSettings
