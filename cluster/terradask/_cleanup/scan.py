@@ -33,7 +33,7 @@ from terradask._cleanup.search import (
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.instances import Instance, find_instances
 from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
-from terradask._network.clusters import cluster_of_key, is_cluster_name
+from terradask._network.deployed import cluster_of_key, is_cluster_name
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import gp3_volume, parts_of_host, parts_of_secret
 from terradask._terraform.folder_lock import FolderLock

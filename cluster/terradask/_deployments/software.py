@@ -15,11 +15,11 @@ from packaging.version import Version
 from terradask._deployments.software_lock import Hashes, SoftwareLock
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.configured import Machine, is_remote_url
-from terradask._software.environment import how_to_install
+from terradask._software.environment import buildable, how_to_install
 from terradask._software.folder_archives import folders_here, only_in_folders, only_on_pages
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
 from terradask._software.indexes import Indexes, index_sources, pages_here, read_indexes
-from terradask._software.local_wheels import build_direct, build_wheel, why_not_built
+from terradask._software.local_wheels import build_direct, build_wheel
 from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
 from terradask._software.pylock import DirectPackage
 from terradask._software.refused import origins_refused
@@ -200,15 +200,14 @@ def _local(
             origin = folder_origin(folders[name])
         if origin is None:
             continue
-        why = origin.description
-        if origin.is_buildable and not hashed:
-            obstacle = why_not_built(distribution, architecture)
-            if obstacle is None:
-                local.append(name)
-                continue
-            why = f"{why}; {obstacle}"
+        origin, is_built = (
+            (origin, False) if hashed else buildable(origin, distribution, architecture)
+        )
+        if is_built:
+            local.append(name)
+            continue
         needed = "" if needed_by is None else f", needed by {needed_by}"
-        origins[name] = f"{distribution.version}, {why}{needed}"
+        origins[name] = f"{distribution.version}, {origin.description}{needed}"
     if origins:
         raise origins_refused(origins)
     return local

@@ -78,7 +78,7 @@ def check_change(settings: Settings, aws: Aws) -> None:
     found.
     """
     from terradask._network.baseline import read_baseline
-    from terradask._network.clusters import listed_clusters
+    from terradask._network.deployed import listed_clusters
     from terradask.errors import BaselineError
 
     bucket = bucket_name(settings.workspace.name, aws.account_id, aws.region)

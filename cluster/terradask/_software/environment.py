@@ -113,7 +113,7 @@ def of_folders(
 
     def of_folder(package: Installed) -> Installed:
         distribution = importlib.metadata.distribution(package.name)
-        origin, built = _buildable(folder_origin(folders[package.name]), distribution, architecture)
+        origin, built = buildable(folder_origin(folders[package.name]), distribution, architecture)
         return replace(package, origin=origin, built=built)
 
     return [of_folder(one) if one.name in folders else one for one in installed]
@@ -122,16 +122,16 @@ def of_folders(
 def _origin(
     distribution: importlib.metadata.Distribution, architecture: str
 ) -> tuple[Origin | None, bool]:
-    """Return where a package came from, with why no wheel can be made of it; whether one can."""
     origin = direct_origin(distribution)
     if origin is None:
         return conda_origin(distribution), False
-    return _buildable(origin, distribution, architecture)
+    return buildable(origin, distribution, architecture)
 
 
-def _buildable(
+def buildable(
     origin: Origin, distribution: importlib.metadata.Distribution, architecture: str
 ) -> tuple[Origin, bool]:
+    """Return where a package came from, with why no wheel can be made of it; whether one can."""
     if not origin.is_buildable:
         return origin, False
     obstacle = why_not_built(distribution, architecture)

@@ -13,7 +13,7 @@ from terradask._common.naming import counted
 from terradask._common.side_by_side import side_by_side
 from terradask._deployments.deployment import Deployment
 from terradask._deployments.store import holds_nothing
-from terradask._network.clusters import listed_clusters
+from terradask._network.deployed import listed_clusters
 from terradask._plans.impact import RunningCluster
 from terradask.errors import DocumentFormat, InUse
 from terradask_modules.names import NETWORK_STACK
