@@ -32,9 +32,12 @@ def run_setting(setting: str) -> Mapping[str, Any]:
     return {**RUN, "setting": setting}
 
 
-def unsupported(instead: str, *nothing: Any) -> Mapping[str, Any]:
-    """Return the metadata of an unsupported field: advice, and values that don't ask for it."""
-    return {"kind": "unsupported", "instead": instead, "nothing": (None, *nothing)}
+#: Arguments that aren't supported, and what to do instead.
+UNSUPPORTED = {
+    "cloud": "leave it out: the AWS account is that of your credentials",
+    "account": "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses "
+    "them)",
+}
 
 
 @dataclass(frozen=True)
@@ -344,16 +347,8 @@ class ClusterArguments:
     scheduler_disk_size: int | None = field(default=None, metadata=STRUCTURE)
     scheduler_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
     asynchronous: bool = False
-    cloud: Any = field(
-        default=None,
-        metadata=unsupported("leave it out: the AWS account is that of your credentials"),
-    )
-    account: str | None = field(
-        default=None,
-        metadata=unsupported(
-            "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses them)"
-        ),
-    )
+    cloud: Any = None
+    account: str | None = None
     shutdown_on_close: bool | None = None
     idle_timeout: Duration | None = field(
         default=None, metadata=run_setting("idle_timeout_seconds")
@@ -413,17 +408,11 @@ class ClusterArguments:
 
     def refuse_unsupported(self) -> None:
         """Check that no unsupported argument is given. Raises `InvalidInput`."""
-        for each in fields(self):
-            if each.metadata.get("kind") == "unsupported":
-                value = getattr(self, each.name)
-                if not any(
-                    value is nothing or value == nothing for nothing in each.metadata["nothing"]
-                ):
-                    raise InvalidInput(
-                        f"{each.name} is not supported by terradask",
-                        given=value,
-                        advice=each.metadata["instead"],
-                    )
+        for name, instead in UNSUPPORTED.items():
+            if (value := getattr(self, name)) is not None:
+                raise InvalidInput(
+                    f"{name} is not supported by terradask", given=value, advice=instead
+                )
 
     def given(self, kind: Kind) -> dict[str, Any]:
         """Return the given arguments of a kind, by their setting's name."""

@@ -157,26 +157,16 @@ class WorkerWaiter:
         missing = self._missing
 
         def check() -> None:
-            name = self.deployment.name
-            plan = self.pool.plan
-            waited_seconds = time.monotonic() - started
-            joined, n = self._joined_hosts(), self._wanted(n_workers)
-            # Read it once: the loop's thread may set it to None meanwhile.
-            shortfall = self.pool.shortfall
-            why = (
-                describe(shortfall, self.deployment.descriptor.pools)
-                if shortfall is not None
-                else None
-            )
+            short = self.pool.shortfall
             check_joining(
-                name,
-                n,
+                self.deployment.name,
+                self._wanted(n_workers),
                 missing.reports,
-                joined=joined,
-                plan=plan,
-                waited_seconds=waited_seconds,
+                joined=self._joined_hosts(),
+                plan=self.pool.plan,
+                waited_seconds=time.monotonic() - started,
                 late=late,
-                why=why,
+                why=None if short is None else describe(short, self.deployment.descriptor.pools),
             )
 
         if not late:
