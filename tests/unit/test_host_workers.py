@@ -1,6 +1,6 @@
 """This client counts hosts where the scheduler counts workers."""
 
-from terradask._dask.host_workers import host_of, whole_hosts
+from terradask._dask.host_workers import JoinedWorkers, host_of
 from terradask_host.structure import worker_names
 
 
@@ -22,6 +22,8 @@ def test_the_names_of_a_hosts_workers_are_those_that_it_gives():
 
 
 def test_a_host_has_joined_when_all_of_its_workers_have():
-    names = ["i-0a", "i-0a-1", "i-0b-1"]
-    assert whole_hosts(names, 2) == {"i-0a"}
-    assert whole_hosts(names, 1) == {"i-0a", "i-0b"}
+    joined = JoinedWorkers()
+    names = ["i-0a", "i-0a-1", "i-0b-1", "scheduler-i-0c"]
+    joined.scheduler_info = {"workers": {name: {"name": name} for name in names}}
+    assert joined.whole_hosts(2) == {"i-0a"}
+    assert joined.whole_hosts(1) == {"i-0a", "i-0b"}

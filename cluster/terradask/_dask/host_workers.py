@@ -29,12 +29,6 @@ def host_of(worker_name: Any) -> str:
     return f"i-{instance}" if dash and number.isdigit() else name
 
 
-def whole_hosts(worker_names: Iterable[Any], workers_per_host: int) -> set[str]:
-    """Return the instance ids of the hosts whose workers are all among these."""
-    counts = Counter(host_of(name) for name in worker_names)
-    return {host for host, count in counts.items() if count >= workers_per_host}
-
-
 def is_extra(worker_name: Any) -> bool:
     """Return whether this is the worker beside the scheduler, which no scaling counts or closes."""
     return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
@@ -74,7 +68,8 @@ class JoinedWorkers:
 
     def whole_hosts(self, workers_per_host: int) -> set[str]:
         """Return the instance ids of the hosts whose workers have all joined."""
-        return whole_hosts(self, workers_per_host)
+        counts = Counter(host_of(name) for name in self)
+        return {host for host, count in counts.items() if count >= workers_per_host}
 
     def forget(self) -> None:
         """Forget all workers: they belonged to the old scheduler."""
