@@ -1,4 +1,7 @@
-"""The network: a VPC with a public and a private subnet in each zone, and the ways out."""
+"""The network: a VPC with a public and a private subnet in each zone, and the ways out; or one that
+exists already, looked at when planning and otherwise left alone. And interface endpoints: AWS's
+services at private addresses, for networks without a way to the internet.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,15 @@ from typing import Any
 
 from terradask_modules.aws import (
     Construct,
+    DataAwsSubnet,
+    DataAwsVpc,
     DefaultSecurityGroup,
     EgressOnlyInternetGateway,
     Eip,
     Fn,
     InternetGateway,
     NatGateway,
+    Postcondition,
     Route,
     RouteTable,
     RouteTableAssociation,
@@ -24,7 +30,7 @@ from terradask_modules.aws import (
     at,
 )
 from terradask_modules.cidr import ZoneCidrs
-from terradask_modules.names import resource_name
+from terradask_modules.names import ROLES, resource_name
 
 ANYWHERE = "0.0.0.0/0"
 ANYWHERE_IPV6 = "::/0"
@@ -233,3 +239,110 @@ class Network(Construct):
         at("s3", endpoint)
         prefix_list_id: str = endpoint.prefix_list_id
         return prefix_list_id
+
+
+class GivenNetwork(Construct):
+    """A given VPC with one subnet for schedulers and one for workers in each zone. Nothing is made,
+    changed or tagged.
+
+    A zone's ``public_subnet_id`` is that of schedulers, its ``private_subnet_id`` that of workers,
+    whatever their routes are.
+
+    Parameters
+    ----------
+    vpc_id
+        The VPC.
+    subnets
+        Zone name -> ``scheduler`` and ``worker`` -> id of the subnet.
+    """
+
+    def __init__(
+        self, scope: Construct, *, vpc_id: str, subnets: Mapping[str, Mapping[str, str]]
+    ) -> None:
+        super().__init__(scope, "network")
+        vpc = DataAwsVpc(self, "vpc", id=vpc_id)
+        at("this", vpc)
+        self.vpc_id = vpc_id
+        self.cidr: str = vpc.cidr_block
+        self.zones: dict[str, ZoneSubnets] = {}
+        for zone, ids in sorted(subnets.items()):
+            cidrs = {role: self._subnet(role, zone, ids[role]).cidr_block for role in ROLES}
+            self.zones[zone] = ZoneSubnets(
+                ids["scheduler"], cidrs["scheduler"], ids["worker"], cidrs["worker"]
+            )
+
+    def _subnet(self, role: str, zone: str, subnet_id: str) -> Any:
+        postconditions = [
+            Postcondition(
+                condition=f'${{self.vpc_id == "{self.vpc_id}"}}',
+                error_message=f"{subnet_id} doesn't lie in {self.vpc_id}.",
+            ),
+            Postcondition(
+                condition=f'${{self.availability_zone == "{zone}"}}',
+                error_message=f"{subnet_id} doesn't lie in zone {zone}.",
+            ),
+        ]
+        subnet = DataAwsSubnet(
+            self,
+            f"{role}-{zone}",
+            id=subnet_id,
+            lifecycle=TerraformResourceLifecycle(postcondition=postconditions),
+        )
+        at(f"{role}-{zone}", subnet)
+        return subnet
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """AWS's side of an endpoint, and where it is to be present."""
+
+    #: Such as ``com.amazonaws.us-east-1.logs``.
+    service_name: str
+    #: Private subnets, one for each zone that has the service.
+    subnet_ids: Sequence[str]
+
+
+class InterfaceEndpoints(Construct):
+    """One interface endpoint for each service, present in the private subnet of each zone that has
+    it: hosts in other zones use it from there.
+
+    Resources created: an interface endpoint per service. Each costs by the hour and zone.
+
+    Parameters
+    ----------
+    workspace
+        Name of the workspace.
+    vpc_id
+        The VPC.
+    security_group_id
+        The group that lets hosts in on port 443.
+    services
+        Services such as ``logs``, with AWS's side of each.
+    tags
+        Tags of every endpoint.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        *,
+        workspace: str,
+        vpc_id: str,
+        security_group_id: str,
+        services: Mapping[str, Endpoint],
+        tags: Mapping[str, str],
+    ) -> None:
+        super().__init__(scope, "endpoints")
+        for service, there in sorted(services.items()):
+            endpoint = VpcEndpoint(
+                self,
+                service,
+                vpc_id=vpc_id,
+                service_name=there.service_name,
+                vpc_endpoint_type="Interface",
+                private_dns_enabled=True,
+                subnet_ids=list(there.subnet_ids),
+                security_group_ids=[security_group_id],
+                tags={**tags, "Name": resource_name(workspace, service)},
+            )
+            at(service, endpoint)

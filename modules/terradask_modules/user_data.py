@@ -65,16 +65,9 @@ def render_user_data(
         When a value is empty or has a line break, the checksum is none, or the document would
         exceed EC2's limit of 16,384 bytes.
     """
-    values = {
-        "workspace": workspace,
-        "region": region,
-        "bucket": bucket,
-        "log_group": log_group,
-        "wheel_key": wheel_key,
-        "wheel_sha256": wheel_sha256,
-    }
+    names = {"workspace": workspace, "region": region, "bucket": bucket, "log_group": log_group}
     notice = {} if notify_topic_arn is None else {"notify_topic_arn": notify_topic_arn}
-    for name, value in (values | notice).items():
+    for name, value in {**names, "wheel_key": wheel_key, **notice}.items():
         if not value or not value.isprintable():
             raise InvalidInput(f"User data needs {name} as one line of text.", given=value)
     if len(wheel_sha256) != 64 or not set(wheel_sha256) <= set("0123456789abcdef"):
@@ -83,10 +76,7 @@ def render_user_data(
         )
     host_json = {
         "format": HOST_FORMAT,
-        "workspace": workspace,
-        "region": region,
-        "bucket": bucket,
-        "log_group": log_group,
+        **names,
         "wheel": {"key": wheel_key, "sha256": wheel_sha256},
         **notice,
     }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import base64
 import hashlib
 import importlib.util
 import io
+import re
 import zipfile
 from dataclasses import dataclass
 from functools import cached_property
@@ -95,19 +95,12 @@ def _package_folder() -> Path:
 
 
 def _version(path: Path) -> str:
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if (
-            isinstance(node, ast.Assign)
-            and any(
-                isinstance(target, ast.Name) and target.id == "__version__"
-                for target in node.targets
-            )
-            and isinstance(node.value, ast.Constant)
-        ):
-            return str(node.value.value)
-    raise TerradaskError(
-        f"{path} has no __version__.", advice="Install terradask again: its files are damaged."
-    )
+    found = re.search(r'^__version__ = "(.+)"$', path.read_text(encoding="utf-8"), re.MULTILINE)
+    if found is None:
+        raise TerradaskError(
+            f"{path} has no __version__.", advice="Install terradask again: its files are damaged."
+        )
+    return found[1]
 
 
 def _metadata(version: str) -> bytes:

@@ -10,9 +10,7 @@ from collections.abc import Mapping
 from terradask_modules.aws import Construct, Fn, S3Backend, TerraformStack
 from terradask_modules.cidr import zone_cidrs
 from terradask_modules.end_topic import EndTopic
-from terradask_modules.endpoints import Endpoint, InterfaceEndpoints
 from terradask_modules.firewall import Firewall
-from terradask_modules.given_network import GivenNetwork
 from terradask_modules.identity import Boundary, GivenIdentity, Identity, Role, RoleRules
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.logs import FlowLogs, Logs
@@ -23,7 +21,13 @@ from terradask_modules.names import (
     log_group_name,
     network_state_key,
 )
-from terradask_modules.network import Network, ZoneSubnets
+from terradask_modules.network import (
+    Endpoint,
+    GivenNetwork,
+    InterfaceEndpoints,
+    Network,
+    ZoneSubnets,
+)
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_modules.where import Where

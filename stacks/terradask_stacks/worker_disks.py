@@ -30,11 +30,12 @@ def offered_disks(workspace: WorkspaceSettings, network: NetworkSettings) -> lis
     """
     if own_templates(workspace, network):
         return []
-    larger, throughputs = network.larger_worker_disks_gib, network.faster_worker_disks_mibps
+    # The usual ones come first.
+    of_schedulers, sizes, throughputs = (each[1:] for each in _offered(network).values())
     return [
-        *(("scheduler", Disk(size)) for size in network.larger_scheduler_disks_gib),
-        *(("worker", Disk(size)) for size in larger),
-        *(("worker", Disk(size, mibps)) for mibps in throughputs for size in (None, *larger)),
+        *(("scheduler", Disk(size)) for size in of_schedulers),
+        *(("worker", Disk(size)) for size in sizes),
+        *(("worker", Disk(size, mibps)) for mibps in throughputs for size in (None, *sizes)),
     ]
 
 
@@ -208,14 +209,17 @@ def _smallest(role: str, disk: Disk, network: NetworkSettings) -> Disk:
 
 
 def _offered(network: NetworkSettings) -> dict[str, list[int]]:
-    """Return what disks may have, the usual included: setting of the network -> values."""
+    """Return what disks may have: setting of the network -> values, what is usual and what is more
+    than that.
+    """
+    usual = {
+        "scheduler_disk_sizes_gib": network.scheduler_disk_size_gib,
+        "worker_disk_sizes_gib": network.worker_disk_size_gib,
+        "worker_disk_throughputs_mibps": FREE_MIBPS,
+    }
     return {
-        "scheduler_disk_sizes_gib": [
-            network.scheduler_disk_size_gib,
-            *network.larger_scheduler_disks_gib,
-        ],
-        "worker_disk_sizes_gib": [network.worker_disk_size_gib, *network.larger_worker_disks_gib],
-        "worker_disk_throughputs_mibps": [FREE_MIBPS, *network.faster_worker_disks_mibps],
+        setting: [least, *sorted(each for each in getattr(network, setting) if each > least)]
+        for setting, least in usual.items()
     }
 
 

@@ -8,11 +8,10 @@ from functools import reduce
 from typing import Any
 
 from terradask_modules.aws import Fn
-from terradask_modules.given_network import GivenNetwork
 from terradask_modules.identity import Role
 from terradask_modules.launch_templates import template_key
 from terradask_modules.names import ROLES, clusters_role_path, log_group_name, secrets_prefix
-from terradask_modules.network import Network, ZoneSubnets
+from terradask_modules.network import GivenNetwork, Network, ZoneSubnets
 from terradask_modules.policies import (
     PolicyScope,
     access_statements,

@@ -12,7 +12,7 @@ from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
-from terradask_stacks.settings.disks import FREE_MIBPS, Throughput
+from terradask_stacks.settings.disks import Throughput
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.ingress import Ingress
 from terradask_stacks.validators.addresses import check_network_cidr
@@ -96,25 +96,6 @@ class NetworkDiskSettings(Section):
         description="Larger sizes that clusters may ask for with scheduler_disk_size, in GiB, as "
         "worker_disk_sizes_gib are for workers.",
     )
-
-    @property
-    def larger_worker_disks_gib(self) -> list[int]:
-        """The sizes that have a launch template beside the one of all workers."""
-        return sorted(
-            size for size in self.worker_disk_sizes_gib if size > self.worker_disk_size_gib
-        )
-
-    @property
-    def larger_scheduler_disks_gib(self) -> list[int]:
-        """The same for schedulers."""
-        return sorted(
-            size for size in self.scheduler_disk_sizes_gib if size > self.scheduler_disk_size_gib
-        )
-
-    @property
-    def faster_worker_disks_mibps(self) -> list[int]:
-        """The throughputs that have launch templates beside those with what is free."""
-        return sorted(each for each in self.worker_disk_throughputs_mibps if each > FREE_MIBPS)
 
 
 _OF_HOSTS = Literal["secretsmanager", "autoscaling", "ec2", "logs", "sts"]
