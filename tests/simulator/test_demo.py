@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from terradask._demo import data, main_job
@@ -106,7 +107,7 @@ def test_the_demo_refuses_anything_but_an_embedded_aws(tmp_path: Path) -> None:
 
 def test_a_promise_that_is_not_kept_ends_the_demo_and_names_what_differed() -> None:
     lines: list[str] = []
-    story = Story(lines.append, lambda text, _style: text)
+    story = Story(lambda line: lines.append(click.unstyle(line)))
     story.started(COUNT)
     story.check("one and one are two", True)
     with pytest.raises(DemoFailed) as caught:
@@ -122,7 +123,7 @@ def test_a_promise_that_is_not_kept_ends_the_demo_and_names_what_differed() -> N
 
 
 def test_a_wrong_answer_is_noticed() -> None:
-    job = MainJob(Story(lambda _line: None, lambda text, _style: text), Path(), dict)
+    job = MainJob(Story(lambda _line: None), Path(), dict)
     expected = data.answer(data.weather(1)).sort_index()
     job._compare(expected.copy(), expected)
     wrong = expected.copy()
@@ -141,7 +142,7 @@ def test_a_wrong_answer_is_noticed() -> None:
 def test_reads_by_somebody_else_are_noticed(meanwhile: dict, found: str) -> None:
     calls = iter([{}, {}, meanwhile])
     job = MainJob(
-        Story(lambda _line: None, lambda text, _style: text),
+        Story(lambda _line: None),
         Path(),
         lambda: next(calls),
         bucket="b",
@@ -176,7 +177,7 @@ def test_a_demo_that_fails_is_taken_back_and_trouble_with_that_does_not_hide_why
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
-    job = MainJob(Story(lines.append, lambda text, _style: text), tmp_path, dict)
+    job = MainJob(Story(lambda line: lines.append(click.unstyle(line))), tmp_path, dict)
 
     def broken(_result: object) -> None:
         job.story.check("a network comes", False, "nothing")
@@ -197,7 +198,7 @@ def test_a_demo_that_fails_is_taken_back_and_trouble_with_that_does_not_hide_why
 def test_each_part_of_the_removal_is_tried_whatever_becomes_of_others(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = MainJob(Story(lambda _line: None, lambda text, _style: text), Path(), dict)
+    job = MainJob(Story(lambda _line: None), Path(), dict)
     tried: list[str] = []
 
     def part(name: str) -> None:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import click
+
 from terradask._common.progress import (
     Message,
     PhaseFinished,
@@ -35,14 +37,8 @@ class DemoFailed(TerradaskError):
 class Story:
     """Shows the demo."""
 
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        style: Callable[[str, str], str],
-        now: Callable[[str], object] = str,
-    ) -> None:
+    def __init__(self, write: Callable[[str], None], now: Callable[[str], object] = str) -> None:
         self._write = write
-        self._style = style
         self._now = now
         self._began = time.monotonic()
         self._number = 0
@@ -59,13 +55,13 @@ class Story:
         self._number += 1
         self._title = step.what
         self._write("")
-        self._write(self._style(f"{self._number}. {step.what}", "title"))
+        self._write(click.style(f"{self._number}. {step.what}", bold=True))
 
     def ended(self, result: StepResult) -> None:
         """Show how long a step took; trouble after the first is only told."""
         if result.cause is None:
             took = f"   {result.seconds:.1f} s; {self.seconds:.1f} s since the start"
-            self._write(self._style(took, "dim"))
+            self._write(click.style(took, dim=True))
         elif self._has_failed:
             self.show(f"while taking everything back: {result.cause}")
         self._has_failed = self._has_failed or result.cause is not None
@@ -78,13 +74,13 @@ class Story:
     def end(self, text: str) -> None:
         """Show the end."""
         self._write("")
-        self._write(self._style(text, "title"))
+        self._write(click.style(text, bold=True))
 
     def check(self, promise: str, kept: bool, found: Any = None) -> None:
         """Show that a promise is kept. Raises `DemoFailed`."""
         if not kept:
             raise DemoFailed(self._title, promised=promise, found=found)
-        self._write(f"   {self._style('ok', 'good')} {promise}")
+        self._write(f"   {click.style('ok', fg='green')} {promise}")
 
     def progress(self, event: ProgressEvent) -> None:
         """Show a long operation: its finished phases, and on the moving line the present one."""
@@ -95,9 +91,9 @@ class Story:
                 self._now(f"{subject}: {done}/{total} {action} {address}")
             case PhaseFinished(phase, subject, seconds, False):
                 self._now("")
-                self._write(self._style(f"   {subject}: {phase} {seconds:.1f} s", "dim"))
+                self._write(click.style(f"   {subject}: {phase} {seconds:.1f} s", dim=True))
             case Message(text):
-                self._write(self._style(f"   {text}", "dim"))
+                self._write(click.style(f"   {text}", dim=True))
             case Warned(text):
                 self._write(f"   warning: {text}")
             case _:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import click
 
-from terradask.cli._invocation import FOLDER, Invocation, of
+from terradask.cli._invocation import FOLDER, Invocation, flag, of
 
 
 class LazyGroup(click.Group):
@@ -127,16 +127,9 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
     callback=_go_to,
     help="Run as if started in DIR: one folder for each workspace of a repository.",
 )
-@click.option(
-    "--debug",
-    is_flag=True,
-    expose_value=False,
-    callback=_debug,
-    help="Show a traceback with an error.",
-)
-@click.option(
+@flag("--debug", expose_value=False, callback=_debug, help="Show a traceback with an error.")
+@flag(
     "--version",
-    is_flag=True,
     expose_value=False,
     is_eager=True,
     callback=_version,

@@ -18,6 +18,7 @@ from terradask.cli._invocation import (
     check_answerable,
     confirm,
     current,
+    flag,
     interruption,
     json_option,
     load_workspace,
@@ -48,7 +49,7 @@ _PATH_SIGNS = re.compile(r"[/\\.]")
     type=click.Path(exists=True, path_type=Path),
     help="Apply the plans that `terradask plan --out` saved here; the same as naming the folder.",
 )
-@click.option("--start", is_flag=True, help="Start the applied clusters afterwards.")
+@flag("--start", help="Start the applied clusters afterwards.")
 @yes_option
 @json_option
 def apply(what: tuple[str, ...], saved: Path | None, start: bool) -> None:

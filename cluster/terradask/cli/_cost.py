@@ -14,7 +14,7 @@ import click
 from terradask._common.clock import utc_text
 from terradask._common.text_table import table
 from terradask.cli._completion import cluster_argument
-from terradask.cli._invocation import answer, current, json_option, load_workspace
+from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
 from terradask.cli._output import caller_name, result, say, shortened
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     help="Sum by run, cluster, owner, group, type, or tag:KEY.",
 )
 @json_option
-@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@flag("--csv", "as_csv", help="Print comma-separated values.")
 def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None:
     """Show what every run of a cluster has cost: its instances by the second, at AWS's prices of
     then. Runs that go on are among them, up to now.
@@ -150,8 +150,8 @@ def _row(entry: HistoryEntry) -> list[object]:
     type=click.Path(path_type=Path),
     help="File or folder to write to. By default NAME-RUN.html in the working directory.",
 )
-@click.option("--open", "opens", is_flag=True, help="Open it in the browser.")
-@click.option("--list", "lists", is_flag=True, help="Only list the reports that are kept.")
+@flag("--open", "opens", help="Open it in the browser.")
+@flag("--list", "lists", help="Only list the reports that are kept.")
 @json_option
 def report(name: str, *, run: str | None, output: Path | None, opens: bool, lists: bool) -> None:
     """Write Dask's performance report of the cluster NAME to a file, with the run's events: of the

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._completion import cluster_argument
-from terradask.cli._invocation import load_workspace
+from terradask.cli._invocation import flag, load_workspace
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
     from terradask._dask.provision import Provisioned
 
 
-_shared_option = click.option(
+_shared_option = flag(
     "--shared",
-    is_flag=True,
     help="Only print the link for people without terradask; needs cluster.use_dashboard_https.",
 )
 
@@ -141,10 +140,8 @@ def _outdated(running: Provisioned, problem: str) -> Exception:
     show_default=True,
     help="Folder to write to.",
 )
-@click.option(
-    "--private",
-    is_flag=True,
-    help="Scrape the scheduler's private address, though clients use the public one.",
+@flag(
+    "--private", help="Scrape the scheduler's private address, though clients use the public one."
 )
 def metrics(name: str, *, output: Path, private: bool) -> None:
     """Write a scrape configuration for the running cluster NAME, and the certificate by which

@@ -26,27 +26,15 @@ def demo() -> None:
 
     with interruption("nothing is left: everything was on the embedded AWS, which has ended"):
         if not sys.stdout.isatty():
-            run_demo(Story(click.echo, _styled))
+            run_demo(Story(click.echo))
             return
         from rich.console import Console
         from rich.text import Text
 
         console = Console(highlight=False)
         with console.status("", spinner="dots") as status:
-            run_demo(
-                Story(
-                    lambda line: console.print(Text.from_ansi(line), soft_wrap=True),
-                    _styled,
-                    status.update,
-                )
-            )
 
+            def write(line: str) -> None:
+                console.print(Text.from_ansi(line), soft_wrap=True)
 
-def _styled(text: str, style: str) -> str:
-    match style:
-        case "title":
-            return click.style(text, bold=True)
-        case "good":
-            return click.style(text, fg="green")
-        case _:
-            return click.style(text, dim=True)
+            run_demo(Story(write, status.update))

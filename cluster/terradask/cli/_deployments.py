@@ -8,7 +8,14 @@ import click
 
 from terradask._common.text_table import table
 from terradask.cli._completion import cluster_argument, complete_cluster
-from terradask.cli._invocation import answer, current, interruption, json_option, load_workspace
+from terradask.cli._invocation import (
+    answer,
+    current,
+    flag,
+    interruption,
+    json_option,
+    load_workspace,
+)
 from terradask.cli._output import ago, caller_name, result_json, say, usd
 
 if TYPE_CHECKING:
@@ -47,9 +54,8 @@ _HEADS = (
 
 
 @click.command("list", short_help="List the clusters, with what they cost")
-@click.option(
+@flag(
     "--all-workspaces",
-    is_flag=True,
     help="Also list those of other workspaces in the account and region, found by tag.",
 )
 @json_option
@@ -119,15 +125,13 @@ def _counts(one: ClusterOverview) -> str:
 
 @click.command(short_help="Show clusters: groups, hosts, failures, cost")
 @click.argument("name", required=False, shell_complete=complete_cluster)
-@click.option(
+@flag(
     "--events",
-    is_flag=True,
     help="Show the events of NAME instead, step by step, of the last run and of earlier ones.",
 )
-@click.option(
+@flag(
     "--watch",
     "watched",
-    is_flag=True,
     help="Show NAME as it changes, until Ctrl-C: drawn anew in a terminal, elsewhere its events.",
 )
 @json_option
@@ -218,7 +222,7 @@ def _ending(status: DeploymentStatus) -> str | None:
     type=click.IntRange(min=0),
     help="Workers to start with, without those of named groups; by default as the settings say.",
 )
-@click.option("--no-wait", is_flag=True, help="Return as soon as the hosts are requested.")
+@flag("--no-wait", help="Return as soon as the hosts are requested.")
 @json_option
 def start(name: str, workers: int | None, no_wait: bool) -> None:
     """Start the cluster NAME: make keys, raise its groups, wait for the scheduler.
@@ -267,11 +271,7 @@ def _say_hosts_once() -> Callable[[DeploymentStatus], None]:
 
 @click.command(short_help="Stop a cluster, keep it deployed")
 @cluster_argument
-@click.option(
-    "--no-wait",
-    is_flag=True,
-    help="Return as soon as AWS has the request; the instances end by themselves.",
-)
+@flag("--no-wait", help="Return as soon as AWS has the request; the instances end by themselves.")
 @json_option
 def stop(name: str, no_wait: bool) -> None:
     """Stop the cluster NAME: terminate its instances, void its keys, keep the deployment.

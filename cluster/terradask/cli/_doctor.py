@@ -15,6 +15,7 @@ from terradask.cli._invocation import (
     check_answerable,
     confirm,
     current,
+    flag,
     interruption,
     json_option,
     load_workspace,
@@ -107,20 +108,14 @@ def _mark(finding: Finding) -> str:
 
 
 @click.command(short_help="Check this machine and this account")
-@click.option(
+@flag(
     "--fix",
-    is_flag=True,
     help="Fix what can be fixed from here: find the provider on this machine, put packages that "
     "hosts lack into the workspace's bucket.",
 )
-@click.option(
-    "--toolchain",
-    is_flag=True,
-    help="Check only this machine: Python, Node, Terraform, the provider.",
-)
-@click.option(
+@flag("--toolchain", help="Check only this machine: Python, Node, Terraform, the provider.")
+@flag(
     "--live",
-    is_flag=True,
     help="Check the account: run a small cluster in a workspace of its own, and remove everything.",
 )
 @yes_option

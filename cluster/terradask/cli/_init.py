@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import answer, current, json_option
+from terradask.cli._invocation import answer, current, flag, json_option
 from terradask.cli._output import say
 from terradask_modules.errors import InvalidInput
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     default=Path(),
     help="Folder for the file; by default the working directory.",
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@flag("--force", help="Overwrite an existing file.")
 @click.option(
     "--state",
     type=click.Choice(["s3"]),

@@ -63,7 +63,9 @@ def _noted(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
     setattr(of(ctx), str(parameter.name), given)
 
 
-_noted_option = partial(click.option, is_flag=True, expose_value=False, callback=_noted)
+#: Adds an option that is given or not.
+flag = partial(click.option, is_flag=True)
+_noted_option = partial(flag, expose_value=False, callback=_noted)
 #: Adds ``--json`` for what is shown by `answer`; an error of the command is then JSON too.
 json_option = _noted_option("--json", "as_json", help="Print one JSON document.")
 #: Adds ``--yes``, which `confirm` looks at.

@@ -14,7 +14,7 @@ import click
 from terradask._common.text_table import table
 from terradask.cli._app import LazyGroup
 from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import answer, current, json_option, load_workspace
+from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
 from terradask.cli._output import result, result_json, say, shortened
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord
 
 @job.command(short_help="Show a job and its tasks")
 @JOB
-@click.option("--all", "shows_all", is_flag=True, help=f"All tasks, not {_SHOWN} at most.")
-@click.option("--failed", is_flag=True, help="Only tasks that failed.")
+@flag("--all", "shows_all", help=f"All tasks, not {_SHOWN} at most.")
+@flag("--failed", help="Only tasks that failed.")
 @json_option
 def status(job: str, *, shows_all: bool, failed: bool) -> None:
     """Show a job: what became of each task, on which host, in how many tries."""
@@ -124,7 +124,7 @@ def status(job: str, *, shows_all: bool, failed: bool) -> None:
     metavar="N",
     help="Number of the task.",
 )
-@click.option("--follow", "-f", is_flag=True, help="Go on until the task has ended, or Ctrl-C.")
+@flag("--follow", "-f", help="Go on until the task has ended, or Ctrl-C.")
 def logs(job: str, *, task: int, follow: bool) -> None:
     """Show what a task of a job has written, the newest part: its standard output and standard
     error, each to this command's own.

@@ -17,7 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from terradask.cli._completion import cluster_argument
-from terradask.cli._invocation import FOLDER, load_workspace
+from terradask.cli._invocation import FOLDER, flag, load_workspace
 from terradask.cli._output import Ready, plain, result, say
 
 if TYPE_CHECKING:
@@ -67,10 +67,8 @@ def complete_hosts(
 )
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines.")
 @click.option("--run", metavar="RUN", help="An earlier run, by its id; or all.")
-@click.option(
-    "--follow", "-f", is_flag=True, help="Go on with new lines until the run ends, or Ctrl-C."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
+@flag("--follow", "-f", help="Go on with new lines until the run ends, or Ctrl-C.")
+@flag("--json", "as_json", help="Print one JSON object a line.")
 def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **asked: Any) -> None:
     """Show what the hosts of the cluster NAME print: while they boot, what Dask logs, and what
     tasks print. By default all of the last run, oldest first; of some hosts, if they are named.

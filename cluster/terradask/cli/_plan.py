@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._completion import complete_stack
-from terradask.cli._invocation import answer, current, format_option, json_option, load_workspace
+from terradask.cli._invocation import (
+    answer,
+    current,
+    flag,
+    format_option,
+    json_option,
+    load_workspace,
+)
 from terradask.cli._output import Ready, result, result_json, say
 from terradask.cli._story import Story
 from terradask_stacks.files import write_whole
@@ -31,24 +38,21 @@ if TYPE_CHECKING:
     ),
 )
 @format_option("a pull request")
-@click.option("--details", is_flag=True, help="Also show the values of resources that are created.")
-@click.option(
+@flag("--details", help="Also show the values of resources that are created.")
+@flag(
     "--changed-only",
-    is_flag=True,
     help=(
         "Plan only stacks whose configuration, inputs or state have changed since they were "
         "applied."
     ),
 )
-@click.option(
+@flag(
     "--refresh",
-    is_flag=True,
     help="Choose image, zones and instance types again instead of using the locked ones.",
 )
-@click.option("--destroy", is_flag=True, help="Plan to destroy the named stacks.")
-@click.option(
+@flag("--destroy", help="Plan to destroy the named stacks.")
+@flag(
     "--accept-older-state",
-    is_flag=True,
     help="Accept states of the named stacks that are older than what was applied last.",
 )
 @json_option
@@ -188,9 +192,8 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for the Terraform JSON; by default cdktf.out beside terradask.toml.",
 )
-@click.option(
+@flag(
     "--for-checkov",
-    is_flag=True,
     help="Leave out required_version, with which checkov reads nothing of a file. Needs --out.",
 )
 @json_option

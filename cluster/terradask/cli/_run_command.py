@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask.cli._completion import complete_cluster
-from terradask.cli._invocation import current, with_options
+from terradask.cli._invocation import current, flag, with_options
 from terradask.cli._job import PROGRESS_SECONDS, Outlet, Progress
 from terradask.cli._output import result, say
 
@@ -89,7 +89,7 @@ job_options = with_options(
         help="How often it is tried again if it fails.",
     ),
     click.option("--timeout", metavar="TIME", help="How long a try may take: 90s, 2h."),
-    click.option("--detach", "-d", is_flag=True, help="Print the job's name, and don't wait."),
+    flag("--detach", "-d", help="Print the job's name, and don't wait."),
 )
 
 

@@ -9,7 +9,7 @@ import click
 
 from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask.cli._completion import cluster_argument
-from terradask.cli._invocation import answer, json_option, load_workspace
+from terradask.cli._invocation import answer, flag, json_option, load_workspace
 from terradask.cli._output import say
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ GROUP = click.option("--group", default="workers", show_default=True, help="The 
     help="How many times in a row a worker must be superfluous before it is removed.",
 )
 @click.option("--interval", default="5s", show_default=True, help="Time between decisions.")
-@click.option("--off", is_flag=True, help="End adapting; the number stays as it is.")
+@flag("--off", help="End adapting; the number stays as it is.")
 @json_option
 def adapt(name: str, *, group: str, off: bool, **bounds: Any) -> None:
     """Let a group of the running cluster NAME scale itself with its work, between two numbers. The
@@ -77,7 +77,7 @@ def adapt(name: str, *, group: str, off: bool, **bounds: Any) -> None:
 @cluster_argument
 @click.argument("workers", type=click.IntRange(min=0))
 @GROUP
-@click.option("--wait", is_flag=True, help="Wait until that many have joined.")
+@flag("--wait", help="Wait until that many have joined.")
 @json_option
 def scale(name: str, workers: int, *, group: str, wait: bool) -> None:
     """Set a group of the running cluster NAME to this many WORKERS, without Terraform. If the group

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from terradask.cli._invocation import answer, interruption, json_option
+from terradask.cli._invocation import answer, flag, interruption, json_option
 from terradask.cli._output import say
 
 if TYPE_CHECKING:
@@ -26,10 +26,8 @@ PORT = click.option(
 REGION = click.option(
     "--region", default="us-east-1", show_default=True, help="Region that the environment names."
 )
-BARE = click.option("--bare", is_flag=True, help="Don't deploy the network baseline.")
-IAM = click.option(
-    "--iam", is_flag=True, help="Let IAM policies decide what hosts, other roles and users may do."
-)
+BARE = flag("--bare", help="Don't deploy the network baseline.")
+IAM = flag("--iam", help="Let IAM policies decide what hosts, other roles and users may do.")
 
 
 def check_installed() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask._common.text_table import table
-from terradask.cli._invocation import answer, current, json_option
+from terradask.cli._invocation import answer, current, flag, json_option
 from terradask.cli._output import say
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def scan_(architecture: str) -> None:
 
 @software.command(name="lock", short_help="Resolve packages for hosts")
 @_architecture_option
-@click.option("--strict", is_flag=True, help="Take no other version where one has no wheel.")
+@flag("--strict", help="Take no other version where one has no wheel.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option
 def lock_(architecture: str, strict: bool, file: Path | None) -> None:

@@ -16,6 +16,7 @@ from terradask.cli._invocation import (
     check_answerable,
     confirm,
     current,
+    flag,
     interruption,
     json_option,
     load_workspace,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Keep resources that are younger; by default as the settings say.",
 )
-@click.option("--dry-run", is_flag=True, help="Show them and remove nothing.")
+@flag("--dry-run", help="Show them and remove nothing.")
 @yes_option
 @json_option
 def sweep(grace: int | None, dry_run: bool) -> None:
@@ -129,7 +130,7 @@ def _age(seconds: float | None) -> str:
 
 @click.command(short_help="Remove foreign entries from a cluster's state")
 @cluster_argument
-@click.option("--dry-run", is_flag=True, help="Show them and change nothing.")
+@flag("--dry-run", help="Show them and change nothing.")
 @yes_option
 @json_option
 def repair_state(name: str, dry_run: bool) -> None:

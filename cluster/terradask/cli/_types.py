@@ -13,6 +13,7 @@ from terradask.cli._invocation import (
     check_answerable,
     confirm,
     current,
+    flag,
     json_option,
     load_workspace,
     yes_option,
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
 @click.option(
     "--local-disk/--no-local-disk", default=None, help="With local disks only, or without."
 )
-@click.option("--current-generation", is_flag=True, help="Only types that AWS counts as current.")
-@click.option("--spot", is_flag=True, help="Also show spot prices by zone.")
-@click.option("--refresh", is_flag=True, help="Ask AWS again for types and prices.")
+@flag("--current-generation", help="Only types that AWS counts as current.")
+@flag("--spot", help="Also show spot prices by zone.")
+@flag("--refresh", help="Ask AWS again for types and prices.")
 @json_option
 def types(
     names: tuple[str, ...],
@@ -155,11 +156,7 @@ def explain(name: str) -> None:
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
-@click.option(
-    "--request",
-    is_flag=True,
-    help="Show the quotas that are too small, and request increases from AWS.",
-)
+@flag("--request", help="Show the quotas that are too small, and request increases from AWS.")
 @yes_option
 @json_option
 def quotas(request: bool) -> None:
