@@ -166,9 +166,16 @@ def test_closing_while_it_is_being_made_takes_it_back_and_waits():
 def test_closing_while_it_waits_for_workers_ends_it_once():
     async def main():
         opened = Opened()
-        pool = SimpleNamespace(shortfall=None, plan=set())
-        parts = {"joined": JoinedWorkers(), "health": opened.health, "call": opened.threads.call}
-        waiter = WorkerWaiter(opened.deployed, "r1", pool, **parts)
+        pool = SimpleNamespace(
+            shortfall=None,
+            plan=set(),
+            deployment=opened.deployed,
+            run=SimpleNamespace(run_id="r1"),
+            joined=JoinedWorkers(),
+            health=opened.health,
+            call=opened.threads.call,
+        )
+        waiter = WorkerWaiter(pool)
 
         async def attach(provisioned):
             opened.health.status = Status.running

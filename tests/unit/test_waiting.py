@@ -66,12 +66,18 @@ def waiter_for(objects: Objects, limiter: RateLimiter) -> tuple[WorkerWaiter, La
     deployment: Any = SimpleNamespace(
         name="etl", descriptor=SimpleNamespace(workers_per_host=1), objects=objects, limiter=limiter
     )
-    pool: Any = SimpleNamespace(plan=frozenset(), shortfall=None)
     joined, health = LateWorkers(), Health("etl")
     health.status = Status.running
-    return WorkerWaiter(
-        deployment, "r1", pool, joined=joined, health=health, call=call, report_seconds=0.01
-    ), joined
+    pool: Any = SimpleNamespace(
+        plan=frozenset(),
+        shortfall=None,
+        deployment=deployment,
+        run=SimpleNamespace(run_id="r1"),
+        joined=joined,
+        health=health,
+        call=call,
+    )
+    return WorkerWaiter(pool, report_seconds=0.01), joined
 
 
 def waited(waiter: WorkerWaiter, n: int, timeout: float | None = None) -> None:

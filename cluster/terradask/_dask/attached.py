@@ -101,7 +101,7 @@ class Attached:
             connection,
             policies,
             pool,
-            WorkerWaiter(deployment, run_id, pool, joined=joined, health=health, call=call),
+            WorkerWaiter(pool),
             SecretRelay(
                 connection,
                 health,

@@ -137,7 +137,7 @@ class LiveCluster:
         self._priced_at = now
         deployment = attached.deployment
         async with deployment.limiter.async_slot():
-            self._hourly_usd = await attached.waiter.call(hourly_usd, attached.provisioned)
+            self._hourly_usd = await attached.pool.call(hourly_usd, attached.provisioned)
 
     async def stop(self) -> None:
         """Draw no more by itself."""

@@ -7,14 +7,11 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Set
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import dataclass, field
 
 from terradask._common.naming import counted
-from terradask._dask.health import Health
-from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
-from terradask._dask.threads import Call, cancelled
-from terradask._deployments.deployment import Deployment
+from terradask._dask.threads import cancelled
 from terradask._deployments.shortfall import describe, no_capacity
 from terradask._deployments.status import HostReports
 from terradask.errors import InvalidInput, WorkersMissing
@@ -31,20 +28,14 @@ _READS_PER_POLL = 4
 class WorkerWaiter:
     """Waits until the workers of a run have joined, or can't join any more."""
 
-    deployment: Deployment
-    run_id: str
     pool: WorkerPool
-    _: KW_ONLY
-    joined: JoinedWorkers
-    health: Health
-    call: Call
     report_seconds: float = REPORT_SECONDS
     _missing: HostReports = field(init=False)
     #: When missing hosts' reports were listed last, on the monotonic clock.
     _looked_at: float = field(default=-math.inf, init=False)
 
     def __post_init__(self) -> None:
-        self._missing = HostReports(self.deployment.objects, self.run_id)
+        self._missing = HostReports(self.pool.deployment.objects, self.pool.run.run_id)
 
     @property
     def reports(self) -> list[HostReport]:
@@ -96,7 +87,7 @@ class WorkerWaiter:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         """Wait for `n_workers`, or fewer with `takes_fewer`; call `progress` with both numbers."""
-        started = time.monotonic()
+        started, deployment = time.monotonic(), self.pool.deployment
         reports = asyncio.create_task(self._watch_reports(n_workers, started))
         shown = None
         try:
@@ -104,14 +95,16 @@ class WorkerWaiter:
                 if progress is not None and shown != joined:
                     progress(joined, n)
                     shown = joined
-                if not self.health.is_running:
-                    raise InterruptedError(f"cluster {self.deployment.name!r} was closed")
-                self.health.check()
+                if not self.pool.health.is_running:
+                    raise InterruptedError(f"cluster {deployment.name!r} was closed")
+                self.pool.health.check()
                 shortfall = self.pool.shortfall
                 if shortfall is not None and shortfall.certain:
                     if not shortfall.there:
                         raise no_capacity(
-                            self.deployment.name, shortfall, self.deployment.descriptor.pools
+                            self.pool.deployment.name,
+                            shortfall,
+                            self.pool.deployment.descriptor.pools,
                         )
                     if takes_fewer and joined >= shortfall.there:
                         return
@@ -139,16 +132,16 @@ class WorkerWaiter:
             await self._look()
 
     async def _look(self) -> None:
-        limiter, missing = self.deployment.limiter, self._missing
+        limiter, missing = self.pool.deployment.limiter, self._missing
         self._looked_at = time.monotonic()
         async with limiter.async_slot():
-            changed = await self.call(missing.list_changed, self._joined_hosts())
+            changed = await self.pool.call(missing.list_changed, self._joined_hosts())
         for host in changed[:_READS_PER_POLL]:
             async with limiter.async_slot():
-                await self.call(missing.read, [host])
+                await self.pool.call(missing.read, [host])
 
     def _joined_hosts(self) -> set[str]:
-        return self.joined.whole_hosts(self.deployment.descriptor.workers_per_host)
+        return self.pool.joined.whole_hosts(self.pool.deployment.descriptor.workers_per_host)
 
     def _wanted(self, n_workers: int | None) -> int:
         return self.pool.wanted if n_workers is None else n_workers
@@ -157,16 +150,16 @@ class WorkerWaiter:
         missing = self._missing
 
         def check() -> None:
-            short = self.pool.shortfall
+            short, deployment = self.pool.shortfall, self.pool.deployment
             check_joining(
-                self.deployment.name,
+                deployment.name,
                 self._wanted(n_workers),
                 missing.reports,
                 joined=self._joined_hosts(),
                 plan=self.pool.plan,
                 waited_seconds=time.monotonic() - started,
                 late=late,
-                why=None if short is None else describe(short, self.deployment.descriptor.pools),
+                why=None if short is None else describe(short, deployment.descriptor.pools),
             )
 
         if not late:
@@ -174,7 +167,9 @@ class WorkerWaiter:
                 check()
                 return
         # The error describes all hosts, also those not read yet.
-        await self.call(missing.read, await self.call(missing.list_changed, self._joined_hosts()))
+        await self.pool.call(
+            missing.read, await self.pool.call(missing.list_changed, self._joined_hosts())
+        )
         check()
 
 

@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from packaging.version import Version
+
 from terradask.errors import SetupError
 from terradask_modules.programs import find_program
 
@@ -73,7 +75,7 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
             advice=f"install it: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
         )
     version = _version(found)
-    if version is None or _numbers(version) <= _numbers(_LAST_WITHOUT_VARIABLE):
+    if version is None or Version(version) <= Version(_LAST_WITHOUT_VARIABLE):
         raise SetupError(
             (
                 f"This machine's {NAME} is too old: it takes a session's token as an argument, "
@@ -102,8 +104,3 @@ def _version(path: str) -> str | None:
         return None
     version = answer.stdout.strip()
     return version if _VERSION.fullmatch(version) else None
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    numbers = [int(part) for part in version.split(".")]
-    return tuple(numbers + [0] * (4 - len(numbers)))
