@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask._policy import masking, patterns, scrubbing, secrets
+from terradask._policy import masking, patterns, secrets
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots
 from terradask_stacks.settings import ClusterSettings, Settings
@@ -63,8 +63,8 @@ def _looked_at_once() -> Iterator[None]:
         for module, name in (
             (masking, "masked_text"),
             (patterns, "is_secret_name"),
-            (scrubbing, "masked_text"),
-            (scrubbing, "secret_parts"),
+            (patterns, "masked_text"),
+            (patterns, "secret_parts"),
             (secrets, "secrets_in"),
         ):
             patched.setattr(module, name, functools.lru_cache(20_000)(getattr(module, name)))

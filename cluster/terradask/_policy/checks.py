@@ -15,8 +15,8 @@ from terradask._policy.iam import iam_findings
 from terradask._policy.images import image_findings, launch_template_findings
 from terradask._policy.ingress import ingress_findings, worker_findings
 from terradask._policy.openings import Opening, network_of, read_rule
+from terradask._policy.patterns import Scrubber
 from terradask._policy.scope import WorkspaceRules
-from terradask._policy.scrubbing import Scrubber
 from terradask._policy.secrets import secret_findings
 from terradask._policy.team import cost_findings, jupyter_findings, waive
 from terradask._policy.user_data import user_data_findings

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from terradask._common.naming import some
-from terradask._policy.differences import differences, in_order
 from terradask._policy.document import (
     PlanDocument,
     Resource,
@@ -16,6 +15,7 @@ from terradask._policy.document import (
     held_document,
     written_document,
 )
+from terradask._policy.expected import differences, in_order
 from terradask._policy.findings import PolicyFinding, error, warning
 from terradask._policy.grants import (
     IDENTITY_POLICIES,
