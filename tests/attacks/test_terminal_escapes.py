@@ -30,7 +30,7 @@ from terradask._deployments.documents import check_format
 from terradask._deployments.live_view import LiveView
 from terradask._plans.render_terminal import to_terminal, to_text
 from terradask._plans.summary import summarise
-from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.lock import LockInfo
 from terradask.cli import _run, _story
 from terradask.cli._invocation import Invocation, confirm
 from terradask.cli._output import result, result_json, say, styled

@@ -23,7 +23,7 @@ from terradask._common.processes import this_user
 from terradask._plans.basis import check_planned_configuration
 from terradask._terraform.folder_contents import CONFIGURATION
 from terradask._terraform.state.bucket import TAG, make_state_bucket
-from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.terraform import Terraform
 from terradask._workspace.context import SettingsSource, WorkspaceContext

@@ -38,7 +38,7 @@ from terradask._pricing.prices import PriceKey
 from terradask._pricing.products import query_for, read_price, read_prices
 from terradask._software.archive_hashes import read_lock_file
 from terradask._terraform.events import parse_event
-from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import TerradaskError
 from terradask.policy import evaluate

@@ -17,9 +17,15 @@ import pytest
 
 from terradask._common.processes import process_started, this_machine, this_user
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state import lock_info
-from terradask._terraform.state.lock import locked_error, run_past_lock
-from terradask._terraform.state.lock_info import LockInfo, may_hold, proof_of_end, proof_of_loss
+from terradask._terraform.state import lock
+from terradask._terraform.state.lock import (
+    LockInfo,
+    locked_error,
+    may_hold,
+    proof_of_end,
+    proof_of_loss,
+    run_past_lock,
+)
 from terradask.errors import StateLocked
 
 DEAD = 4_000_000
@@ -143,7 +149,7 @@ def test_a_lock_that_another_running_terraform_may_hold_is_nobodys_own(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(
-        lock_info, "may_hold", lambda path, *, earliest, latest: [4711] if path == "b/k" else []
+        lock, "may_hold", lambda path, *, earliest, latest: [4711] if path == "b/k" else []
     )
     assert proof_of_loss(_lock(), _ended()) is None
     assert proof_of_loss(_lock(path="b/another"), _ended())

@@ -37,7 +37,7 @@ from terradask._network.deployed import cluster_of_key, is_cluster_name
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._pricing.running import gp3_volume, parts_of_host, parts_of_secret
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.lock_info import LockInfo, proof_of_end
+from terradask._terraform.state.lock import LockInfo, proof_of_end
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, BackendMissing, DocumentFormat, FolderBusy
 from terradask_host.documents import plain_text

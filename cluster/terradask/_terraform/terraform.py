@@ -33,8 +33,7 @@ from terradask._terraform.provider_mirror import (
     ProviderSource,
     cli_config_in_use,
 )
-from terradask._terraform.state.lock import BreakLock, run_past_lock
-from terradask._terraform.state.lock_info import LockInfo
+from terradask._terraform.state.lock import BreakLock, LockInfo, run_past_lock
 from terradask.errors import AwsError, Diagnostic, StateLocked, TerraformCancelled, TerraformError
 from terradask_modules.programs import environ_for_programs
 

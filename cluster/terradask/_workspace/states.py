@@ -11,7 +11,7 @@ from terradask._cleanup.state_guard import StateGuard, without
 from terradask._deployments.store import STATE
 from terradask._plans.applied import AppliedNotes, HistoryNotes
 from terradask._plans.basis import PlanArchive
-from terradask._terraform.state.lock_info import proof_of_loss
+from terradask._terraform.state.lock import proof_of_loss
 from terradask._terraform.state.model import StateInfo, StateVersion, state_of
 from terradask._terraform.state.network import NetworkState
 from terradask._terraform.state.s3 import S3Backend
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from terradask._terraform.state.lock_info import LockInfo
+    from terradask._terraform.state.lock import LockInfo
     from terradask._workspace.context import WorkspaceContext
 
 

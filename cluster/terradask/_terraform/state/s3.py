@@ -16,8 +16,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.s3 import ObjectStore, StoredObject, as_json
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
-from terradask._terraform.state.lock import locked_error
-from terradask._terraform.state.lock_info import LockInfo, proof_of_end
+from terradask._terraform.state.lock import LockInfo, locked_error, proof_of_end
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import AccessDenied, BackendMissing
 

@@ -12,8 +12,7 @@ from typing import Any
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.lock import locked_error
-from terradask._terraform.state.lock_info import LockInfo, proof_of_end
+from terradask._terraform.state.lock import LockInfo, locked_error, proof_of_end
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, InvalidInput, StateLocked
 
