@@ -19,8 +19,8 @@ from terradask._cleanup.delete import (
     delete_resource,
     delete_resources,
     wait_for_groups,
+    wait_for_hosts,
 )
-from terradask._cleanup.instances import wait_for_hosts
 from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     SECRET_ADDRESS,

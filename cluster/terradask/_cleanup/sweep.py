@@ -16,8 +16,12 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
-from terradask._cleanup import instances
-from terradask._cleanup.delete import delete_objects, delete_resource, delete_resources
+from terradask._cleanup.delete import (
+    delete_objects,
+    delete_resource,
+    delete_resources,
+    end_instances,
+)
 from terradask._cleanup.findings import Sweep, Swept
 from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray, judge
@@ -161,9 +165,7 @@ class OrphanRemoval:
         ended = {orphan.id for orphan in self._removed if orphan.kind == "group"}
         lost = [orphan.id for orphan in hosts if self._groups[orphan.key] not in ended]
         if lost:
-            instances.end_instances(
-                self._aws, lost, cluster=cluster or None, progress=self._progress
-            )
+            end_instances(self._aws, lost, cluster=cluster or None, progress=self._progress)
 
     def _delete(self, orphan: Stray) -> None:
         delete_resource(self._aws, self._resources[orphan.key])

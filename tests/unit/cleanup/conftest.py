@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._cleanup import delete, instances
+from terradask._cleanup import delete
 from terradask._cleanup import sweep as sweeping
 from terradask._pricing.prices import Quotes
 from terradask._workspace.context import SettingsSource, WorkspaceContext
@@ -58,7 +58,7 @@ def region() -> Iterator[Aws]:
         patch.setenv("AWS_ACCESS_KEY_ID", "test")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "test")
         patch.setattr(delete, "PAUSE_SECONDS", 0)
-        patch.setattr(instances, "PAUSE_SECONDS", 0)
+        patch.setattr(delete, "ENDING_PAUSE_SECONDS", 0)
         # moto has none.
         placement_groups.install()
         yield Aws(REGION)

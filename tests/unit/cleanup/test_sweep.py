@@ -15,7 +15,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
-from terradask._cleanup import instances
+from terradask._cleanup import sweep as sweeping
+from terradask._cleanup.delete import end_instances
 from terradask._cleanup.findings import Swept
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
@@ -218,7 +219,7 @@ def test_machines_end_with_their_group_or_by_themselves(
     account.autoscaling.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=1)
     alone = account.instance("gone", "terradask-default-gone-other")
     asked: list[str] = []
-    monkeypatch.setattr(instances, "end_instances", lambda aws, ids, **_: asked.extend(ids))
+    monkeypatch.setattr(sweeping, "end_instances", lambda aws, ids, **_: asked.extend(ids))
     kinds = sorted(stray.kind for stray in swept(workspace).removed)
     assert (kinds, asked) == (["group", "instance", "instance"], [alone])
     (member,) = {
@@ -249,7 +250,7 @@ def test_a_machine_that_ec2_hides_is_not_taken_for_gone(
         return terminate(InstanceIds=InstanceIds)
 
     monkeypatch.setattr(client, "terminate_instances", hiding)
-    instances.end_instances(workspace.aws, [hidden, shown], cluster="gone", progress=lambda _: None)
+    end_instances(workspace.aws, [hidden, shown], cluster="gone", progress=lambda _: None)
     assert {account.state_of(hidden), account.state_of(shown)} == {"terminated"}
     assert len(asked) >= 6
 
