@@ -21,14 +21,8 @@ class EndTopic(Construct):
 
     Parameters
     ----------
-    where
-        The workspace.
-    emails
-        The addresses.
     kms_key_arn
         KMS key of the topic. None: AWS's own.
-    tags
-        Tags of the topic.
     """
 
     def __init__(

@@ -32,10 +32,6 @@ class Firewall(SecurityGroups):
 
     Parameters
     ----------
-    workspace
-        Name of the workspace.
-    vpc_id
-        The VPC.
     vpc_cidr
         Its block, all of which hosts may reach. None: hosts may reach each other alone, as in a VPC
         that has other things in it.
@@ -51,8 +47,6 @@ class Firewall(SecurityGroups):
         Hosts may reach port 443 over IPv6 as well, wherever they may over IPv4.
     isolated
         Make the groups for hosts of clusters that have groups of their own.
-    tags
-        Tags of every group and rule.
     """
 
     def __init__(
@@ -177,16 +171,10 @@ class ClusterFirewall(SecurityGroups):
 
     Parameters
     ----------
-    where
-        The cluster.
-    vpc_id
-        The VPC.
     ingress
         Who may reach the scheduler from outside, beside what the network's groups say.
     scheduler_ports
         What workers reach of the scheduler.
-    tags
-        Tags of every group and rule.
     """
 
     def __init__(

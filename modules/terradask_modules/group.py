@@ -56,8 +56,6 @@ class InstanceGroup(Construct):
         Types, at most 40; on demand in order of preference.
     market
         ``on-demand`` or ``spot``: a group never mixes them, and AWS moves nothing between them.
-    tags
-        Tags of the group and of its instances.
     placement_group
         Name of the placement group in which it launches. None: in none.
     """
@@ -127,11 +125,6 @@ class ClusterPlacement(Construct):
 
     Resources created: a placement group. It costs nothing
     (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html).
-
-    Parameters
-    ----------
-    where
-        The cluster.
     """
 
     def __init__(self, scope: Construct, *, where: Where) -> None:

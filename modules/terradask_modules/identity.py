@@ -93,8 +93,6 @@ class Identity(Construct):
     access
         Role -> what its hosts may use beside the workspace, as a Terraform expression for a list of
         statements. None: what `hosts` says.
-    tags
-        Tags of every resource.
 
     Raises
     ------
@@ -189,8 +187,6 @@ class Boundary(Construct):
         The workspace, and what its hosts may do.
     rules
         What the company prescribes for roles.
-    tags
-        Tags of the policy.
 
     Raises
     ------

@@ -18,14 +18,10 @@ class Logs(Construct):
 
     Parameters
     ----------
-    workspace
-        Name of the workspace.
     retention_days
         Days that CloudWatch keeps the logs.
     kms_key_arn
         KMS key that encrypts them. None: CloudWatch's own.
-    tags
-        Tags of the group.
     """
 
     def __init__(
@@ -61,18 +57,12 @@ class FlowLogs(Construct):
 
     Parameters
     ----------
-    vpc_id
-        The VPC.
-    where
-        The workspace.
     rules
         What the company prescribes for roles.
     retention_days
         Days that CloudWatch keeps the logs.
     kms_key_arn
         KMS key of the logs. None: CloudWatch's own.
-    tags
-        Tags of every resource.
     """
 
     def __init__(

@@ -57,10 +57,6 @@ class Network(Construct):
 
     Parameters
     ----------
-    workspace
-        Name of the workspace.
-    region
-        AWS region.
     cidr
         The VPC's block.
     zones
@@ -70,8 +66,6 @@ class Network(Construct):
         first.
     ipv6_slots
         Zone name -> slot, where subnets get IPv6 addresses too. None: IPv4 alone.
-    tags
-        Tags of every resource.
     """
 
     def __init__(
@@ -250,8 +244,6 @@ class GivenNetwork(Construct):
 
     Parameters
     ----------
-    vpc_id
-        The VPC.
     subnets
         Zone name -> ``scheduler`` and ``worker`` -> id of the subnet.
     """
@@ -310,16 +302,10 @@ class InterfaceEndpoints(Construct):
 
     Parameters
     ----------
-    workspace
-        Name of the workspace.
-    vpc_id
-        The VPC.
     security_group_id
         The group that lets hosts in on port 443.
     services
         Services such as ``logs``, with AWS's side of each.
-    tags
-        Tags of every endpoint.
     """
 
     def __init__(

@@ -20,15 +20,7 @@ from terradask_modules.names import UNPRIVILEGED
 
 
 class SecurityGroups(Construct):
-    """Groups in one VPC; what they let through is up to the classes that derive from this.
-
-    Parameters
-    ----------
-    vpc_id
-        The VPC.
-    tags
-        Tags of every group and rule.
-    """
+    """Groups in one VPC; what they let through is up to the classes that derive from this."""
 
     def __init__(self, scope: Construct, *, vpc_id: str, tags: Mapping[str, str]) -> None:
         super().__init__(scope, "firewall")

@@ -38,12 +38,8 @@ class Storage(Construct):
 
     Parameters
     ----------
-    where
-        The workspace.
     kms_key_arn
         KMS key that encrypts what is in it. None: S3's own (SSE-S3).
-    tags
-        Tags of the bucket, the workspace's among them.
     """
 
     def __init__(

@@ -10,6 +10,7 @@ from terradask_modules.aws import (
     PROVIDER_VERSION,
     REQUIRED_TERRAFORM,
     AwsProvider,
+    S3Backend,
     TerraformStack,
 )
 from terradask_modules.names import TAG_RUN_PREFIX, TAG_WORKSPACE
@@ -29,12 +30,26 @@ def workspace_tags(workspace: WorkspaceSettings) -> dict[str, str]:
     return {**workspace.tags, TAG_WORKSPACE: workspace.name}
 
 
-def configure(stack: TerraformStack, *, region: str) -> None:
-    """Add the provider and the versions that a stack runs with.
+def configure(
+    stack: TerraformStack, *, region: str, bucket: str, key: str, kms_key_arn: str | None
+) -> None:
+    """Add where a stack's state lies, the provider, and the versions that it runs with.
 
     Tags are set on each resource instead of with ``default_tags``: a group's instances and a
     template's volumes wouldn't get those, and a reviewer sees each resource's tags in the plan.
     """
+    S3Backend(
+        stack,
+        bucket=bucket,
+        key=key,
+        region=region,
+        skip_region_validation=True,
+        # As the bucket would by itself: policies may demand that writes say so.
+        encrypt=True,
+        kms_key_id=kms_key_arn,
+    )
+    # The framework's backend doesn't support native locking.
+    stack.add_override("terraform.backend.s3.use_lockfile", True)
     AwsProvider(
         stack,
         "aws",

@@ -21,8 +21,6 @@ def expected(names: ClusterNames, kind: str, address: str) -> Mapping[str, str] 
 
     Parameters
     ----------
-    names
-        The cluster.
     kind
         Type, as in Terraform.
     address

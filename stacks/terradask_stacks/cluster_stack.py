@@ -12,7 +12,6 @@ from terradask_modules.aws import (
     DataAwsS3Object,
     Fn,
     Postcondition,
-    S3Backend,
     S3Object,
     SecretsmanagerSecret,
     TerraformResourceLifecycle,
@@ -35,7 +34,6 @@ from terradask_modules.names import (
 )
 from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
-from terradask_modules.where import ClusterWhere
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
@@ -73,17 +71,6 @@ class ClusterStack(TerraformStack):
 
     If applying is interrupted, applying again finishes; destroying removes what was made. The state
     lies in the workspace's bucket, so any machine can do either.
-
-    Parameters
-    ----------
-    name
-        Name of the cluster.
-    workspace
-        The workspace's settings.
-    cluster
-        The cluster's settings.
-    lock
-        The cluster's locked answers.
     """
 
     def __init__(
@@ -102,27 +89,15 @@ class ClusterStack(TerraformStack):
         self._cluster = cluster
         self._lock = lock
         self._groups = groups_of(cluster, lock)
-        self._where = where = ClusterWhere(
-            partition=lock.partition,
-            region=workspace.region,
-            account=lock.account,
-            workspace=workspace.name,
-            cluster=name,
-        )
+        self._where = where = workspace.where(lock.account, lock.partition).of_cluster(name)
         self._tags = merged(workspace_tags(workspace), cluster.tags, {TAG_CLUSTER: name})
-        S3Backend(
+        configure(
             self,
+            region=workspace.region,
             bucket=where.bucket,
             key=cluster_key(name, "terraform.tfstate"),
-            region=workspace.region,
-            skip_region_validation=True,
-            # As the bucket would by itself: policies may demand that writes say so.
-            encrypt=True,
-            kms_key_id=kms_key_arn,
+            kms_key_arn=kms_key_arn,
         )
-        # The framework's backend doesn't support native locking.
-        self.add_override("terraform.backend.s3.use_lockfile", True)
-        configure(self, region=workspace.region)
         baseline = self._baseline()
         content = json.dumps(self._description(), indent=1, sort_keys=True)
         secret = SecretsmanagerSecret(

@@ -78,13 +78,7 @@ class ClusterGroup:
 
 
 def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
-    """Return a cluster's groups of workers: first the default one, then the named ones, by name.
-
-    Parameters
-    ----------
-    cluster
-        The cluster's settings.
-    """
+    """Return a cluster's groups of workers: first the default one, then the named ones, by name."""
     always = WorkerGroup(
         name=WORKER_GROUP, max_workers=cluster.max_workers, spot_policy=cluster.spot_policy
     )
@@ -102,13 +96,6 @@ def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
 
 def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup, ...]:
     """Return the Auto Scaling groups of a cluster, the scheduler's first.
-
-    Parameters
-    ----------
-    cluster
-        The cluster's settings.
-    lock
-        Its locked answers.
 
     Raises
     ------

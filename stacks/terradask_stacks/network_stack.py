@@ -7,7 +7,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from terradask_modules.aws import Construct, Fn, S3Backend, TerraformStack
+from terradask_modules.aws import Construct, Fn, TerraformStack
 from terradask_modules.cidr import zone_cidrs
 from terradask_modules.end_topic import EndTopic
 from terradask_modules.firewall import Firewall
@@ -30,7 +30,6 @@ from terradask_modules.network import (
 )
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
-from terradask_modules.where import Where
 from terradask_stacks.base import configure, workspace_tags
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.ingress import openings
@@ -83,20 +82,20 @@ class NetworkStack(TerraformStack):
         self._lock = lock
         self._wheel = wheel
         self._tags = workspace_tags(workspace)
-        self._where = Where(
-            partition=lock.partition,
-            region=workspace.region,
-            account=lock.account,
-            workspace=workspace.name,
-        )
+        self._where = workspace.where(lock.account, lock.partition)
         self._hosts = network.hosts(self._where)
         self._rules = RoleRules(
             path=network.role_path,
             name_prefix=network.role_name_prefix,
             permissions_boundary=network.permissions_boundary,
         )
-        self._keep_state()
-        configure(self, region=workspace.region)
+        configure(
+            self,
+            region=workspace.region,
+            bucket=settings.state.bucket_for(lock.account, workspace.region),
+            key=network_state_key(workspace.name),
+            kms_key_arn=settings.state.kms_key_arn,
+        )
         self._vpc: Network | GivenNetwork = self._given(network) or self._network(network)
         #: Role of a group for isolated clusters' external traffic -> security group.
         self._outside: dict[str, str] = {}
@@ -140,20 +139,6 @@ class NetworkStack(TerraformStack):
             content=Fn.jsonencode(workspace_document(settings, self._made(boundary))),
             content_type="application/json",
         )
-
-    def _keep_state(self) -> None:
-        workspace, state = self._settings.workspace, self._settings.state
-        S3Backend(
-            self,
-            bucket=state.bucket_for(self._lock.account, workspace.region),
-            key=network_state_key(workspace.name),
-            region=workspace.region,
-            skip_region_validation=True,
-            encrypt=True,
-            kms_key_id=state.kms_key_arn,
-        )
-        # The framework's backend doesn't support native locking.
-        self.add_override("terraform.backend.s3.use_lockfile", True)
 
     def _given(self, network: NetworkSettings) -> GivenNetwork | None:
         if network.vpc_id is None:

@@ -102,7 +102,6 @@ class OwnTemplates:
 
         External rules, such as ingress to schedulers, stay with the network: changing them changes
         no cluster, except those with their own ingress.
-
         """
         where, baseline = self.hosts.where, self.baseline
         firewall = ClusterFirewall(
@@ -147,7 +146,6 @@ class OwnTemplates:
     def shared(self, scope: Construct) -> Mapping[str, Any]:
         """Create only launch templates, for roles and groups of workers with the cluster's own
         disks; return them by these.
-
         """
         baseline = self.baseline
         hosts = [

@@ -122,13 +122,7 @@ def check_disks_offered(
 def disk_conditions(
     name: str, workspace: WorkspaceSettings, cluster: ClusterSettings, lock: ClusterLock
 ) -> list[tuple[str, str]]:
-    """Return what ``workspace.json`` must have for a cluster's disks: condition, message.
-
-    Parameters
-    ----------
-    name
-        The cluster's name.
-    """
+    """Return what ``workspace.json`` must have for a cluster's disks: condition, message."""
     settings = cluster.own_disk_settings
     if workspace.isolation == "cluster" or not settings:
         return []

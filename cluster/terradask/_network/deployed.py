@@ -33,12 +33,7 @@ class DeployedNetwork:
     def where(self) -> Where:
         """The workspace, deployed or not."""
         workspace = self._settings.workspace
-        return Where(
-            partition=self._aws.partition,
-            region=workspace.region,
-            account=self._aws.account_id,
-            workspace=workspace.name,
-        )
+        return workspace.where(self._aws.account_id, self._aws.partition)
 
     @property
     def bucket(self) -> str:

@@ -17,7 +17,6 @@ from terradask._pricing.plan_resources import PlannedStack
 from terradask._terraform.folder_contents import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
-from terradask_modules.where import Where
 from terradask_stacks.lock import NetworkLock, read_lock
 
 if TYPE_CHECKING:
@@ -168,12 +167,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
     )
     if lock is None:
         return rules
-    where = Where(
-        partition=lock.partition,
-        region=settings.workspace.region,
-        account=lock.account,
-        workspace=settings.workspace.name,
-    )
+    where = settings.workspace.where(lock.account, lock.partition)
     hosts = (network.security_groups, network.instance_profiles, *network.subnets.values())
     given = {
         network.vpc_id,

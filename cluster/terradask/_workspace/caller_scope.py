@@ -10,8 +10,6 @@ from terradask_modules.caller_policies import CallerScope
 from terradask_modules.errors import InvalidInput
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import network_state_key
-from terradask_modules.partitions import partition_of
-from terradask_modules.where import Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -35,14 +33,8 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
     region, state, network = settings.workspace.region, settings.state, settings.network
     groups = network.security_groups
     profiles, roles = _given_identity(network, aws)
-    where = Where(
-        partition=partition_of(region),
-        region=region,
-        account=account,
-        workspace=settings.workspace.name,
-    )
     return CallerScope(
-        hosts=network.hosts(where),
+        hosts=network.hosts(settings.workspace.where(account)),
         role_path=network.role_path,
         role_name_prefix=network.role_name_prefix,
         permissions_boundary=network.permissions_boundary,

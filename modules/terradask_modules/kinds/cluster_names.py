@@ -15,8 +15,6 @@ class ClusterNames:
 
     Parameters
     ----------
-    where
-        The cluster.
     role_path, role_name_prefix
         Where the cluster's own roles lie; None where it has none, because hosts share the
         workspace's.

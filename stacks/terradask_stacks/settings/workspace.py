@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field
 
+from terradask_modules.partitions import partition_of
+from terradask_modules.where import Where
 from terradask_stacks.settings.base import Section, Tags
 from terradask_stacks.validators.names import validate_workspace_name
 from terradask_stacks.validators.refusal import refuse, refusing
@@ -76,3 +78,12 @@ class WorkspaceSettings(Section):
         "the command that makes them may "
         "not have recorded them yet.",
     )
+
+    def where(self, account: str, partition: str | None = None) -> Where:
+        """Return the workspace in an account; the partition is the region's, if it isn't locked."""
+        return Where(
+            partition=partition or partition_of(self.region),
+            region=self.region,
+            account=account,
+            workspace=self.name,
+        )
