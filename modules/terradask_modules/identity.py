@@ -84,6 +84,8 @@ class Identity(Construct):
     Resources created: for schedulers and for workers a role, its one inline policy, an instance
     profile. They cost nothing.
 
+    Raises `InvalidInput` if a role's document is longer than AWS takes: too many data buckets.
+
     Parameters
     ----------
     hosts
@@ -93,11 +95,6 @@ class Identity(Construct):
     access
         Role -> what its hosts may use beside the workspace, as a Terraform expression for a list of
         statements. None: what `hosts` says.
-
-    Raises
-    ------
-    InvalidInput
-        If a role's document is longer than AWS takes: too many data buckets.
     """
 
     def __init__(
@@ -181,17 +178,14 @@ class Boundary(Construct):
 
     Resources created: a managed policy, which costs nothing.
 
+    Raises `InvalidInput` if the document is longer than AWS takes: too many data buckets.
+
     Parameters
     ----------
     hosts
         The workspace, and what its hosts may do.
     rules
         What the company prescribes for roles.
-
-    Raises
-    ------
-    InvalidInput
-        If the document is longer than AWS takes: too many data buckets.
     """
 
     def __init__(

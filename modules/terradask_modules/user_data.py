@@ -35,6 +35,9 @@ def render_user_data(
     is readable to callers who may describe instances or launch templates, and plans print it, so
     it carries names and one checksum only.
 
+    Raises `InvalidInput` when a value is empty or has a line break, the checksum is none, or the
+    document would exceed EC2's limit of 16,384 bytes.
+
     Parameters
     ----------
     workspace
@@ -58,12 +61,6 @@ def render_user_data(
         A ``#cloud-config`` document. An ``aws_launch_template`` wants it in base64
         (``Fn.base64encode``, or ``base64.b64encode`` before synthesis); an ``aws_instance`` takes
         it as it is.
-
-    Raises
-    ------
-    InvalidInput
-        When a value is empty or has a line break, the checksum is none, or the document would
-        exceed EC2's limit of 16,384 bytes.
     """
     names = {"workspace": workspace, "region": region, "bucket": bucket, "log_group": log_group}
     notice = {} if notify_topic_arn is None else {"notify_topic_arn": notify_topic_arn}

@@ -18,15 +18,12 @@ from terradask_stacks.network_stack import NetworkStack
 def render(stacks: Sequence[Inputs], *, whose: str = "") -> dict[str, str]:
     """Return each stack's ``cdk.tf.json``, by its name.
 
+    Raises `InvalidInput` if the framework refuses a stack.
+
     Parameters
     ----------
     whose
         Names of the stacks for messages, where they are synthesised by other ones.
-
-    Raises
-    ------
-    InvalidInput
-        If the framework refuses a stack.
     """
     names = [inputs.name for inputs in stacks]
     with tempfile.TemporaryDirectory(prefix="terradask-synth-") as folder:

@@ -23,6 +23,9 @@ _SHORT = {"region": "region_name", "zone": "zone_name"}
 def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str, dict[str, Any]]:
     """Return backend options as sections of settings.
 
+    Raises `InvalidInput` for an unknown option, with the nearest valid one, for invalid rules, and
+    for `firewall` and `ingress` together.
+
     Parameters
     ----------
     options
@@ -36,12 +39,6 @@ def read_backend_options(options: Any, *, short_names: bool = False) -> dict[str
     -------
     dict
         Section -> setting -> value. Values are checked when settings are loaded.
-
-    Raises
-    ------
-    InvalidInput
-        For an unknown option, with the nearest valid one, for invalid rules, and for `firewall` and
-        `ingress` together.
     """
     if options is None:
         return {}

@@ -112,6 +112,8 @@ def check_capacity(
 ) -> None:
     """Refuse a cluster whose zones have fewer addresses than the cluster may have workers.
 
+    Raises `SettingsError`.
+
     Parameters
     ----------
     lock
@@ -120,8 +122,6 @@ def check_capacity(
         Most workers that the cluster may have, in all groups together.
     zones
         The number of zones for them: these zones' subnets must have room for all.
-
-    Raises `SettingsError`.
     """
     if lock is not None and not lock.zones:
         raise SettingsError.of(

@@ -97,10 +97,7 @@ def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
 def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup, ...]:
     """Return the Auto Scaling groups of a cluster, the scheduler's first.
 
-    Raises
-    ------
-    InvalidInput
-        If they lack the types of a group.
+    Raises `InvalidInput` if they lack the types of a group.
     """
     scheduler = ClusterGroup(
         key=SCHEDULER_GROUP,

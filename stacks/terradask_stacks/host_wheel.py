@@ -63,10 +63,7 @@ def build_host_wheel() -> HostWheel:
     machines, and the checksum is part of every launch template. The same files give the same bytes,
     and a plan shows no change.
 
-    Raises
-    ------
-    TerradaskError
-        When the package is not installed, or its version can't be read.
+    Raises `TerradaskError` when the package is not installed, or its version can't be read.
     """
     source = _package_folder()
     version = _version(source / "__init__.py")

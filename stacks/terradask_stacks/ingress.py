@@ -156,14 +156,14 @@ def check_dashboard_https(
 ) -> None:
     """Refuse a dashboard over HTTPS that no rule admits browsers to.
 
+    Raises `SettingsError`.
+
     Parameters
     ----------
     allowed
         The rules of the network.
     given
         Whether the network's security groups are given: then their owner's rules apply.
-
-    Raises `SettingsError`.
     """
     if not cluster.use_dashboard_https or given:
         return

@@ -78,6 +78,9 @@ def load_settings(
 ) -> LoadedSettings:
     """Load and validate the settings.
 
+    Raises `SettingsError`, listing every unknown key, with the nearest valid one, and every value
+    that can't be used.
+
     Parameters
     ----------
     path
@@ -95,11 +98,6 @@ def load_settings(
     -------
     LoadedSettings
         The settings with the origin of each value.
-
-    Raises
-    ------
-    SettingsError
-        Listing every unknown key, with the nearest valid one, and every value that can't be used.
     """
     environ = os.environ if environ is None else environ
     layers = Layers(reserved=(STATE_DIR_VARIABLE,))
@@ -152,17 +150,14 @@ def _refuse_links(out_dir: Path, state_dir: Path, *, is_given: bool) -> None:
 def settings_in(text: str, path: Path) -> Settings:
     """Return the settings of a file alone, without other layers.
 
+    Raises `SettingsError` as `load_settings` does.
+
     Parameters
     ----------
     text
         Its content.
     path
         Its path, for messages.
-
-    Raises
-    ------
-    SettingsError
-        As `load_settings` does.
     """
     layers = Layers()
     _add_file(layers, _parsed(text, path), path)
@@ -193,15 +188,12 @@ def _in_file(name: str, path: Path | None) -> str:
 def existing_file(path: Path | None = None) -> Path:
     """Find the settings file.
 
+    Raises `SettingsError` if there is none.
+
     Parameters
     ----------
     path
         The file, or its folder. Unset: the nearest from the working directory upwards.
-
-    Raises
-    ------
-    SettingsError
-        If there is none.
     """
     found = find_file(Path.cwd()) if path is None else None
     return _existing(path or Path.cwd()) if found is None else found

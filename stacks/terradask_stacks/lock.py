@@ -190,10 +190,8 @@ def assign_slots(existing: Mapping[str, int], zones: Iterable[str]) -> dict[str,
 def read_lock(path: Path) -> LockFile:
     """Read the locked answers; an absent file has none.
 
-    Raises
-    ------
-    InvalidInput
-        If the file isn't JSON, has another format, or its content isn't that of a lock.
+    Raises `InvalidInput` if the file isn't JSON, has another format, or its content isn't that of a
+    lock.
     """
     try:
         text = path.read_text(encoding="utf-8")

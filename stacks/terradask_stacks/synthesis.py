@@ -48,6 +48,9 @@ def synthesize(
 ) -> dict[str, Path]:
     """Write stacks to ``<out_dir>/stacks/<name>``.
 
+    Raises `InvalidInput` if a stack is unknown, an answer for it isn't locked yet, or it can't be
+    made.
+
     Parameters
     ----------
     settings
@@ -70,11 +73,6 @@ def synthesize(
     -------
     dict
         Stack name -> its folder.
-
-    Raises
-    ------
-    InvalidInput
-        If a stack is unknown, an answer for it isn't locked yet, or it can't be made.
     """
     clusters = clusters or {}
     wanted = list(stacks) if stacks is not None else [NETWORK_STACK, *clusters]

@@ -97,16 +97,13 @@ def check_disks_offered(
     """Refuse disks for which the network has no launch template, if clusters may not have their
     own.
 
+    Raises `SettingsError`, naming each setting of disks.
+
     Parameters
     ----------
     unknown
         Those of the network's settings of larger and faster disks that the version by which it was
         deployed doesn't know.
-
-    Raises
-    ------
-    SettingsError
-        Naming each setting of disks.
     """
     if own_templates(workspace, network):
         return

@@ -67,10 +67,8 @@ class GitHubActions:
 def parse_trust(text: str, *, environment: str | None = None) -> GitHubActions:
     """Read ``github:OWNER/REPOSITORY``.
 
-    Raises
-    ------
-    InvalidInput
-        If it reads otherwise, or could mean more than one repository or environment.
+    Raises `InvalidInput` if it reads otherwise, or could mean more than one repository or
+    environment.
     """
     kind, _, repository = text.partition(":")
     if kind != "github" or not _REPOSITORY.fullmatch(repository):

@@ -61,10 +61,7 @@ ANY = Span(0, None)
 def parse_cores(option: str, given: Any) -> Span:
     """Read a number of cores, a range ``[2, 8]``, or ``"*"`` for any.
 
-    Raises
-    ------
-    InvalidInput
-        If it is none of them; it names `option`.
+    Raises `InvalidInput` if it is none of them; it names `option`.
     """
     return parse_span(
         option,
@@ -78,10 +75,8 @@ def parse_memory(option: str, given: Any) -> Span:
     """Read a size of memory in bytes: a number, text such as ``"16 GiB"``, a range of two of them,
     or ``"*"`` for any.
 
-    Raises
-    ------
-    InvalidInput
-        If it is none of them, or so little that another unit was meant; it names `option`.
+    Raises `InvalidInput` if it is none of them, or so little that another unit was meant; it names
+    `option`.
     """
     span = parse_span(
         option,
@@ -103,10 +98,7 @@ def parse_bytes(text: str) -> int:
     """Read a number of bytes as Dask's ``parse_bytes`` does: ``16 GiB``, ``1.5e3 MB``, ``500k``,
     ``GB``.
 
-    Raises
-    ------
-    ValueError
-        If it is no number with a known unit.
+    Raises `ValueError` if it is no number with a known unit.
     """
     text = text.replace(" ", "")
     if not any(char.isdigit() for char in text):
@@ -162,10 +154,7 @@ def written(span: Span, one: Callable[[int], Any]) -> Any:
 def parse_span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> Span:
     """Read a number, a range of two of them, or ``"*"`` for any.
 
-    Raises
-    ------
-    InvalidInput
-        If it is none of them; it names `option`, and what is `allowed`.
+    Raises `InvalidInput` if it is none of them; it names `option`, and what is `allowed`.
     """
     if isinstance(given, str) and given.strip() == "*":
         return ANY

@@ -78,6 +78,9 @@ class HardwareRequest:
     ) -> HardwareRequest:
         """Read what was given for ``worker_cpu``, ``worker_memory``, … or the scheduler's.
 
+        Raises `InvalidInput` if a value can't be read, types are named together with cores or
+        memory, or a GPU's model together with no GPU.
+
         Parameters
         ----------
         role
@@ -97,12 +100,6 @@ class HardwareRequest:
             True or False.
         prefix
             Prefix of the names in messages. Unset: ``worker_`` or ``scheduler_``.
-
-        Raises
-        ------
-        InvalidInput
-            If a value can't be read, types are named together with cores or memory, or a GPU's
-            model together with no GPU.
         """
         prefix = f"{role}_" if prefix is None else prefix
         request = cls(

@@ -41,10 +41,7 @@ WORKER_RESERVED = frozenset(
 def check_n_workers(value: Any) -> NWorkers:
     """Return `value` in the settings' form: a number, a list of two, or None.
 
-    Raises
-    ------
-    PydanticCustomError
-        For anything else.
+    Raises `PydanticCustomError` for anything else.
     """
     allowed = "a whole number from 0, or [minimum, maximum], two of them in this order"
     if value is None or _is_count(value):

@@ -46,10 +46,7 @@ def validate_environment_name(name: str) -> str:
 def validate_cluster_name(name: str) -> str:
     """Return the cluster's name if AWS and terradask accept it.
 
-    Raises
-    ------
-    InvalidInput
-        With the rule and whose it is.
+    Raises `InvalidInput` with the rule and whose it is.
     """
     if name == NETWORK_STACK:
         raise InvalidInput(
