@@ -13,8 +13,7 @@ from grafana_foundation_sdk.cog.variants import Dataquery
 from grafana_foundation_sdk.models.cloudwatch import MetricEditorMode, MetricQueryType
 from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableRefresh
 
-from terradask_host.gauges import NAMESPACE
-from terradask_host.rules.metric_formats import DIMENSIONS
+from terradask_host.gauges import DIMENSIONS, NAMESPACE
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class Paths:
 
     @property
     def keys(self) -> Path:
-        """``/run/terradask``: in memory, which `terradask_host.agent.memory_files` sees to."""
+        """``/run/terradask``: in memory, which `terradask_host.agent.keys` sees to."""
         return self.root / "run" / "terradask"
 
     @property

@@ -173,8 +173,3 @@ class InstanceMetadata:
             ) from error
         finally:
             connection.close()
-
-
-def describe(identity: Identity) -> str:
-    """Return one line for the log."""
-    return json.dumps(identity.__dict__)

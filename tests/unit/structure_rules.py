@@ -83,7 +83,6 @@ SHARED = {
         "terradask_host.preload.local_names.",
         "terradask_host.registry.",
         "terradask_host.rules.autoscaling_groups.",
-        "terradask_host.rules.capacity_memory.",
         "terradask_host.rules.job_tasks.",
         "terradask_host.rules.launch_problem.",
         "terradask_host.rules.markets.",

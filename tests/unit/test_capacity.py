@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 
 from terradask._deployments.shortfall import Pool, Shortfall, describe, no_capacity
-from terradask_host.rules.capacity_memory import CapacityMemory
-from terradask_host.rules.launch_problem import LaunchProblem, launch_failure, read_problem
+from terradask_host.rules.launch_problem import (
+    CapacityMemory,
+    LaunchProblem,
+    launch_failure,
+    read_problem,
+)
 
 #: As people report them of real groups, or as AWS documents them; the code, what is missing, and
 #: the type that AWS names. Each ends alike.

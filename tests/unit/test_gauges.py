@@ -20,10 +20,9 @@ from hypothesis import strategies as st
 
 from terradask_host.agent.host import Host
 from terradask_host.agent.metrics import MetricsLog
-from terradask_host.gauges import GAUGES, known_values, number
+from terradask_host.gauges import GAUGES, embedded_metrics, known_values, number, prometheus_text
 from terradask_host.log_streams import metrics_stream, parse_stream
 from terradask_host.preload.gauges import Gauges, LoopLag, read_gauges, report_gauges
-from terradask_host.rules.metric_formats import embedded_metrics, prometheus_text
 from terradask_simulator.aws.fidelity.embedded_metrics import metrics_of
 
 from ..waiting import HANG_SECONDS, eventually, eventually_async

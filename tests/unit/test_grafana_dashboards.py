@@ -12,8 +12,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.cog.plugins import register_default_plugins
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from terradask_host.gauges import GAUGES, NAMESPACE
-from terradask_host.rules.metric_formats import DIMENSIONS
+from terradask_host.gauges import DIMENSIONS, GAUGES, NAMESPACE
 
 FOLDER = Path(__file__).parents[2] / "docs" / "grafana"
 SOURCES = ("cloudwatch", "prometheus")

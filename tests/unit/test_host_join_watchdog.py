@@ -11,7 +11,8 @@ from distributed import Scheduler, Worker
 
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.preload.retirement import report_workers
-from terradask_host.rules.join_watchdog import GiveUp, GroupMemory, Members, Remove, check
+from terradask_host.rules.autoscaling_groups import Group, Member
+from terradask_host.rules.join_watchdog import GiveUp, GroupMemory, Remove, check
 from terradask_host.timing import Timing
 
 from ..waiting import eventually_async
@@ -20,8 +21,14 @@ TIMING = Timing()
 MOST = TIMING.join_failures
 
 
+def group_of(name, desired, *ids, ending=()):
+    members = [Member(one, "InService") for one in ids]
+    members += [Member(one, "Terminating") for one in ending]
+    return Group(name, desired, 9, tuple(members))
+
+
 def step(memory, now, joined=(), retired=(), **groups):
-    shown = [Members(name, desired, frozenset(ids)) for name, (desired, ids) in groups.items()]
+    shown = [group_of(name, desired, *ids) for name, (desired, ids) in groups.items()]
     return check(memory, shown, set(joined), now, TIMING, retired=set(retired))
 
 
@@ -169,7 +176,7 @@ class Groups:
         self.shown = shown
         self.done = []
 
-    def worker_members(self):
+    def of_workers(self):
         return self.shown
 
     def end(self, instance_id, *, replaced):
@@ -192,7 +199,7 @@ def watchdog_of(groups, timing):
 
 
 def test_a_host_that_is_late_is_ended_and_replaced_and_that_is_told():
-    groups = Groups([Members("workers", 2, frozenset({"i-1", "i-2"}))])
+    groups = Groups([group_of("workers", 2, "i-1", "i-2")])
     watchdog, told, said = watchdog_of(groups, Timing(join_seconds=0))
     watchdog.check(["i-1-1", "scheduler-i-9"])
     assert groups.done == [("end", "i-2", True)]
@@ -201,17 +208,17 @@ def test_a_host_that_is_late_is_ended_and_replaced_and_that_is_told():
 
 
 def test_a_group_that_is_given_up_launches_no_more():
-    groups = Groups([Members("gpu", 1, frozenset({"i-1"}))])
+    groups = Groups([group_of("gpu", 1, "i-1")])
     watchdog, told, _ = watchdog_of(groups, Timing(join_failures=1))
     watchdog.check([])
-    groups.shown = [Members("gpu", 1, frozenset({"i-2"}))]
+    groups.shown = [group_of("gpu", 1, "i-2")]
     watchdog.check([])
     assert groups.done == [("end", "i-2", False), ("no more", "gpu")]
     assert [note[:2] for note in told] == [("gpu", "given up")]
 
 
 def test_what_aws_refuses_is_done_at_the_next_look_unless_the_host_has_gone():
-    groups = Groups([Members("workers", 3, frozenset({"i-1", "i-2", "i-3"}))])
+    groups = Groups([group_of("workers", 3, "i-1", "i-2", "i-3")])
     refused = {"i-1", "i-2", "i-3"}
     end = groups.end
 
@@ -226,7 +233,7 @@ def test_what_aws_refuses_is_done_at_the_next_look_unless_the_host_has_gone():
     assert (groups.done, told, len(said)) == ([], [], 1)
     refused.clear()
     # The second one is on its way out, and the third one has joined after all.
-    groups.shown = [Members("workers", 3, frozenset({"i-1", "i-3"}), frozenset({"i-2"}))]
+    groups.shown = [group_of("workers", 3, "i-1", "i-3", ending=("i-2",))]
     watchdog.check(["i-3"])
     watchdog.check(["i-3"])
     assert groups.done == [("end", "i-1", True)]
@@ -235,7 +242,7 @@ def test_what_aws_refuses_is_done_at_the_next_look_unless_the_host_has_gone():
 
 def test_what_aws_refuses_is_said_once():
     groups = Groups([])
-    groups.worker_members = lambda: (_ for _ in ()).throw(OSError("no route"))
+    groups.of_workers = lambda: (_ for _ in ()).throw(OSError("no route"))
     watchdog, _, said = watchdog_of(groups, Timing())
     for _ in range(3):
         watchdog.check(["i-1"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from terradask_host.agent.memory_files import check_in_memory, filesystem_of
+from terradask_host.agent.keys import check_in_memory, filesystem_of
 from terradask_host.errors import KeysOnDisk
 from terradask_simulator.hosts.memory import MEMORY, forget_run, make_run
 

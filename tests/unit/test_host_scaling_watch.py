@@ -14,9 +14,8 @@ import pytest
 from distributed import Client, Scheduler, Worker
 
 from terradask_host.errors import CommandRefused
-from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.leave import Questions
-from terradask_host.preload.scaling import ScalingWatch, observe
+from terradask_host.preload.scaling import ScalingWatch, keep_extra_worker, observe
 from terradask_host.rules.load import Load
 from terradask_host.scaling_policy import ScalingPolicy
 

@@ -17,9 +17,9 @@ from distributed.core import rpc
 
 from terradask._dask.commands import send
 from terradask_host.commands import SendSecrets
-from terradask_host.preload import process_secrets, secret_store
+from terradask_host.preload import credentials_endpoint, secret_store
 from terradask_host.preload.commands import Commands
-from terradask_host.preload.process_secrets import take
+from terradask_host.preload.credentials_endpoint import take
 from terradask_host.preload.secret_store import SecretStore
 
 from .test_host_credentials_endpoint import credentials
@@ -33,9 +33,9 @@ def _own_environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     before = dict(os.environ)
     monkeypatch.setattr(secret_store, "RETRY_SECONDS", 0.05)
     yield
-    if process_secrets.own_endpoint.cache_info().currsize:
-        process_secrets.own_endpoint().close()
-        process_secrets.own_endpoint.cache_clear()
+    if credentials_endpoint.own_endpoint.cache_info().currsize:
+        credentials_endpoint.own_endpoint().close()
+        credentials_endpoint.own_endpoint.cache_clear()
     for name in os.environ.keys() - before.keys():
         del os.environ[name]
 
@@ -183,7 +183,7 @@ def test_newer_credentials_are_served_where_the_older_were() -> None:
         name: value for name, value in os.environ.items() if name.startswith("AWS_CONTAINER_")
     }
     assert (
-        process_secrets.own_endpoint().answer(
+        credentials_endpoint.own_endpoint().answer(
             "/credentials", before["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
         )[1]["AccessKeyId"]
         == "newer"

@@ -28,8 +28,7 @@ from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Command, MakeReport, ReadDashboardLink
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
 from terradask_host.http_proxy.jupyter_site import PAGE, PROTOCOL, jupyter_site
-from terradask_host.http_proxy.opened import dasks_own
-from terradask_host.http_proxy.pages import COMMAND_PAGE
+from terradask_host.http_proxy.pages import COMMAND_PAGE, dasks_own
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
 

@@ -16,7 +16,7 @@ from terradask._deployments.record import ClusterRecord
 from terradask._deployments.shortfall import Shortfall, no_capacity
 from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_host.rules.capacity_memory import CapacityMemory
+from terradask_host.rules.launch_problem import CapacityMemory
 from terradask_host.rules.markets import PendingGroups
 from terradask_modules.names import SCHEDULER_GROUP
 

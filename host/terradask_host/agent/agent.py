@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import signal
@@ -23,9 +24,8 @@ from terradask_host.agent.environment import Environment, own_wheels
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
-from terradask_host.agent.keys import write_keys
+from terradask_host.agent.keys import check_in_memory, write_keys
 from terradask_host.agent.logs import HostLog, LogShipper
-from terradask_host.agent.memory_files import check_in_memory
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags
 from terradask_host.agent.report import Reporter
@@ -37,7 +37,7 @@ from terradask_host.agent.worker import WorkerHost
 from terradask_host.config import HostConfig, load_config, parse_document
 from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
 from terradask_host.gpus import wait_for_driver
-from terradask_host.metadata import Identity, InstanceMetadata, describe
+from terradask_host.metadata import Identity, InstanceMetadata
 from terradask_host.rules.policy import is_own_run
 
 
@@ -86,7 +86,7 @@ class Agent:
         """
         boot_log = BootLog(self._config.paths, self._log)
         identity = self._identity()
-        self._log.info(f"version {__version__}; {describe(identity)}")
+        self._log.info(f"version {__version__}; {json.dumps(vars(identity))}")
         objects = ClusterObjects(self._aws, self._config.bucket, identity.cluster)
         reporter = Reporter(
             OwnReport(objects, f"hosts/{identity.instance_id}.json").write,

@@ -13,45 +13,12 @@ from terradask_host.agent.host import Host
 from terradask_host.agent.objects import wait_for
 from terradask_host.documents import UNREADABLE, Ended, SchedulerAddress, now_text
 from terradask_host.errors import ConfigInvalid
-from terradask_host.metadata import Identity
 from terradask_host.rules import policy
 from terradask_host.scaling_policy import Exchange, ScalingPolicy
-from terradask_host.structure import SchedulerEntry
 
 T = TypeVar("T")
 
 NAME = "scheduler.json"
-
-
-def build_address(
-    identity: Identity,
-    entry: SchedulerEntry,
-    *,
-    run_id: str,
-    boot: int,
-    versions: Mapping[str, Any],
-    scaling: Mapping[str, ScalingPolicy],
-    exchanges: Mapping[str, Exchange],
-    numbers: Mapping[str, int],
-) -> SchedulerAddress:
-    """Return what ``scheduler.json`` will say; `versions` has ``python`` and ``packages`` of the
-    scheduler's process.
-    """
-    public = identity.public_address
-    return SchedulerAddress(
-        run_id=run_id,
-        instance_id=identity.instance_id,
-        boot=boot,
-        private_address=f"tls://{identity.private_address}:{entry.port}",
-        public_address=f"tls://{public}:{entry.port}" if public else None,
-        dashboard_port=entry.dashboard_port,
-        python=versions["python"],
-        packages=versions["packages"],
-        started_at=now_text(),
-        scaling=scaling,
-        exchanges=exchanges,
-        numbers=numbers,
-    )
 
 
 class Announcement:
@@ -106,14 +73,20 @@ class Announcement:
         return previous if same else None
 
     def announce(self, versions: Mapping[str, Any]) -> SchedulerAddress:
-        """Say where the scheduler is."""
+        """Say where the scheduler is; `versions` has ``python`` and ``packages`` of its process."""
         with self._writing:
-            address = build_address(
-                self._host.identity,
-                self._host.cluster.scheduler,
+            identity, entry = self._host.identity, self._host.cluster.scheduler
+            public = identity.public_address
+            address = SchedulerAddress(
                 run_id=self._host.run_id,
+                instance_id=identity.instance_id,
                 boot=policy.next_boot(self._previous, self._host.run_id),
-                versions=versions,
+                private_address=f"tls://{identity.private_address}:{entry.port}",
+                public_address=f"tls://{public}:{entry.port}" if public else None,
+                dashboard_port=entry.dashboard_port,
+                python=versions["python"],
+                packages=versions["packages"],
+                started_at=now_text(),
                 scaling=self.scaling,
                 exchanges=self.exchanges,
                 numbers=self.numbers,

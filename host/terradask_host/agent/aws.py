@@ -91,7 +91,7 @@ def passes(error: Exception) -> bool:
 
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        return status >= 500 or error_code(error) in THROTTLED
+        return status >= 500 or status == 429 or error_code(error) in THROTTLED
     return isinstance(error, BotoCoreError | OSError)
 
 

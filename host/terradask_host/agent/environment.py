@@ -5,6 +5,7 @@ it has packages of conda, with py-rattler.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import re
@@ -312,7 +313,7 @@ class Environment:
 
     def _install(self, lines: Mapping[str, Sequence[str]]) -> None:
         deadline = time.monotonic() + self.deadline_seconds
-        prefix = self._install_conda(deadline)
+        self._install_conda(deadline)
         # A source archive is not built with hashes: what a build needs comes from the index, and
         # the lock has no hash of it.
         checks = [REQUIRE_HASHES, "--no-build"] if has_hashes(self.lock) else []
@@ -326,24 +327,25 @@ class Environment:
             lock_file = self.paths.environments / f"{self.folder.name}-{number}.lock"
             lock_file.write_text("\n".join(some) + "\n")
             self._run([*install, str(lock_file)], deadline, options)
-        if prefix is not None:
-            prefix.list_links()
+        if self.is_conda:
+            # For other hosts; what leads out of it is removed.
+            for name in write_links(self.folder):
+                self.log(f"removed {os.fspath(self.folder / name)}, a link out of the environment")
 
-    def _install_conda(self, deadline: float) -> CondaPrefix | None:
-        """Install conda's packages first, of which one is Python; None if there are none."""
+    def _install_conda(self, deadline: float) -> None:
+        """Install conda's packages first, of which one is Python, if there are any."""
         installer = conda_installer(self.lock)
         if installer is None:
-            return None
-        prefix = CondaPrefix(
-            self.folder, conda_archives(self.lock), self.log, self.credentials or {}
-        )
-        prefix.install(
+            return
+        _install_archives(
+            self.folder,
+            conda_archives(self.lock),
             _own_wheel(self.read, installer.key, installer.sha256),
+            self.credentials or {},
             lambda program, variables: self._run_step(
                 program, deadline, {**uv_environ(os.environ, self.paths), **variables}, "conda"
             ),
         )
-        return prefix
 
     def _run(self, step: Sequence[str], deadline: float, indexes: str = "") -> None:
         environ = uv_environ(os.environ, self.paths)
@@ -410,59 +412,34 @@ def _own_wheel(read: Callable[[str], bytes | None], key: str, sha256: str) -> by
 # ---- an environment of conda's packages ----------------------------------------------------------
 
 
-#: Runs a command line with variables, and tries it again if it fails.
-Run = Callable[[Sequence[str], Mapping[str, str]], None]
-
-
-@dataclass(frozen=True)
-class CondaPrefix:
-    """An environment of conda's packages that is to be made.
-
-    Parameters
-    ----------
-    folder
-        Where: conda's packages are told this path when they are installed.
-    archives
-        What is in it.
-    log
-        Gets what is done, a line at a time.
-    credentials
-        Of channels, by URL.
+def _install_archives(
+    folder: Path,
+    archives: Sequence[CondaArchive],
+    wheel: bytes,
+    credentials: Mapping[str, str],
+    run: Callable[[Sequence[str], Mapping[str, str]], None],
+) -> None:
+    """Install archives of conda, by the installer's wheel, into a folder: packages are told this
+    path when they are installed. `run` runs a command line with variables. Raises as that does.
     """
-
-    folder: Path
-    archives: Sequence[CondaArchive]
-    log: Callable[[str], None]
-    credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
-
-    def install(self, wheel: bytes, run: Run) -> None:
-        """Install the archives by the installer's wheel. Raises as `run` does."""
-        # Beside the environment: it then takes its files as links, not as copies.
-        work = self.folder.with_name(f"{self.folder.name}.conda")
+    # Beside the environment: it then takes its files as links, not as copies.
+    work = folder.with_name(f"{folder.name}.conda")
+    shutil.rmtree(work, ignore_errors=True)
+    installer = work / "py-rattler"
+    installer.mkdir(parents=True)
+    with zipfile.ZipFile(io.BytesIO(wheel)) as files:
+        files.extractall(installer)
+    request = work / "request.json"
+    wanted = {"prefix": str(folder), "folder": str(work)}
+    request.write_text(json.dumps({**wanted, "archives": [asdict(each) for each in archives]}))
+    program = [sys.executable, "-P", "-m", conda_install.__name__]
+    # A simulated host's program lies in a folder that its own variable names.
+    own = Path(conda_install.__file__).parents[1]
+    variables = {"HOME": str(work), "TMPDIR": str(work), "PYTHONPATH": str(own)}
+    try:
+        run(
+            [*program, str(installer), str(request)],
+            {**variables, conda_install.CREDENTIALS: json.dumps(credentials)},
+        )
+    finally:
         shutil.rmtree(work, ignore_errors=True)
-        installer = work / "py-rattler"
-        installer.mkdir(parents=True)
-        archive = work / "py-rattler.whl"
-        archive.write_bytes(wheel)
-        with zipfile.ZipFile(archive) as files:
-            files.extractall(installer)
-        request = work / "request.json"
-        wanted = {"prefix": str(self.folder), "folder": str(work)}
-        archives = [asdict(each) for each in self.archives]
-        request.write_text(json.dumps({**wanted, "archives": archives}))
-        program = [sys.executable, "-P", "-m", conda_install.__name__]
-        # A simulated host's program lies in a folder that its own variable names.
-        own = Path(conda_install.__file__).parents[1]
-        variables = {"HOME": str(work), "TMPDIR": str(work), "PYTHONPATH": str(own)}
-        try:
-            run(
-                [*program, str(installer), str(request)],
-                {**variables, conda_install.CREDENTIALS: json.dumps(self.credentials)},
-            )
-        finally:
-            shutil.rmtree(work, ignore_errors=True)
-
-    def list_links(self) -> None:
-        """List its links for other hosts; what leads out of it is removed."""
-        for name in write_links(self.folder):
-            self.log(f"removed {os.fspath(self.folder / name)}, a link out of the environment")

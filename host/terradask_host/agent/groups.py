@@ -5,13 +5,12 @@ schedule.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from terradask_host.agent.aws import Aws, error_code
 from terradask_host.end_once import THROTTLED, end_while_there
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
-from terradask_host.rules.join_watchdog import Members
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
 from terradask_host.structure import Structure
 
@@ -70,20 +69,20 @@ class ClusterGroups:
             return False
         return True
 
-    def worker_members(self) -> list[Members]:
-        """Read the groups of workers in one call: how many instances each wants, those that it has,
-        and those that it ends.
+    def of_workers(self) -> list[Group]:
+        """Read the groups of workers in one call.
 
         Permission: ``autoscaling:DescribeAutoScalingGroups``, of a scheduler's host alone.
         """
-        return [self._members(group) for group in self._describe(self._workers)]
+        described = self._describe(self._workers)
+        return [Group.of(self._workers[each["AutoScalingGroupName"]], each) for each in described]
 
     def worker_chains(self) -> dict[str, tuple[Group, ...]]:
         """Read the groups of workers in one call: for each the Auto Scaling groups of its markets,
         in the order in which they are tried. None once the scheduler's group is at zero: the
         cluster is over, and its groups are not to grow any more.
 
-        Permission: as `worker_members`.
+        Permission: as `of_workers`.
         """
         described = self._describe([*self._workers, *self._schedulers])
         if any(
@@ -121,17 +120,11 @@ class ClusterGroups:
         described: list[dict[str, Any]] = response["AutoScalingGroups"]
         return described
 
-    def _members(self, group: Mapping[str, Any]) -> Members:
-        found = Group.of(self._workers[group["AutoScalingGroupName"]], group)
-        listed = frozenset(member.instance_id for member in found.members)
-        counting = frozenset(found.active_ids)
-        return Members(found.name, found.desired, counting, listed - counting)
-
     def end(self, instance_id: str, *, replaced: bool) -> None:
         """End another instance of the cluster, and have its group launch another, or not."""
 
         def is_there() -> bool:
-            return any(instance_id in group.instance_ids for group in self.worker_members())
+            return any(instance_id in group.active_ids for group in self.of_workers())
 
         self._end(instance_id, replaced, is_there=is_there)
 
@@ -154,9 +147,9 @@ class ClusterGroups:
 
     def launch_no_more(self, group: str) -> None:
         """Let a group of workers want as many instances as it has."""
-        for each in self.worker_members():
-            if each.name == group and each.desired > len(each.instance_ids):
-                self.set_desired(group, len(each.instance_ids))
+        for each in self.of_workers():
+            if each.name == group and each.desired > len(each.active_ids):
+                self.set_desired(group, len(each.active_ids))
 
     def set_desired(self, group: str, n: int) -> None:
         """Ask for `n` instances in a group of workers, by the cluster's own name of it."""
@@ -171,35 +164,38 @@ class ClusterGroups:
 
         Return whether all groups took it.
         """
-        done = True
-        for name in self.names:
-            try:
-                self._aws.client("autoscaling").set_desired_capacity(
-                    AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
-                )
-            except Exception as error:  # noqa: BLE001 - the other groups still need their zero
-                self._log(f"{name} did not take desired capacity 0: {error_code(error)}: {error}")
-                done = False
-        return done
+
+        def zero(name: str) -> None:
+            self._aws.client("autoscaling").set_desired_capacity(
+                AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
+            )
+
+        return self._at_all(zero, " did not take desired capacity 0")
 
     def move_watchdog(self, at: datetime.datetime) -> bool:
         """Put each group's scheduled action "minimum 0, desired 0" to a time; the maximum stays.
 
         Return whether all groups took it.
         """
+
+        def move(name: str) -> None:
+            self._aws.client("autoscaling").put_scheduled_update_group_action(
+                AutoScalingGroupName=name,
+                ScheduledActionName=watchdog_action(name),
+                StartTime=at,
+                MinSize=0,
+                DesiredCapacity=0,
+            )
+
+        return self._at_all(move, ": the watchdog schedule was not postponed")
+
+    def _at_all(self, act: Callable[[str], None], trouble: str) -> bool:
+        """Do something at each group, the others' refusals apart; return whether all took it."""
         done = True
         for name in self.names:
             try:
-                self._aws.client("autoscaling").put_scheduled_update_group_action(
-                    AutoScalingGroupName=name,
-                    ScheduledActionName=watchdog_action(name),
-                    StartTime=at,
-                    MinSize=0,
-                    DesiredCapacity=0,
-                )
+                act(name)
             except Exception as error:  # noqa: BLE001 - the other groups still need theirs
-                self._log(
-                    f"{name}: the watchdog schedule was not postponed: {error_code(error)}: {error}"
-                )
+                self._log(f"{name}{trouble}: {error_code(error)}: {error}")
                 done = False
         return done

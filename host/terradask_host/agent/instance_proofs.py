@@ -8,7 +8,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from terradask_host.agent.aws import Aws, is_aws_error
+from terradask_host.agent.aws import Aws, error_code, is_aws_error, passes
 from terradask_host.rules.instance_proof import (
     AUDIENCE_HEADER,
     InstanceProof,
@@ -111,9 +111,6 @@ class ProofChecks:
 
 def _judge(error: Exception) -> tuple[Verdict, str]:
     """Return what an error of AWS's says of a proof."""
-    response = getattr(error, "response", {})
-    code = str(response.get("Error", {}).get("Code", ""))
-    status = response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if 400 <= status < 500 and status != 429 and "Throttl" not in code:
-        return Verdict.REFUSED, f"AWS refuses its proof: {code}"
-    return Verdict.UNKNOWN, f"AWS doesn't answer: {error}"
+    if passes(error):
+        return Verdict.UNKNOWN, f"AWS doesn't answer: {error}"
+    return Verdict.REFUSED, f"AWS refuses its proof: {error_code(error)}"

@@ -11,7 +11,10 @@ from dataclasses import replace
 from terradask_host.agent.aws import error_code
 from terradask_host.agent.host import Host
 from terradask_host.rules import join_watchdog
-from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Members, Remove
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.join_watchdog import Action, GiveUp, GroupMemory, Remove
+from terradask_host.rules.membership import instance_of
+from terradask_host.trouble import Trouble
 
 
 class JoinWatchdog:
@@ -29,7 +32,7 @@ class JoinWatchdog:
         self._joined: set[str] = set()
         #: Those whose workers left in order since then.
         self._retired: set[str] = set()
-        self._trouble: str | None = None
+        self._trouble = Trouble(host.log.info)
         #: What AWS refused.
         self._undone: list[Action] = []
 
@@ -41,22 +44,22 @@ class JoinWatchdog:
 
         Return the instances that the groups of workers have, as :meth:`instance_ids`.
         """
-        joined = {join_watchdog.instance_of(name) for name in worker_names}
-        retired = {join_watchdog.instance_of(name) for name in retired_names}
+        joined = {instance_of(name) for name in worker_names}
+        retired = {instance_of(name) for name in retired_names}
         self._joined |= joined
         self._retired = (self._retired - joined) | retired
-        members = self._read_members()
-        if members is None:
+        groups = self._read_groups()
+        if groups is None:
             return None
         self._memory, actions = join_watchdog.check(
             self._memory,
-            members,
+            groups,
             self._joined,
             time.monotonic(),
             self._host.config.timing,
             retired=self._retired,
         )
-        lacking = frozenset().union(*(group.instance_ids for group in members)) - self._joined
+        lacking = {one for group in groups for one in group.active_ids} - self._joined
         again = [due for each in self._undone if (due := _still_due(each, lacking)) is not None]
         self._joined, self._retired, self._undone = set(), set(), []
         for action in [*again, *actions]:
@@ -64,30 +67,27 @@ class JoinWatchdog:
                 self._act(action)
             except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
                 self._undone.append(action)
-                self._log_once(error)
+                self._note(error)
         if not self._undone:
-            self._trouble = None
-        return _all_of(members)
+            self._trouble.is_over()
+        return _all_of(groups)
 
     def instance_ids(self) -> frozenset[str] | None:
         """Return the instances that the groups of workers have, those that end included; None where
         AWS doesn't answer.
         """
-        members = self._read_members()
-        return None if members is None else _all_of(members)
+        groups = self._read_groups()
+        return None if groups is None else _all_of(groups)
 
-    def _read_members(self) -> list[Members] | None:
+    def _read_groups(self) -> list[Group] | None:
         try:
-            return self._host.groups.worker_members()
+            return self._host.groups.of_workers()
         except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
-            self._log_once(error)
+            self._note(error)
             return None
 
-    def _log_once(self, error: Exception) -> None:
-        trouble = f"can't look after the hosts of workers: {error_code(error)}: {error}"
-        if trouble != self._trouble:
-            self._host.log.info(trouble)
-        self._trouble = trouble
+    def _note(self, error: Exception) -> None:
+        self._trouble.note(f"can't look after the hosts of workers: {error_code(error)}: {error}")
 
     def _act(self, action: Action) -> None:
         groups, note = self._host.groups, self._host.reporter.note
@@ -127,5 +127,5 @@ def _why(action: Remove) -> str:
     )
 
 
-def _all_of(members: Iterable[Members]) -> frozenset[str]:
-    return frozenset().union(*(group.instance_ids | group.ending_ids for group in members))
+def _all_of(groups: Iterable[Group]) -> frozenset[str]:
+    return frozenset(member.instance_id for group in groups for member in group.members)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from terradask_host.agent.aws import error_code
 from terradask_host.scaling_policy import Exchange
+from terradask_host.trouble import Trouble
 
 
 class KeptExchanges:
@@ -28,9 +29,9 @@ class KeptExchanges:
         log: Callable[[str], None],
     ) -> None:
         self._exchanges = dict(exchanges)
-        self._keep, self._log = keep, log
+        self._keep = keep
         self._is_kept = True
-        self._trouble: str | None = None
+        self._trouble = Trouble(log)
 
     def __bool__(self) -> bool:
         return bool(self._exchanges)
@@ -60,9 +61,7 @@ class KeptExchanges:
         try:
             self._keep(self._exchanges)
         except Exception as error:  # noqa: BLE001 - whatever the bucket has, numbers must move
-            trouble = f"exchanges can't be stored: {error_code(error)}: {error}"
-            if trouble != self._trouble:
-                self._log(trouble)
-            self._trouble = trouble
+            self._trouble.note(f"exchanges can't be stored: {error_code(error)}: {error}")
         else:
-            self._is_kept, self._trouble = True, None
+            self._is_kept = True
+            self._trouble.is_over()

@@ -13,8 +13,7 @@ from terradask_host.agent.aws import error_code
 from terradask_host.agent.kept_exchanges import KeptExchanges
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_host.rules.capacity_memory import CapacityMemory
-from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_host.rules.launch_problem import CapacityMemory, LaunchProblem
 from terradask_host.rules.lifetime import duration
 from terradask_host.rules.load import Load
 from terradask_host.rules.markets import PendingGroups, lacking, moved_on, still_owed

@@ -10,9 +10,8 @@ from typing import Any
 from terradask_host.agent.aws import error_code
 from terradask_host.agent.host import Host
 from terradask_host.agent.logs import StreamWriter
-from terradask_host.gauges import known_values
+from terradask_host.gauges import embedded_metrics, known_values
 from terradask_host.log_streams import metrics_stream
-from terradask_host.rules.metric_formats import embedded_metrics
 
 
 class MetricsLog:

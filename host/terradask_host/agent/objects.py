@@ -82,23 +82,18 @@ class ClusterObjects:
         """Write a performance report, compressed. Permission: ``s3:PutObject`` below
         ``reports/<cluster>/``.
         """
-        self._aws.client("s3").put_object(
-            Bucket=self._bucket,
-            Key=self._reports + name,
-            Body=content,
-            # No browser shall ever take it for a page: what runs on the cluster can write it.
-            ContentType="application/gzip",
-        )
+        self._write_packed(self._reports + name, content)
 
     def write_job(self, name: str, content: bytes) -> None:
         """Write an object of a job, compressed. Permission: ``s3:PutObject`` below
         ``reports/<cluster>.jobs/``.
         """
+        self._write_packed(self._jobs + name, content)
+
+    def _write_packed(self, key: str, content: bytes) -> None:
+        # No browser shall ever take it for a page: what runs on the cluster can write it.
         self._aws.client("s3").put_object(
-            Bucket=self._bucket,
-            Key=self._jobs + name,
-            Body=content,
-            ContentType="application/gzip",
+            Bucket=self._bucket, Key=key, Body=content, ContentType="application/gzip"
         )
 
     def upload(self, key: str) -> Upload:

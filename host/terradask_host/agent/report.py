@@ -10,6 +10,7 @@ from typing import Any
 from terradask_host import states
 from terradask_host.documents import HostReport, now_text
 from terradask_host.metadata import Identity
+from terradask_host.trouble import Trouble
 
 #: Log lines that go with a failure.
 TAIL_LINES = 40
@@ -83,7 +84,6 @@ class Reporter:
         self._write = write
         self._identity = identity
         self._tail = tail
-        self._warn = warn
         self._pause = pause
         self._history: list[tuple[str, str]] = []
         self._reasons: list[str | None] = []
@@ -91,8 +91,7 @@ class Reporter:
         self._changed = threading.Condition()
         self._newest: dict[str, Any] | None = None
         self._closing = False
-        #: Why the last report was not written.
-        self._trouble: str | None = None
+        self._trouble = Trouble(warn)
         self._thread = threading.Thread(target=self._write_all, name="reporter", daemon=True)
         self._thread.start()
         self.run_id: str | None = None
@@ -151,19 +150,14 @@ class Reporter:
                 return
             self._write_one(report)
 
-    def _warn_once(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._warn(trouble)
-        self._trouble = trouble
-
     def _write_one(self, report: dict[str, Any]) -> None:
         for attempt in range(TRIES):
             try:
                 self._write(report)
-                self._trouble = None
+                self._trouble.is_over()
                 return
             except Exception as error:  # noqa: BLE001 - a report that can't be written must not end the host
-                self._warn_once(f"reports can't be written: {type(error).__name__}: {error}")
+                self._trouble.note(f"reports can't be written: {type(error).__name__}: {error}")
             if attempt + 1 < TRIES:
                 self._pause(0.5 * 2**attempt)
             if self._newest is not None:

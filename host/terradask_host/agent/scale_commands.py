@@ -13,6 +13,7 @@ from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.load import Load
 from terradask_host.rules.scaling import Shrink, reach
 from terradask_host.scaling_policy import ScalingPolicy, policies_document
+from terradask_host.trouble import Trouble
 
 #: Pause before what AWS didn't do at once is tried again, and after the first minute.
 _AGAIN_SECONDS, _LATE_AGAIN_SECONDS = 2.0, 10.0
@@ -100,7 +101,7 @@ class ScaleCommands:
         self._answers: list[_Answer] = []
         self._tried_at = 0.0
         self._newest_at = time.monotonic()
-        self._trouble: str | None = None
+        self._trouble = Trouble(log)
 
     def take(self, asked: ScaleCommand) -> None:
         """Do what a client commands, after those that came before."""
@@ -232,12 +233,10 @@ class ScaleCommands:
         try:
             self._keep(self._numbers)
         except Exception as error:  # noqa: BLE001 - without a copy, this program goes on all the same
-            trouble = f"numbers of hosts can't be stored: {told(error)}"
-            if trouble != self._trouble:
-                self._log(trouble)
-            self._trouble = trouble
+            self._trouble.note(f"numbers of hosts can't be stored: {told(error)}")
         else:
-            self._kept, self._trouble = dict(self._numbers), None
+            self._kept = dict(self._numbers)
+            self._trouble.is_over()
 
 
 def told(error: Exception) -> str:

@@ -23,6 +23,7 @@ from terradask_host.rules.load import Load
 from terradask_host.rules.scaling import Grow, Memory, Shrink, decide
 from terradask_host.scaling_policy import ScalingPolicy, policies_document
 from terradask_host.structure import Structure
+from terradask_host.trouble import Trouble
 
 #: That there is a load.
 _LOAD: Mapping[str, Any] = {}
@@ -88,7 +89,7 @@ class Scaler:
         self.policies = dict(policies)
         self._keep, self._send, self._log, self._tell = keep, send, log, tell
         self._memory: Mapping[str, Memory] = {}
-        self._trouble: str | None = None
+        self._trouble = Trouble(log)
         self._load: Mapping[str, Any] | None = None
         self._commands = ScaleCommands(
             hosts,
@@ -157,9 +158,9 @@ class Scaler:
                 return
             try:
                 self._handle(item)
-                self._trouble = None
+                self._trouble.is_over()
             except Exception as error:  # noqa: BLE001 - the next load is another try
-                self._log_once(f"can't scale: {told(error)}")
+                self._trouble.note(f"can't scale: {told(error)}")
 
     def _next_item(self) -> _Item:
         pauses = {}
@@ -288,11 +289,6 @@ class Scaler:
     def _decide(self, load: Load) -> tuple[Mapping[str, Memory], list[Grow | Shrink]]:
         seen = {name: self._markets.workers(name) for name in self._hosts.seen}
         return decide(self.policies, self._memory, seen, load, self._declared)
-
-    def _log_once(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            self._log(trouble)
-        self._trouble = trouble
 
 
 def _has_markets(structure: Structure) -> bool:

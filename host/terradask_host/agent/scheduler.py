@@ -15,9 +15,15 @@ from typing import Any, TypeVar
 from terradask_host import states
 from terradask_host.agent.announcement import Announcement
 from terradask_host.agent.child import DaskChild
-from terradask_host.agent.endings import Crashes, close_in_order, leave_on_stop
 from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Stop, StopRequested
-from terradask_host.agent.host import Host, check_imported, next_event
+from terradask_host.agent.host import (
+    Crashes,
+    Host,
+    check_imported,
+    close_in_order,
+    leave_on_stop,
+    next_event,
+)
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.kept_jobs import KeptJobs

@@ -31,6 +31,7 @@ from terradask_host.environment_manifest import (
 )
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed, HostError
 from terradask_host.timing import Timing
+from terradask_host.trouble import Trouble
 
 MANIFEST, SCHEDULER = "environment.json", "scheduler.json"
 
@@ -139,7 +140,7 @@ class SharedEnvironment:
         """Wait for what the scheduler's host says of it, for as long as there is hope; return it,
         or None with the reason.
         """
-        began, unreadable = time.monotonic(), ""
+        began, unreadable = time.monotonic(), Trouble(self.environment.log)
         for pause in backoff(0.2, factor=1.5, ceiling_seconds=_LOOK_SECONDS):
             waited = time.monotonic() - began
             try:
@@ -153,9 +154,7 @@ class SharedEnvironment:
                     return None, f"no word of the scheduler's host for {patience:.0f} s"
             except ConfigInvalid as error:
                 # The scheduler's host writes it anew; its address isn't needed here.
-                if str(error) != unreadable:
-                    self.environment.log(str(error))
-                unreadable = str(error)
+                unreadable.note(str(error))
             except Exception as error:
                 if not is_aws_error(error):
                     raise

@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from terradask_host import states
 from terradask_host.agent.child import DaskChild
-from terradask_host.agent.endings import Crashes, leave_on_stop
 from terradask_host.agent.event_queue import (
     ChildEnded,
     ChildSaid,
@@ -20,13 +19,14 @@ from terradask_host.agent.event_queue import (
     Stop,
     StopRequested,
 )
-from terradask_host.agent.host import Host, check_imported, next_event
+from terradask_host.agent.host import Crashes, Host, check_imported, leave_on_stop, next_event
 from terradask_host.agent.keys import KeyFiles
 from terradask_host.agent.launch_documents import worker_document
 from terradask_host.documents import SchedulerAddress
 from terradask_host.errors import VersionsDiffer
 from terradask_host.rules import policy
 from terradask_host.rules.policy import Exit, Next, Seek
+from terradask_host.trouble import Trouble
 
 
 class _SchedulerSilent(Exception):
@@ -47,7 +47,7 @@ class WorkerHost:
         self._silent_since: float | None = None
         self._not_before = 0.0
         self._next_probe = 0.0
-        self._seek_error: str | None = None
+        self._seek_trouble = Trouble(host.log.info)
         #: AWS recommends to replace this instance.
         self._recommended = False
 
@@ -180,10 +180,9 @@ class WorkerHost:
             document = self._host.objects.read_document("scheduler.json")
             address = None if document is None else SchedulerAddress.read(document)
         except Exception as error:  # noqa: BLE001 - whatever it is, it counts as "no scheduler", which has a limit
-            told = f"scheduler.json can't be read: {type(error).__name__}: {error}"
-            if told != self._seek_error:
-                self._host.log.info(told)
-            self._seek_error = told
+            self._seek_trouble.note(
+                f"scheduler.json can't be read: {type(error).__name__}: {error}"
+            )
             return None
         return address
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from terradask_host.agent.aws import error_code, passes
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.scaling import WorkersSeen
+from terradask_host.trouble import Trouble
 
 #: What was read counts for so long where nothing is under way: others may have scaled.
 SETTLED_SECONDS = 60.0
@@ -55,7 +56,7 @@ class WorkerHosts:
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
     ) -> None:
-        self._groups, self._send, self._log = groups, send, log
+        self._groups, self._send = groups, send
         #: Group of workers -> its Auto Scaling groups, in the order in which they are tried.
         self.seen: dict[str, tuple[Group, ...]] = {}
         self.looked_at = float("-inf")
@@ -72,7 +73,7 @@ class WorkerHosts:
         self._retired: set[str] = set()
         #: And of these, those that AWS didn't end: their launch goes on, or it didn't answer.
         self.unended: set[str] = set()
-        self._trouble: str | None = None
+        self._trouble = Trouble(log)
         self.closing = threading.Event()
 
     def look(self, now: float) -> bool:
@@ -193,7 +194,4 @@ class WorkerHosts:
             code = error_code(error)
             if code == "ScalingActivityInProgress" or passes(error):
                 self.unended.add(instance_id)
-            trouble = f"{instance_id} can't be ended: {code}: {error}"
-            if trouble != self._trouble:
-                self._log(trouble)
-            self._trouble = trouble
+            self._trouble.note(f"{instance_id} can't be ended: {code}: {error}")

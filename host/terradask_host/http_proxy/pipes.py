@@ -1,11 +1,15 @@
-"""Two connections joined: bytes of each go to the other, no faster than it takes them."""
+"""A listener whose connections end with it, and two connections joined: bytes of each go to the
+other, no faster than it takes them.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
+import ssl
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from terradask_host.http_proxy.request import END_OF_HEAD
 
@@ -27,6 +31,63 @@ _SWITCHED = b"HTTP/1.1 101 "
 
 #: So long the last bytes may take on their way out.
 FLUSH_SECONDS = 30.0
+
+
+class Listener:
+    """Accepts connections, and ends every one with itself; a subclass serves them."""
+
+    #: So long what was written may take on its way out when this closes.
+    last_seconds = 0.0
+
+    def __init__(self) -> None:
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    @property
+    def port(self) -> int | None:
+        """The port, or None when it isn't listening."""
+        if self._server is None or not self._server.sockets:
+            return None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def listen(
+        self, host: str, port: int, context: ssl.SSLContext | None, **options: float
+    ) -> None:
+        """Listen, with TLS where there is a context; port 0 is a free one. Raises ``OSError`` where
+        the port is taken.
+        """
+        accept: Any = self._accept
+        self._server = await asyncio.start_server(accept, host, port, ssl=context, **options)  # type: ignore[arg-type]
+
+    async def close(self) -> None:
+        """Stop listening and end every connection."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve a connection; it is closed then."""
+        raise NotImplementedError
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task, seconds = asyncio.current_task(), self.last_seconds
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            # It may have been accepted, and the listener closed before this ran.
+            if self._server is not None:
+                await self.serve(reader, writer)
+            seconds = FLUSH_SECONDS
+        except (OSError, asyncio.CancelledError):
+            # The other side may disconnect at any time; closing the listener cancels.
+            pass
+        finally:
+            await finish(writer, seconds)
+            self._tasks.discard(task)
 
 
 def to_port(host: str, port: int) -> Dial:
@@ -52,6 +113,7 @@ async def join(
     *,
     upgrade: bool,
     change_head: Callable[[bytes], bytes] | None = None,
+    stalled_seconds: float | None = STALLED_SECONDS,
 ) -> None:
     """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far
     one.
@@ -60,11 +122,12 @@ async def join(
     agrees, they talk to each other, and the end of one is the end of both. If it doesn't, it gets
     no more: what follows would be another request, which was not judged. Without, a near end
     that has asked may already have closed its direction, and still gets its answer.
-    `change_head` changes the head of the far end's answer.
+    `change_head` changes the head of the far end's answer. An end that takes nothing for
+    `stalled_seconds` is gone.
     """
     agreed = asyncio.Event() if upgrade else None
-    asking = asyncio.create_task(_pump(near[0], far[1], after=agreed))
-    answering = asyncio.create_task(_answer(far, near[1], change_head, agreed))
+    asking = asyncio.create_task(_pump(near[0], far[1], stalled_seconds, after=agreed))
+    answering = asyncio.create_task(_answer(far, near[1], change_head, agreed, stalled_seconds))
     try:
         await asyncio.wait({asking, answering}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done() and not upgrade and not asking.exception():
@@ -77,13 +140,13 @@ async def join(
         close_soon(far[1])
 
 
-async def finish(writer: asyncio.StreamWriter) -> None:
-    """Close a connection once what was written is sent, or its reader is gone."""
+async def finish(writer: asyncio.StreamWriter, seconds: float) -> None:
+    """Close a connection once what was written is sent, or its reader is gone; within a limit."""
     close_soon(writer)
     try:
-        async with asyncio.timeout(FLUSH_SECONDS):
+        async with asyncio.timeout(seconds):
             await writer.wait_closed()
-    except (OSError, TimeoutError):
+    except (OSError, TimeoutError, asyncio.CancelledError):
         pass
     finally:
         # Nothing happens to one that is closed.
@@ -107,6 +170,7 @@ async def _answer(
     writer: asyncio.StreamWriter,
     change_head: Callable[[bytes], bytes] | None,
     agreed: asyncio.Event | None,
+    stalled_seconds: float | None,
 ) -> None:
     async with asyncio.timeout(None if agreed is None else HALF_CLOSED_SECONDS) as limit:
         if change_head is not None or agreed is not None:
@@ -121,12 +185,13 @@ async def _answer(
                 agreed.set()
             elif agreed is not None:
                 _end(far[1])
-        await _pump(far[0], writer)
+        await _pump(far[0], writer, stalled_seconds)
 
 
 async def _pump(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
+    stalled_seconds: float | None,
     *,
     after: asyncio.Event | None = None,
 ) -> None:
@@ -134,5 +199,5 @@ async def _pump(
         await after.wait()
     while chunk := await reader.read(CHUNK_BYTES):
         writer.write(chunk)
-        async with asyncio.timeout(STALLED_SECONDS):
+        async with asyncio.timeout(stalled_seconds):
             await writer.drain()

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from terradask_host.http_proxy.admission import Admission, refusal
-from terradask_host.http_proxy.opened import Opens
-from terradask_host.http_proxy.pipes import Dial, finish, join
+from terradask_host.http_proxy.pages import Opens
+from terradask_host.http_proxy.pipes import Dial, Listener, join
 from terradask_host.http_proxy.request import (
     END_OF_HEAD,
     MAX_HEAD_BYTES,
@@ -62,60 +62,29 @@ class Site:
     opens: Opens = lambda _: True
 
 
-class ProxyServer:
+class ProxyServer(Listener):
     """Takes HTTP connections, and carries what a site lets in.
 
     `beside` are further sites, by the beginning of their paths: each with a token of its own.
     """
 
     def __init__(self, site: Site, beside: Mapping[str, Site] | None = None) -> None:
+        super().__init__()
         self._site = site
         self._beside = dict(beside or {})
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = 0
-
-    @property
-    def port(self) -> int | None:
-        """The port, or None when it isn't listening."""
-        if self._server is None or not self._server.sockets:
-            return None
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
 
     async def start(self, host: str, port: int, *, context: ssl.SSLContext | None = None) -> None:
         """Listen, with TLS where there is a context; port 0 is a free one. Raises ``OSError`` where
         the port is taken.
         """
         timeout = {} if context is None else {"ssl_handshake_timeout": HANDSHAKE_SECONDS}
-        self._server = await asyncio.start_server(
-            self._accept, host, port, ssl=context, limit=MAX_HEAD_BYTES, **timeout
-        )
+        await self.listen(host, port, context, limit=MAX_HEAD_BYTES, **timeout)
 
-    async def close(self) -> None:
-        """Stop listening and end every connection."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is not None:
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        try:
-            # It may have been accepted, and the listener closed before this ran.
-            if self._server is not None and self._waiting < MOST_WAITING:
-                await self._serve(reader, writer)
-            await finish(writer)
-        except (OSError, asyncio.CancelledError):
-            # Browsers hang up whenever they like; closing the listener cancels.
-            return
-        finally:
-            writer.transport.abort()
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a request, or carry it to what is behind."""
+        if self._waiting < MOST_WAITING:
+            await self._serve(reader, writer)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._waiting += 1

@@ -12,7 +12,7 @@ from typing import Any
 
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from terradask_host.preload.process_secrets import FETCH_OPERATION, take
+from terradask_host.preload.credentials_endpoint import FETCH_OPERATION, take
 
 NAME = "terradask-confided"
 

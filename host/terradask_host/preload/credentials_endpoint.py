@@ -9,6 +9,7 @@ would read only once: `Container credential provider
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import os
 import secrets
@@ -133,3 +134,29 @@ def _in_memory(text: str) -> str | None:
     os.write(descriptor, text.encode())
     # It stays open while this process lives, also for its children.
     return f"/proc/{os.getpid()}/fd/{descriptor}"
+
+
+# ---- what a process is given ---------------------------------------------------------------------
+
+
+#: The scheduler's operation that returns all secrets that its clients have sent.
+FETCH_OPERATION = "terradask_confided"
+
+
+def take(environ: Mapping[str, str], credentials: Mapping[str, str] | None) -> None:
+    """Set private variables in this process, and credentials in its `CredentialsEndpoint`.
+
+    Variables are set at run time: those at a process's start are readable by others, in ``/proc``.
+    Its children inherit them.
+    """
+    os.environ.update(environ)
+    if credentials is not None:
+        endpoint = own_endpoint()
+        endpoint.hold(credentials)
+        os.environ.update(endpoint.variables)
+
+
+@functools.cache
+def own_endpoint() -> CredentialsEndpoint:
+    """Return this process's endpoint, opened at first use; workers without a nanny share one."""
+    return CredentialsEndpoint()

@@ -77,14 +77,17 @@ async def joined_names(scheduler: Any, names: list[str]) -> list[str]:
     return [name for name in names if name not in several] + numbered
 
 
-async def request_drain(names: list[str], address: str, security: Any) -> bool:
-    """Ask the scheduler to drain a host's workers; return afterwards whether they were drained."""
+def at_scheduler(address: str, security: Any) -> Any:
+    """Return a worker's host's connection to the scheduler, for ``async with``."""
     from distributed.core import rpc
 
+    return rpc(address, connection_args=security.get_connection_args("worker"))
+
+
+async def request_drain(names: list[str], address: str, security: Any) -> bool:
+    """Ask the scheduler to drain a host's workers; return afterwards whether they were drained."""
     try:
-        async with rpc(
-            address, connection_args=security.get_connection_args("worker")
-        ) as scheduler:
+        async with at_scheduler(address, security) as scheduler:
             names = await joined_names(scheduler, names)
             drained = bool(await getattr(scheduler, DRAIN_OPERATION)(names=names))
     except Exception as error:  # noqa: BLE001 - any error: AWS has only recommended it

@@ -10,17 +10,14 @@ and are passed on unchanged to the ports that require a certificate.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from terradask_host.http_proxy.admission import refusal
-from terradask_host.http_proxy.pipes import Dial, Streams
+from terradask_host.http_proxy.pipes import Dial, Listener, Streams, join
 from terradask_host.http_proxy.server import Site
-
-CHUNK_BYTES = 65_536
 
 #: The role whose certificates open the dashboard. Hosts' certificates have the same authority, and
 #: are for Dask's own connections.
@@ -64,8 +61,8 @@ def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
-class Forward:
-    """Accepts connections of the cluster's clients at an address and forwards each.
+class Forward(Listener):
+    """Forwards the connections of the cluster's clients.
 
     Parameters
     ----------
@@ -82,6 +79,8 @@ class Forward:
         What serves the connections of other roles than clients; those of all others are refused.
     """
 
+    last_seconds = 2.0
+
     def __init__(
         self,
         host: str,
@@ -92,58 +91,32 @@ class Forward:
         by_protocol: Mapping[str, Site] | None = None,
         by_role: Mapping[str, Serve] | None = None,
     ) -> None:
-        self._host = host
-        self._port = port
+        super().__init__()
+        self._address = (host, port)
         self._behind = dial
         self._context = context
         self._by_protocol = dict(by_protocol or {})
         self._by_role = dict(by_role or {})
         if context is not None and self._by_protocol:
             context.set_alpn_protocols(list(self._by_protocol))
-        self._server: asyncio.Server | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self._refused: set[str] = set()
 
     async def start(self) -> None:
         """Listen; raise ``OSError`` if the port is taken."""
-        self._server = await asyncio.start_server(
-            self._accept, self._host, self._port, ssl=self._context
-        )
+        await self.listen(*self._address, self._context)
 
-    async def close(self) -> None:
-        """Stop listening and end all connections."""
-        if self._server is not None:
-            self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        try:
-            roles = roles_of(writer.get_extra_info("peercert"))
-            serve = self._by_role.get(roles[0]) if len(roles) == 1 else None
-            if serve is not None:
-                return await serve(reader, writer)
-            if not self._lets_in(writer, roles):
-                return writer.write(
-                    refusal(403, "This certificate is for another role: clients have one.")
-                )
-            inner = await self._dial(writer)
-            if inner is None:
-                return None
-            try:
-                await asyncio.gather(_pump(reader, inner[1]), _pump(inner[0], writer))
-            finally:
-                await _close(inner[1])
-        except (OSError, asyncio.CancelledError):
-            # Clients may disconnect at any time; closing cancels.
-            pass
-        finally:
-            await _close(writer)
-            self._tasks.discard(task)
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Forward a connection, or refuse it."""
+        roles = roles_of(writer.get_extra_info("peercert"))
+        serve = self._by_role.get(roles[0]) if len(roles) == 1 else None
+        if serve is not None:
+            await serve(reader, writer)
+        elif not self._lets_in(writer, roles):
+            why = "This certificate is for another role: clients have one."
+            writer.write(refusal(403, why))
+        elif (inner := await self._dial(writer)) is not None:
+            # A scheduler may take nothing for long.
+            await join((reader, writer), inner, upgrade=False, stalled_seconds=None)
 
     async def _dial(self, writer: asyncio.StreamWriter) -> Streams | None:
         """Connect to what was asked for; None if a site doesn't answer, which the client is told.
@@ -175,22 +148,3 @@ class Forward:
                 file=sys.stderr,
             )
         return False
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(CHUNK_BYTES):
-        writer.write(data)
-        await writer.drain()
-    # TLS has no half-closed connections: its side closes completely, so that the other pump ends
-    # too.
-    if writer.can_write_eof():
-        writer.write_eof()
-    else:
-        writer.close()
-
-
-async def _close(writer: asyncio.StreamWriter) -> None:
-    writer.close()
-    with contextlib.suppress(OSError, asyncio.CancelledError, TimeoutError):
-        async with asyncio.timeout(2):
-            await writer.wait_closed()

@@ -7,14 +7,15 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from terradask_host.gauges import number
+from terradask_host.gauges import PROMETHEUS_TYPE, number, prometheus_text
 from terradask_host.http_proxy.admission import refusal
 from terradask_host.http_proxy.pages import METRICS_PAGE
 from terradask_host.http_proxy.request import BadRequest
 from terradask_host.http_proxy.server import read_request
-from terradask_host.rules.metric_formats import PROMETHEUS_TYPE, prometheus_text
+from terradask_host.trouble import Trouble
 
 #: One that is this young is read again: how often Prometheus asks costs the scheduler nothing.
 _YOUNG_SECONDS = 5.0
@@ -86,14 +87,13 @@ class Gauges:
 
 async def report_gauges(gauges: Gauges, seconds: float, report: Callable[..., None]) -> None:
     """Report the gauges to the host program at intervals."""
-    trouble = None
+    trouble = Trouble(partial(print, file=sys.stderr))
     while True:
         await asyncio.sleep(seconds)
         try:
             values = dict(gauges.values())
         except Exception as error:  # noqa: BLE001 - another version of Dask's may be different
-            if trouble != (trouble := f"no gauges: {type(error).__name__}: {error}"):
-                print(trouble, file=sys.stderr)
+            trouble.note(f"no gauges: {type(error).__name__}: {error}")
         else:
             report("gauges", values=values)
 

@@ -31,6 +31,7 @@ from terradask_host.preload.job_records import JobRecords
 from terradask_host.preload.lifetime_watch import JOBS_CLIENT_NAME
 from terradask_host.rules.job_table import JobTable
 from terradask_host.rules.job_tasks import TaskState
+from terradask_host.rules.membership import instance_of
 from terradask_host.rules.output_tail import OutputTail, Piece
 
 #: How long a command may take to end after SIGTERM.
@@ -177,7 +178,7 @@ class Jobs:
         found = self._jobs.get(job)
         if found is None:
             return None
-        host = _host(name)
+        host = instance_of(name)
         number = found.table.begin(index, host=host, at=_now())
         self._note(found)
         if number is None:
@@ -370,12 +371,6 @@ def _options(job: RunningJob) -> dict[str, Any]:
 
 def _key(job: RunningJob, index: int, attempt: int) -> str:
     return f"terradask-job-{job.table.job.id}-{index}" + (f"-{attempt}" if attempt else "")
-
-
-def _host(name: str) -> str:
-    """Return the instance of a worker's name, which has a number behind it on shared hosts."""
-    parts = name.split("-")
-    return "-".join(parts[:2]) if parts[0] == "i" else name
 
 
 def _note_lost_workers(scheduler: Any, lose: Callable[[str], None]) -> None:

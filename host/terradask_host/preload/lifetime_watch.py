@@ -13,12 +13,14 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from terradask_host.documents import LifetimePolicy
 from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.watchers import watching
 from terradask_host.rules.lifetime import Activity, Observation, beside_dask, end_reason
+from terradask_host.trouble import Trouble
 
 #: In the name of the client by which the scheduler's process runs jobs.
 JOBS_CLIENT_NAME = "jobs"
@@ -53,7 +55,7 @@ class LifetimeWatch:
         self._report = report
         self._observer = Observer(scheduler, jobs_running, came)
         self._activity = Activity.begin(time.monotonic())
-        self._trouble: str | None = None
+        self._trouble = Trouble(partial(print, file=sys.stderr))
 
     def note_open_kernels(self, number: int) -> None:
         """Note how many kernels of the notebook server are open, from now on."""
@@ -78,15 +80,12 @@ class LifetimeWatch:
                     first_client_seconds=self._first_client_seconds,
                 )
             except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything; the next check may succeed
-                self._log_once(traceback.format_exc())
+                self._trouble.note(
+                    f"can't check whether the cluster is idle: {traceback.format_exc()}"
+                )
                 continue
             if reason:
                 return self._report("over", reason=reason)
-
-    def _log_once(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            print(f"can't check whether the cluster is idle: {trouble}", file=sys.stderr)
-        self._trouble = trouble
 
 
 class Observer:

@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from terradask_host.rules.join_watchdog import instance_of
+from terradask_host.preload.drain import at_scheduler
+from terradask_host.rules.membership import instance_of
 
 #: The operation by which a worker's host asks whether the scheduler retired one of its workers.
 RETIRED_OPERATION = "terradask_retired"
@@ -44,12 +45,9 @@ def left_in_order(scheduler: Any, address: str) -> bool:
 
 async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -> bool | None:
     """Return whether the scheduler retired any of these workers; None if it doesn't answer."""
-    from distributed.core import rpc
-
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
-            args = security.get_connection_args("worker")
-            async with rpc(scheduler, connection_args=args) as remote:
+            async with at_scheduler(scheduler, security) as remote:
                 return bool(await getattr(remote, RETIRED_OPERATION)(addresses=list(addresses)))
     except (OSError, TimeoutError) as error:
         print(f"can't ask whether it was retired: {type(error).__name__}: {error}", file=sys.stderr)

@@ -10,14 +10,15 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 from terradask_host.errors import CommandRefused
 from terradask_host.preload.drain import empty
 from terradask_host.preload.leave import Questions, Report
-from terradask_host.rules.join_watchdog import instance_of
-from terradask_host.rules.membership import EXTRA_WORKER_PREFIX
+from terradask_host.rules.membership import EXTRA_WORKER_PREFIX, instance_of
+from terradask_host.trouble import Trouble
 
 #: As many waiting tasks are looked at, as Dask does; they stand for the others.
 SAMPLE = 100
@@ -46,7 +47,7 @@ class ScalingWatch:
         self._report = report
         self._questions = questions
         self._retiring: set[asyncio.Task[None]] = set()
-        self._trouble: str | None = None
+        self._trouble = Trouble(partial(print, file=sys.stderr))
         self._changed = asyncio.Event()
         #: What the host program asks for -> what takes it.
         self.words = {
@@ -169,12 +170,7 @@ class ScalingWatch:
         try:
             self._report("load", **observe(self._scheduler, is_early=is_early))
         except Exception:  # noqa: BLE001 - a custom scheduler class may raise anything
-            self._log_once(traceback.format_exc())
-
-    def _log_once(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            print(f"can't observe the load: {trouble}", file=sys.stderr)
-        self._trouble = trouble
+            self._trouble.note(f"can't observe the load: {traceback.format_exc()}")
 
 
 def _has_waiting(scheduler: Any) -> bool:
@@ -251,3 +247,23 @@ def _is_for_named_workers(task: Any) -> bool:
     """Whether a task waits for certain workers, which no new one can be."""
     named = task.worker_restrictions or task.host_restrictions
     return bool(named) and not task.loose_restrictions
+
+
+# ---- the worker beside the scheduler -------------------------------------------------------------
+
+
+def keep_extra_worker(scheduler: Any) -> None:
+    """Exclude the worker on the scheduler's host from the workers that the scheduler suggests to
+    close.
+    """
+    from distributed.diagnostics.plugin import SchedulerPlugin
+
+    class KeepExtraWorker(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here
+        name = "terradask-extra-worker"
+
+        def valid_workers_downscaling(self, scheduler: Any, workers: list[Any]) -> list[Any]:
+            return [
+                worker for worker in workers if not str(worker.name).startswith(EXTRA_WORKER_PREFIX)
+            ]
+
+    scheduler.add_plugin(KeepExtraWorker())

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from terradask_host.preload import process_secrets
+from terradask_host.preload import credentials_endpoint
 
 #: How often to retry a worker that couldn't be notified.
 TRIES = 3
@@ -29,7 +29,7 @@ class SecretStore:
         self._environ: dict[str, str] = {}
         self._credentials: dict[str, str] | None = None
         self._telling = asyncio.Lock()
-        scheduler.handlers[process_secrets.FETCH_OPERATION] = self.fetch
+        scheduler.handlers[credentials_endpoint.FETCH_OPERATION] = self.fetch
 
     async def take(
         self, environ: Mapping[str, str], credentials: Mapping[str, str]
@@ -41,7 +41,7 @@ class SecretStore:
         async with self._telling:
             self._environ |= environ
             self._credentials = dict(credentials) or self._credentials
-            process_secrets.take(self._environ, self._credentials)
+            credentials_endpoint.take(self._environ, self._credentials)
             return {"missed": await self._notify_workers()}
 
     def fetch(self) -> dict[str, Any]:

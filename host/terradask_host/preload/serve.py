@@ -17,7 +17,6 @@ from terradask_host import commands
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import Dial, to_port, to_socket
 from terradask_host.preload.commands import Commands, Handlers
-from terradask_host.preload.downscaling import keep_extra_worker
 from terradask_host.preload.drain import allow_draining
 from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
 from terradask_host.preload.gauges import Gauges, LoopLag, MetricsPage, report_gauges
@@ -31,7 +30,7 @@ from terradask_host.preload.leave import Leave, Questions, Report
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.performance_report import PerformanceReports
 from terradask_host.preload.retirement import remember_retired, report_workers
-from terradask_host.preload.scaling import ScalingWatch
+from terradask_host.preload.scaling import ScalingWatch, keep_extra_worker
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.synced_packages import syncing

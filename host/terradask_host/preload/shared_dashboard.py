@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.jupyter_site import BASE_PATH, PAGE
-from terradask_host.http_proxy.opened import watching
+from terradask_host.http_proxy.pages import watching
 from terradask_host.http_proxy.pipes import Dial
 from terradask_host.http_proxy.server import ProxyServer, Site
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from terradask_host.preload.drain import joined_names, request_drain
+from terradask_host.preload.drain import at_scheduler, joined_names, request_drain
 from terradask_host.preload.retirement import FORGOTTEN, RETIRED, was_retired
 
 
@@ -148,13 +148,10 @@ class HostedWorkers:
         """Ask the scheduler to move the data of those that run elsewhere and to close them, within
         the limit.
         """
-        from distributed.core import rpc
-
         left = {name: each for name, each in self._workers.items() if name not in self._closed}
         try:
             async with asyncio.timeout(seconds * 0.9):
-                args = self._security.get_connection_args("worker")
-                async with rpc(self._scheduler, connection_args=args) as scheduler:
+                async with at_scheduler(self._scheduler, self._security) as scheduler:
                     names = await joined_names(scheduler, list(left))
                     retired = await scheduler.retire_workers(
                         names=names, close_workers=True, remove=True

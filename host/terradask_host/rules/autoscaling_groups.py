@@ -69,11 +69,6 @@ class Group:
         """Instance ids of the members that count, in the group's order."""
         return tuple(m.instance_id for m in self.members if m.active)
 
-    @property
-    def booting_ids(self) -> frozenset[str]:
-        """Ids of the members that count and aren't in service: AWS doesn't protect them yet."""
-        return frozenset(m.instance_id for m in self.members if m.active and not m.in_service)
-
 
 def watchdog_action(autoscaling_group: str) -> str:
     """Return the name of a group's scheduled action "desired 0": its scheduler's host moves it."""

@@ -8,10 +8,10 @@ hangs after it has joined ends by nothing: AWS sees a running instance.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 
+from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.timing import Timing
 
 
@@ -39,18 +39,6 @@ class Seen:
     ending: bool = False
     away_since: float | None = None
     retired: bool = False
-
-
-@dataclass(frozen=True)
-class Members:
-    """A group as AWS shows it: its name, its desired capacity, the instances that count, and those
-    that don't: they are being ended, or were put aside by hand.
-    """
-
-    name: str
-    desired: int
-    instance_ids: frozenset[str]
-    ending_ids: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -98,20 +86,10 @@ class GiveUp:
 
 Action = Remove | GiveUp
 
-_INSTANCE = re.compile(r"(i-[0-9a-z]+)(-\d+)?")
-
-
-def instance_of(worker_name: str) -> str:
-    """Return the instance id of a Dask worker: its name, less the number of the worker
-    on its host.
-    """
-    match = _INSTANCE.fullmatch(worker_name)
-    return match[1] if match else worker_name
-
 
 def check(
     memory: Mapping[str, GroupMemory],
-    groups: Iterable[Members],
+    groups: Iterable[Group],
     joined: Set[str],
     now: float,
     timing: Timing,
@@ -163,9 +141,9 @@ def _lost(group: str, seen: Mapping[str, Seen], now: float, timing: Timing) -> l
 
 
 def _check_group(
-    before: GroupMemory, group: Members, joined: Set[str], now: float, timing: Timing
+    before: GroupMemory, group: Group, joined: Set[str], now: float, timing: Timing
 ) -> tuple[GroupMemory, list[Action]]:
-    seen = {each: before.seen.get(each, Seen(now)) for each in group.instance_ids}
+    seen = {each: before.seen.get(each, Seen(now)) for each in group.active_ids}
     newly_joined = [
         each for each, was in {**before.seen, **seen}.items() if each in joined and not was.joined
     ]

@@ -21,6 +21,14 @@ _NAME = re.compile(r"(i-[0-9a-z]+)(?:-(0|[1-9][0-9]*))?")
 MOST_NUMBERED = 64
 
 
+def instance_of(worker_name: str) -> str:
+    """Return the instance id of a Dask worker: its name, less the number of the worker on its host;
+    another name as it is.
+    """
+    match = _NAME.fullmatch(worker_name)
+    return match[1] if match else worker_name
+
+
 class Verdict(enum.Enum):
     """What a worker's name says."""
 

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from terradask_host.agent.memory_files import IN_MEMORY, filesystem_of
+from terradask_host.agent.keys import IN_MEMORY, filesystem_of
 
 __all__ = ["forget_run", "make_run"]
 

@@ -17,7 +17,7 @@ import pytest
 from distributed import Client, Worker
 from distributed.security import Security
 
-from terradask_host.agent.memory_files import check_in_memory
+from terradask_host.agent.keys import check_in_memory
 from terradask_host.preload.instance_proofs import startup_information
 
 from ...waiting import HANG_SECONDS, eventually, eventually_async

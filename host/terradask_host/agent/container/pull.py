@@ -205,15 +205,9 @@ class ImagePull:
         digest = self.reference.digest
         if digest is None:
             raise ValueError("the image is named without a digest")
-        for attempt in range(TRIES):
-            try:
-                return self.repository.image(digest, self.architecture)
-            except RegistryError as error:
-                if attempt == TRIES - 1:
-                    raise
-                self.log(f"{error.problem} ({error.given}); trying again")
-                time.sleep(FIRST_PAUSE_SECONDS * 2**attempt)
-        raise AssertionError("the last attempt returns or raises")
+        return self._patiently(
+            lambda: self.repository.image(digest, self.architecture), "the image", threading.Event()
+        )
 
     def _fetch_layers(self, image: Image, given_up: threading.Event) -> None:
         root = RootFolder(self.root)
@@ -236,17 +230,20 @@ class ImagePull:
     def _fetch(self, layer: Layer, given_up: threading.Event) -> Path:
         """Return a layer's archive, whose bytes are those that the manifest names."""
         path = self.folder / layer.digest.partition(":")[2]
-        for attempt in range(1, TRIES + 1):
-            try:
-                self._download(layer, path, given_up)
-            except (RegistryError, OSError) as error:
-                if attempt == TRIES or given_up.is_set():
-                    raise
-                self.log(f"fetching {layer.digest} failed ({error}); trying again")
-                given_up.wait(float(attempt))
-            else:
-                break
+        self._patiently(lambda: self._download(layer, path, given_up), layer.digest, given_up)
         return path
+
+    def _patiently(self, fetch: Callable[[], T], what: str, given_up: threading.Event) -> T:
+        """Return what a fetch does, which is tried again where it fails."""
+        for attempt in range(TRIES - 1):
+            try:
+                return fetch()
+            except (RegistryError, OSError) as error:
+                if given_up.is_set():
+                    raise
+                self.log(f"fetching {what} failed ({error}); trying again")
+                given_up.wait(FIRST_PAUSE_SECONDS * 2**attempt)
+        return fetch()
 
     def _download(self, layer: Layer, path: Path, given_up: threading.Event) -> None:
         digest = hashlib.sha256()

@@ -17,8 +17,7 @@ from terradask_host.agent.bound_run import RUN, BoundRun, secret_id
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.instance_proofs import sign_proof
-from terradask_host.agent.keys import KeyFiles, write_keys
-from terradask_host.agent.memory_files import check_in_memory
+from terradask_host.agent.keys import KeyFiles, check_in_memory, write_keys
 from terradask_host.agent.objects import ClusterObjects, wait_for
 from terradask_host.config import HostConfig
 from terradask_host.documents import SchedulerAddress
