@@ -113,7 +113,7 @@ async def join(
     *,
     upgrade: bool,
     change_head: Callable[[bytes], bytes] | None = None,
-    stalled_seconds: float | None = STALLED_SECONDS,
+    patient: bool = False,
 ) -> None:
     """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far
     one.
@@ -123,11 +123,11 @@ async def join(
     no more: what follows would be another request, which was not judged. Without, a near end
     that has asked may already have closed its direction, and still gets its answer.
     `change_head` changes the head of the far end's answer. An end that takes nothing for
-    `stalled_seconds` is gone.
+    long is gone, unless this is `patient`.
     """
     agreed = asyncio.Event() if upgrade else None
-    asking = asyncio.create_task(_pump(near[0], far[1], stalled_seconds, after=agreed))
-    answering = asyncio.create_task(_answer(far, near[1], change_head, agreed, stalled_seconds))
+    asking = asyncio.create_task(_pump(near[0], far[1], patient=patient, after=agreed))
+    answering = asyncio.create_task(_answer(far, near[1], change_head, agreed, patient))
     try:
         await asyncio.wait({asking, answering}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done() and not upgrade and not asking.exception():
@@ -136,8 +136,9 @@ async def join(
     finally:
         for task in (asking, answering):
             task.cancel()
-        await asyncio.gather(asking, answering, return_exceptions=True)
+        # Whatever comes while they end, it is closed.
         close_soon(far[1])
+        await asyncio.gather(asking, answering, return_exceptions=True)
 
 
 async def finish(writer: asyncio.StreamWriter, seconds: float) -> None:
@@ -170,7 +171,7 @@ async def _answer(
     writer: asyncio.StreamWriter,
     change_head: Callable[[bytes], bytes] | None,
     agreed: asyncio.Event | None,
-    stalled_seconds: float | None,
+    patient: bool,
 ) -> None:
     async with asyncio.timeout(None if agreed is None else HALF_CLOSED_SECONDS) as limit:
         if change_head is not None or agreed is not None:
@@ -185,19 +186,19 @@ async def _answer(
                 agreed.set()
             elif agreed is not None:
                 _end(far[1])
-        await _pump(far[0], writer, stalled_seconds)
+        await _pump(far[0], writer, patient=patient)
 
 
 async def _pump(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
-    stalled_seconds: float | None,
     *,
+    patient: bool,
     after: asyncio.Event | None = None,
 ) -> None:
     if after is not None:
         await after.wait()
     while chunk := await reader.read(CHUNK_BYTES):
         writer.write(chunk)
-        async with asyncio.timeout(stalled_seconds):
+        async with asyncio.timeout(None if patient else STALLED_SECONDS):
             await writer.drain()

@@ -116,7 +116,7 @@ class Forward(Listener):
             writer.write(refusal(403, why))
         elif (inner := await self._dial(writer)) is not None:
             # A scheduler may take nothing for long.
-            await join((reader, writer), inner, upgrade=False, stalled_seconds=None)
+            await join((reader, writer), inner, upgrade=False, patient=True)
 
     async def _dial(self, writer: asyncio.StreamWriter) -> Streams | None:
         """Connect to what was asked for; None if a site doesn't answer, which the client is told.
