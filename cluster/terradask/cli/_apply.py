@@ -15,14 +15,13 @@ from terradask.cli._completion import complete_stack
 from terradask.cli._deployments import scheduler_address, started_run
 from terradask.cli._invocation import (
     answer,
+    asking_options,
     check_answerable,
     confirm,
     current,
     flag,
     interruption,
-    json_option,
     load_workspace,
-    yes_option,
 )
 from terradask.cli._output import say
 from terradask.cli._plan import show
@@ -50,8 +49,7 @@ _PATH_SIGNS = re.compile(r"[/\\.]")
     help="Apply the plans that `terradask plan --out` saved here; the same as naming the folder.",
 )
 @flag("--start", help="Start the applied clusters afterwards.")
-@yes_option
-@json_option
+@asking_options
 def apply(what: tuple[str, ...], saved: Path | None, start: bool) -> None:
     """Apply the plans in DIR, which `terradask plan --out DIR` saved, or plan each STACK, show the
     plan, ask, and apply exactly that.
@@ -218,8 +216,7 @@ def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, An
 
 @click.command(short_help="Remove a stack and what is in it")
 @click.argument("stack", shell_complete=complete_stack)
-@yes_option
-@json_option
+@asking_options
 def destroy(stack: str) -> None:
     """Remove STACK: network, or the name of a cluster, running or not.
 

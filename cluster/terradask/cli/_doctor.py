@@ -12,14 +12,13 @@ import click
 
 from terradask.cli._invocation import (
     answer,
+    asking_options,
     check_answerable,
     confirm,
     current,
     flag,
     interruption,
-    json_option,
     load_workspace,
-    yes_option,
 )
 from terradask.cli._output import Ready, plain, result, say, styled
 from terradask.cli._story import Story
@@ -118,8 +117,7 @@ def _mark(finding: Finding) -> str:
     "--live",
     help="Check the account: run a small cluster in a workspace of its own, and remove everything.",
 )
-@yes_option
-@json_option
+@asking_options
 @click.pass_context
 def doctor(ctx: click.Context, *, fix: bool, toolchain: bool, live: bool) -> None:
     """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for

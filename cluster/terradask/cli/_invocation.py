@@ -89,6 +89,10 @@ def with_options(*options: Callable[[Function], Function]) -> Callable[[Function
     return lambda function: reduce(lambda inner, add: add(inner), reversed(options), function)
 
 
+#: Adds both, to commands that ask before they change anything.
+asking_options = with_options(yes_option, json_option)
+
+
 def format_option(purpose: str) -> Callable[[Function], Function]:
     """Add ``--format``, where markdown is for some purpose."""
     return click.option(

@@ -13,14 +13,13 @@ from terradask._common.text_table import duration, table
 from terradask.cli._completion import cluster_argument, complete_stack
 from terradask.cli._invocation import (
     answer,
+    asking_options,
     check_answerable,
     confirm,
     current,
     flag,
     interruption,
-    json_option,
     load_workspace,
-    yes_option,
 )
 from terradask.cli._output import result, say, usd
 from terradask.cli._story import Story
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
     help="Keep resources that are younger; by default as the settings say.",
 )
 @flag("--dry-run", help="Show them and remove nothing.")
-@yes_option
-@json_option
+@asking_options
 def sweep(grace: int | None, dry_run: bool) -> None:
     """Find orphaned resources of the workspace by tag, show them, ask, and remove them.
 
@@ -131,8 +129,7 @@ def _age(seconds: float | None) -> str:
 @click.command(short_help="Remove foreign entries from a cluster's state")
 @cluster_argument
 @flag("--dry-run", help="Show them and change nothing.")
-@yes_option
-@json_option
+@asking_options
 def repair_state(name: str, dry_run: bool) -> None:
     """Show the entries in the state of cluster NAME that aren't the cluster's, ask, and remove them
     from the state.
@@ -175,8 +172,7 @@ def _tell(name: str, found: tuple[Mapping[str, str], ...]) -> None:
     metavar="LOCK_ID",
     help="Break the lock with this id without proof that its owner is gone.",
 )
-@yes_option
-@json_option
+@asking_options
 def unlock(stack: str, force: str | None) -> None:
     """Break the lock on the state of STACK if its owner is provably gone: a command of this user on
     this machine that was killed.

@@ -10,13 +10,13 @@ from terradask._common.text_table import table
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import (
     answer,
+    asking_options,
     check_answerable,
     confirm,
     current,
     flag,
     json_option,
     load_workspace,
-    yes_option,
 )
 from terradask.cli._output import ago, result, say
 from terradask.cli._story import Story
@@ -157,8 +157,7 @@ def explain(name: str) -> None:
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
 @flag("--request", help="Show the quotas that are too small, and request increases from AWS.")
-@yes_option
-@json_option
+@asking_options
 def quotas(request: bool) -> None:
     """Compare AWS's quotas with what the settings can reach: every declared cluster at max_workers,
     and the network.
