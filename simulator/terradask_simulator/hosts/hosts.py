@@ -15,7 +15,7 @@ from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.faults import HostFaults, fill_disk
 from terradask_simulator.hosts.machine import GRACE_SECONDS, Machine
 from terradask_simulator.hosts.processes import marked_processes
-from terradask_simulator.hosts.simulated_workers.pool import SimulatedWorkers
+from terradask_simulator.hosts.simulated_workers.child_process import SimulatedWorkers
 from terradask_simulator.hosts.wheel import WheelStore
 
 __all__ = ["Hosts"]

@@ -22,7 +22,6 @@ _MODULES = (
     "slow_instances",
     "log_events",
     "embedded_metrics",
-    "metadata_tags",
     "group_launches",
     "group_limits",
     "group_schedules",

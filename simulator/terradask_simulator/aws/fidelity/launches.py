@@ -4,11 +4,18 @@ moto reads image, type, key, groups, user data and tags from a template, but nei
 profile, network interfaces (public addresses, security groups), metadata options, shutdown
 behaviour, market nor the tags of volumes and interfaces; and it leaves volumes and interfaces
 behind when an instance ends.
+
+Tag keys that the instance metadata service can't serve are refused. With ``InstanceMetadataTags =
+enabled``, AWS refuses tag keys outside of a small alphabet (a slash or a blank makes the launch
+fail); moto takes anything. ModifyInstanceMetadataOptions keeps options that it doesn't name; moto
+sets them back to their defaults.
 """
 
 from __future__ import annotations
 
 import copy
+import re
+from collections.abc import Iterable
 from typing import Any
 
 from terradask_simulator.aws.fidelity.images import check_architecture, check_root_volume
@@ -18,12 +25,15 @@ from terradask_simulator.aws.fidelity.launch_limits import (
     check_vcpus,
 )
 from terradask_simulator.aws.fidelity.lookups import index_of
-from terradask_simulator.aws.fidelity.metadata_tags import check_tag_keys
 from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.fidelity.slow_instances import begin
 from terradask_simulator.aws.fidelity.spot import mark
 
 __all__ = ["install", "truth"]
+
+
+_VALID = re.compile(r"[0-9a-zA-Z\-_+=,.@:]{1,255}")
+_RESERVED = {".", "..", "_index"}
 
 
 def truth(value: Any) -> bool:
@@ -32,8 +42,9 @@ def truth(value: Any) -> bool:
 
 
 def install() -> None:
-    """Replace moto's RunInstances."""
+    """Replace moto's RunInstances, CreateTags and ModifyInstanceMetadataOptions."""
     from moto.ec2.models.instances import InstanceBackend
+    from moto.ec2.models.tags import TagBackend
 
     @around(InstanceBackend, "run_instances")
     def run_instances(
@@ -49,7 +60,7 @@ def install() -> None:
         tags = _tags(data, kwargs)
         kwargs.update(_completed(data, kwargs), tags=tags, region_name=backend.region_name)
         if kwargs["metadata_options"].get("InstanceMetadataTags") == "enabled":
-            check_tag_keys(tags["instance"])
+            _check_tag_keys(tags["instance"])
         wanted_profile = _profile(backend, data, kwargs)
         _check_pool(backend, image_id or data.get("ImageId", ""), data, kwargs, count)
         known = set(backend.reservations)
@@ -74,6 +85,49 @@ def install() -> None:
                     instance.id, iam_instance_profile_arn=wanted_profile
                 )
         return reservation
+
+    @around(TagBackend, "create_tags")
+    def create_tags(
+        create: Any, backend: Any, resource_ids: list[str], tags: dict[str, str]
+    ) -> Any:
+        instances = index_of(backend)
+        for resource_id in resource_ids:
+            instance = instances.get(resource_id)
+            if (
+                instance is not None
+                and instance.metadata_options.instance_metadata_tags == "enabled"
+            ):
+                _check_tag_keys(tags)
+        return create(backend, resource_ids, tags)
+
+    @around(InstanceBackend, "modify_instance_metadata_options")
+    def modify_options(modify: Any, backend: Any, instance_id: str, **options: Any) -> Any:
+        if options.get("metadata_tags") == "enabled":
+            _check_tag_keys(backend.tags.get(instance_id, {}))
+        now = backend.get_instance(instance_id).metadata_options
+        kept = {
+            "http_tokens": now.http_tokens,
+            "hop_limit": now.http_put_response_hop_limit,
+            "http_endpoint": now.http_endpoint,
+            "http_protocol": now.http_protocol_ipv6,
+            "metadata_tags": now.instance_metadata_tags,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        return modify(backend, instance_id, **{**kept, **given})
+
+
+def _check_tag_keys(keys: Iterable[str]) -> None:
+    """Raise AWS's error for the first key that the instance metadata service can't serve."""
+    from moto.ec2.exceptions import EC2ClientError
+
+    for key in keys:
+        if key in _RESERVED or not _VALID.fullmatch(key):
+            raise EC2ClientError(
+                "InvalidParameterValue",
+                f"'{key}' is not a valid tag key. Tag keys must match pattern "
+                f"([0-9a-zA-Z\\-_+=,.@:]{{1,255}}), and "
+                "must not be a reserved name ('.', '..', '_index')",
+            )
 
 
 def _check_pool(

@@ -1,5 +1,4 @@
-"""``pricing:GetProducts`` and ``DescribeServices``, for which moto has no backend: with prices of
-the embedded AWS's own.
+"""``pricing:GetProducts``, for which moto has no backend: with prices of the embedded AWS's own.
 
 Filters are ``TERM_MATCH`` and ``EQUALS``; the other kinds that AWS knows are refused.
 """
@@ -7,7 +6,7 @@ Filters are ``TERM_MATCH`` and ``EQUALS``; the other kinds that AWS knows are re
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from terradask_simulator.aws.fidelity import pricing_list, pricing_spot
@@ -44,16 +43,12 @@ def install() -> None:
 
 def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """Answer one question."""
-    operations: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
-        "GetProducts": _get_products,
-        "DescribeServices": _describe_services,
-    }
     try:
-        if operation not in operations:
+        if operation != "GetProducts":
             raise _Refused(
                 "UnknownOperationException", f"the embedded AWS doesn't answer {operation}"
             )
-        return 200, operations[operation](request)
+        return 200, _get_products(request)
     except _Refused as refused:
         return 400, {"__type": refused.code, "Message": str(refused)}
 
@@ -87,17 +82,6 @@ def _get_products(request: dict[str, Any]) -> dict[str, Any]:
     ]
     page, token = _page(found, request)
     return {"FormatVersion": _FORMAT, "PriceList": [json.dumps(entry) for entry in page], **token}
-
-
-def _describe_services(request: dict[str, Any]) -> dict[str, Any]:
-    code = request.get("ServiceCode")
-    codes = [_service(code)] if code else sorted(pricing_list.SERVICES)
-    services = [
-        {"ServiceCode": service, "AttributeNames": pricing_list.attribute_names(service)}
-        for service in codes
-    ]
-    page, token = _page(services, request)
-    return {"FormatVersion": _FORMAT, "Services": page, **token}
 
 
 def _service(code: Any) -> str:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-__all__ = ["SERVICES", "attribute_names", "instance_price", "products", "regions", "spot_price"]
+__all__ = ["SERVICES", "instance_price", "products", "regions", "spot_price"]
 
 #: AWS's codes of the offer "on demand", and of its price by the hour; the same for all of its
 #: products.
@@ -94,17 +94,6 @@ def _matching(
             for entry in _instances(instance_type, region)
         )
     return tuple(entry for entry in found if _matches(entry, fields))
-
-
-def attribute_names(service: str) -> list[str]:
-    """Return the fields that a service's products have."""
-    known = [
-        *_plain(service, "us-east-1"),
-        *(_instances("m6i.xlarge", "us-east-1") if service == "AmazonEC2" else ()),
-    ]
-    return sorted(
-        {name for entry in known for name in entry["product"]["attributes"]} | {"productFamily"}
-    )
 
 
 def _matches(entry: dict[str, Any], fields: Mapping[str, str]) -> bool:
