@@ -12,7 +12,6 @@ import logging
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -31,7 +30,7 @@ from terradask_simulator.environment import credentials_path
 from terradask_simulator.errors import SimulatorError
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.hosts import Hosts
-from terradask_simulator.reservations import Slot, bind, claim_slot
+from terradask_simulator.reservations import bind, claim_slot
 
 __all__ = ["main"]
 
@@ -44,33 +43,29 @@ _STOP_GRACE_SECONDS = 2.0
 class Daemon:
     """One embedded AWS with its hosts."""
 
-    def __init__(
-        self,
-        server: socket.socket,
-        slot: Slot,
-        state_dir: Path,
-        region: str,
-        *,
-        boot_hosts: bool,
-        enforce_iam: bool = False,
-    ) -> None:
-        self._region, self._slot, self._state_dir, self._enforce_iam = (
-            region,
-            slot,
-            state_dir,
-            enforce_iam,
-        )
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
         self.stopped = threading.Event()
+        # The socket and the range first: what can be refused is refused before anything is loaded.
+        server, self._slot = bind(options.port), claim_slot()
+        folder: Path = options.state_dir
+        for name in ("hosts", "wheels"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        write_plugin(folder)
         key = make_owner_key()
-        write_owner_key(credentials_path(state_dir), key)
-        self._aws = EmbeddedAws(
-            server, key, self._control, public_cidr=slot.public_cidr, enforce_iam=enforce_iam
+        write_owner_key(credentials_path(folder), key)
+        self._aws = aws = EmbeddedAws(
+            server,
+            key,
+            self._control,
+            public_cidr=self._slot.public_cidr,
+            enforce_iam=options.iam,
         )
-        aws, faults = self._aws, HostFaults()
+        faults = HostFaults()
         self._hosts = (
-            Hosts(state_dir / "hosts", aws.url, aws.keys, aws.network, faults)
-            if boot_hosts
-            else None
+            None
+            if options.no_hosts
+            else Hosts(folder / "hosts", aws.url, aws.keys, aws.network, faults)
         )
         fill_disk = None if self._hosts is None else self._hosts.fill_disk
         self._switchboard = Switchboard({**aws.switches, **faults.switches(fill_disk)})
@@ -79,14 +74,9 @@ class Daemon:
     def start(self) -> None:
         """Start every part."""
         if self._hosts is not None:
+            folder = str(self._options.state_dir / "hosts")
             self._reaper = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    "terradask_simulator.hosts.reaper",
-                    str(self._state_dir / "hosts"),
-                ],
+                [sys.executable, "-P", "-m", "terradask_simulator.hosts.reaper", folder],
                 stdin=subprocess.PIPE,
                 start_new_session=True,
             )
@@ -109,13 +99,13 @@ class Daemon:
             "pid": os.getpid(),
             "port": self._aws.port,
             "endpoint_url": self._aws.url,
-            "region": self._region,
+            "region": self._options.region,
             "account": ACCOUNT,
             "vpc_cidr": self._slot.vpc_cidr,
             "public_cidr": self._slot.public_cidr,
-            "state_dir": str(self._state_dir),
+            "state_dir": str(self._options.state_dir),
             "boot_hosts": self._hosts is not None,
-            "enforce_iam": self._enforce_iam,
+            "enforce_iam": self._options.iam,
         }
 
     def _control(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
@@ -169,7 +159,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name in ("botocore", "boto3", "urllib3"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
-        daemon = _make(options)
+        daemon = Daemon(options)
     except SimulatorError as error:
         print(json.dumps({"refused": error.as_dict()}), flush=True)
         return 1
@@ -188,24 +178,6 @@ def main(arguments: list[str] | None = None) -> int:
         # No client is left that would remove it.
         shutil.rmtree(options.state_dir, ignore_errors=True)
     return 0
-
-
-def _make(options: argparse.Namespace) -> Daemon:
-    # The socket and the range first: what can be refused is refused before anything is loaded.
-    server = bind(options.port)
-    slot = claim_slot()
-    state_dir: Path = options.state_dir
-    (state_dir / "hosts").mkdir(parents=True, exist_ok=True)
-    (state_dir / "wheels").mkdir(exist_ok=True)
-    write_plugin(state_dir)
-    return Daemon(
-        server,
-        slot,
-        state_dir,
-        options.region,
-        boot_hosts=not options.no_hosts,
-        enforce_iam=options.iam,
-    )
 
 
 if __name__ == "__main__":
