@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, ec2_backends
+from terradask_simulator.aws.fidelity.lookups import index_of
+from terradask_simulator.aws.fidelity.slow_instances import booted
 
 __all__ = [
     "InstanceView",
@@ -74,8 +76,6 @@ def loopback_of(private_address: str) -> str:
 
 def booted_instances() -> list[InstanceView]:
     """Return the running instances that had the time to boot."""
-    from terradask_simulator.aws.fidelity.slow_instances import booted
-
     with STATE_LOCK:
         return [
             view_of(instance)
@@ -97,8 +97,6 @@ def running_ids() -> list[str]:
 
 def find_instance(instance_id: str) -> Any | None:
     """Return moto's instance with an id, or None; call it with the lock held."""
-    from terradask_simulator.aws.fidelity.lookups import index_of
-
     for backend in ec2_backends():
         instance = index_of(backend).get(instance_id)
         if instance is not None:

@@ -11,6 +11,10 @@ from typing import Any
 
 from terradask_simulator.aws.backend import BELL, STATE_LOCK, autoscaling_backends
 from terradask_simulator.aws.fidelity.clock import now as aws_now
+from terradask_simulator.aws.fidelity.group_capacity import maintain_all
+from terradask_simulator.aws.fidelity.group_schedules import run_due_actions
+from terradask_simulator.aws.fidelity.slow_instances import move_on
+from terradask_simulator.aws.fidelity.spot import end_interrupted
 from terradask_simulator.aws.instances import InstanceView, booted_instances
 
 __all__ = ["History", "ReconcileLoop"]
@@ -56,10 +60,6 @@ class ReconcileLoop:
                 BELL.wait(_PERIOD_SECONDS)
 
     def _pass(self) -> bool:
-        from terradask_simulator.aws.fidelity.group_capacity import maintain_all
-        from terradask_simulator.aws.fidelity.group_schedules import run_due_actions
-        from terradask_simulator.aws.fidelity.slow_instances import move_on
-        from terradask_simulator.aws.fidelity.spot import end_interrupted
 
         more = False
         with STATE_LOCK:

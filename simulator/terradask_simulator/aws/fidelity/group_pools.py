@@ -16,6 +16,8 @@ from typing import Any
 
 from terradask_simulator.aws.fidelity.group_zones import Place
 from terradask_simulator.aws.fidelity.launch_limits import offered, room
+from terradask_simulator.aws.fidelity.pricing_list import instance_price
+from terradask_simulator.aws.fidelity.pricing_spot import current_price
 
 __all__ = ["Pool", "distribution_of", "failure_text", "has_room", "pools_of", "shares_of"]
 
@@ -125,8 +127,6 @@ def _strategy(group: Any, market: str) -> str:
 
 
 def _price(pool: Pool) -> Decimal:
-    from terradask_simulator.aws.fidelity.pricing_list import instance_price
-    from terradask_simulator.aws.fidelity.pricing_spot import current_price
 
     price = (
         current_price(pool.instance_type, pool.place.zone)

@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any
 
 from terradask_simulator.aws.fidelity.group_schedules import parse_time
+from terradask_simulator.aws.fidelity.pricing_list import spot_price
 
 __all__ = ["CHANGES", "PriceChange", "current_price", "install"]
 
@@ -41,8 +42,6 @@ def current_price(instance_type: str, zone: str) -> Decimal | None:
     """Return the price of an hour of Linux on spot in a zone, in US dollars; None for a type that
     there isn't.
     """
-    from terradask_simulator.aws.fidelity.pricing_list import spot_price
-
     changed = [change.usd for change in CHANGES if change.covers(instance_type, zone)]
     return changed[-1] if changed else spot_price(instance_type)
 
@@ -80,8 +79,6 @@ def install() -> None:
 
 def _history(instance_type: str, zone: str) -> list[tuple[datetime.datetime, Decimal]]:
     """Return a pool's prices with the time since which each applied, newest first."""
-    from terradask_simulator.aws.fidelity.pricing_list import spot_price
-
     first = spot_price(instance_type)
     if first is None:
         return []

@@ -11,6 +11,7 @@ import datetime
 from dataclasses import dataclass, field
 from typing import Any
 
+from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.fidelity.patching import add, around
 
 __all__ = ["Session", "install", "session_of"]
@@ -33,8 +34,6 @@ class Session:
 def session_of(access_key: str) -> Session | None:
     """Return the session that a temporary access key belongs to, or None where it is no user's."""
     from moto.sts.models import sts_backends
-
-    from terradask_simulator.aws.backend import ACCOUNT
 
     return _sessions(sts_backends[ACCOUNT]["aws"]).get(access_key)
 
