@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+import operator
 from collections.abc import Callable
 
 from terradask_simulator.aws.errors import EmbeddedAwsError
@@ -37,15 +38,15 @@ def holds(condition: Condition, context: Context, version: str = "2012-10-17") -
     A key that the request doesn't carry: positive operators don't hold, negated ones do;
     ``…IfExists`` and ``ForAllValues`` hold, ``ForAnyValue`` doesn't.
     """
-    operator = condition.operator.lower()
+    name = condition.operator.lower()
     values = context.get(condition.key.lower(), ())
     present = condition.key.lower() in context
-    if operator == "null":
+    if name == "null":
         return any((wanted.lower() == "true") != present for wanted in condition.values)
-    quantifier = next((one for one in (_FOR_ALL, _FOR_ANY) if operator.startswith(one)), "")
-    operator = operator.removeprefix(quantifier)
-    compare, negated = _operator(operator.removesuffix(_IF_EXISTS), condition.operator)
-    if operator.endswith(_IF_EXISTS) and not present:
+    quantifier = next((one for one in (_FOR_ALL, _FOR_ANY) if name.startswith(one)), "")
+    name = name.removeprefix(quantifier)
+    compare, negated = _operator(name.removesuffix(_IF_EXISTS), condition.operator)
+    if name.endswith(_IF_EXISTS) and not present:
         return True
 
     def matches(value: str) -> bool:
@@ -53,16 +54,12 @@ def holds(condition: Condition, context: Context, version: str = "2012-10-17") -
         return found != negated
 
     if quantifier == _FOR_ALL:
-        return all(matches(value) for value in values)
+        return all(map(matches, values))
     if quantifier == _FOR_ANY:
-        return any(matches(value) for value in values)
+        return any(map(matches, values))
     if not present:
         return negated
-    return (
-        all(matches(value) for value in values)
-        if negated
-        else any(matches(value) for value in values)
-    )
+    return (all if negated else any)(map(matches, values))
 
 
 def _operator(name: str, given: str) -> tuple[_Comparison, bool]:
@@ -88,10 +85,6 @@ def _string_ignoring_case(wanted: str, value: str, context: Context, version: st
     return filled is not None and filled.lower() == value.lower()
 
 
-def _like(wanted: str, value: str, context: Context, version: str) -> bool:
-    return like(wanted, value, context, version)
-
-
 def _bool(wanted: str, value: str, _context: Context, _version: str) -> bool:
     return wanted.lower() == value.lower()
 
@@ -107,20 +100,10 @@ def _ip(wanted: str, value: str, _context: Context, _version: str) -> bool:
         return False
 
 
-def _numeric(compare: Callable[[float, float], bool]) -> _Comparison:
+def _ordered(compare: Callable[[float, float], bool], read: Callable[[str], float]) -> _Comparison:
     def run(wanted: str, value: str, _context: Context, _version: str) -> bool:
         try:
-            return compare(float(value), float(wanted))
-        except ValueError:
-            return False
-
-    return run
-
-
-def _dated(compare: Callable[[float, float], bool]) -> _Comparison:
-    def run(wanted: str, value: str, _context: Context, _version: str) -> bool:
-        try:
-            return compare(_seconds(value), _seconds(wanted))
+            return compare(read(value), read(wanted))
         except ValueError:
             return False
 
@@ -137,25 +120,25 @@ def _seconds(text: str) -> float:
 
 
 _ORDERS: dict[str, Callable[[float, float], bool]] = {
-    "equals": lambda left, right: left == right,
-    "lessthan": lambda left, right: left < right,
-    "lessthanequals": lambda left, right: left <= right,
-    "greaterthan": lambda left, right: left > right,
-    "greaterthanequals": lambda left, right: left >= right,
+    "equals": operator.eq,
+    "lessthan": operator.lt,
+    "lessthanequals": operator.le,
+    "greaterthan": operator.gt,
+    "greaterthanequals": operator.ge,
 }
 
 _OPERATORS: dict[str, _Comparison] = {
     "stringequals": _string,
     "stringequalsignorecase": _string_ignoring_case,
-    "stringlike": _like,
+    "stringlike": like,
     "bool": _bool,
     "binaryequals": _binary,
     "ipaddress": _ip,
     # The two are the same: both take wildcards.
     "arnequals": like_arn,
     "arnlike": like_arn,
-    **{f"numeric{name}": _numeric(order) for name, order in _ORDERS.items()},
-    **{f"date{name}": _dated(order) for name, order in _ORDERS.items()},
+    **{f"numeric{name}": _ordered(order, float) for name, order in _ORDERS.items()},
+    **{f"date{name}": _ordered(order, _seconds) for name, order in _ORDERS.items()},
 }
 
 _NEGATED = {

@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask_simulator.aws.errors import EmbeddedAwsError
 
-__all__ = ["Condition", "MalformedPolicy", "Policy", "Statement"]
+__all__ = ["Condition", "MalformedPolicy", "Policy", "Statement", "listed"]
 
 _OLDEST_VERSION = "2008-10-17"
 
@@ -101,7 +101,7 @@ class Policy:
 def _parse(text: str, name: str) -> Policy:
     try:
         whole = json.loads(text)
-        statements = tuple(_statement(each) for each in _listed(whole.get("Statement", [])))
+        statements = tuple(_statement(each) for each in listed(whole.get("Statement", [])))
     except (ValueError, AttributeError, KeyError, TypeError) as error:
         raise MalformedPolicy(
             "A policy document can't be read",
@@ -142,9 +142,10 @@ def _principals(given: Any) -> tuple[tuple[str, str], ...]:
     return tuple((kind, name) for kind, names in given.items() for name in _texts(names))
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """Return what may be listed as a list."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in _listed(value))
+    return tuple(str(one).lower() if isinstance(one, bool) else str(one) for one in listed(value))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from terradask_simulator.aws.iam.documents import Policy
+from terradask_simulator.aws.iam.documents import Policy, listed
 from terradask_simulator.aws.iam.evaluation import Policies, Request, evaluate
 from terradask_simulator.aws.iam.patterns import like
 
@@ -44,7 +44,7 @@ def entries(policy: Document) -> Iterator[tuple[int, str, str]]:
     """
     for number, statement in enumerate(_statements(_decoded(policy))):
         if statement["Effect"] == "Allow":
-            for action in _listed(statement.get("Action", [])):
+            for action in listed(statement.get("Action", [])):
                 yield number, str(statement.get("Sid", number)), action
 
 
@@ -66,7 +66,7 @@ def minus_action(policy: Document, action: str, statement: int | None = None) ->
         if one["Effect"] != "Allow" or statement not in (None, number):
             kept.append(one)
             continue
-        actions = [each for each in _listed(one.get("Action", [])) if each != action]
+        actions = [each for each in listed(one.get("Action", [])) if each != action]
         if actions or "NotAction" in one:
             kept.append({**one, "Action": actions} if "Action" in one else one)
     return {**document, "Statement": kept}
@@ -112,8 +112,4 @@ def _decoded(policy: Document) -> dict[str, Any]:
 
 
 def _statements(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return _listed(document["Statement"])
-
-
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else [value]
+    return listed(document["Statement"])
