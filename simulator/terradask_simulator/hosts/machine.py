@@ -4,7 +4,6 @@ service.
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 import signal
@@ -21,7 +20,12 @@ from terradask_simulator.aws.instances import InstanceView, loopback_of
 from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.memory import forget_run, make_run
-from terradask_simulator.hosts.processes import MARK, marked_processes, signal_all, wait_gone
+from terradask_simulator.hosts.processes import (
+    host_environ,
+    marked_processes,
+    signal_all,
+    wait_gone,
+)
 from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
 from terradask_simulator.hosts.wheel import BootOutput, WheelStore, read_host_json
 
@@ -208,26 +212,10 @@ class Machine:
         cpu_count, memory_bytes = instance_size(self.instance.instance_type)
         return {
             **self.unit.environment,
-            "PATH": os.pathsep.join(
-                [
-                    str(self.folder / "bin"),
-                    str(Path(sys.executable).parent),
-                    "/usr/local/bin",
-                    "/usr/bin",
-                    "/bin",
-                ]
-            ),
-            "HOME": str(self.folder),
-            "TMPDIR": str(self.root / "tmp"),
-            "LANG": "C.UTF-8",
+            **host_environ(self.folder, self.instance.region, self._endpoint_url),
             "TZ": "UTC",
             "PYTHONPATH": str(self._wheel),
-            "PYTHONUNBUFFERED": "1",
-            "AWS_ENDPOINT_URL": self._endpoint_url,
-            "AWS_REGION": self.instance.region,
-            "AWS_DEFAULT_REGION": self.instance.region,
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata_endpoint,
-            MARK: self.mark,
             "TERRADASK_HOST_PYTHON": sys.executable,
             "TERRADASK_HOST_LOOPBACK": loopback_of(self.instance.private_address),
             "TERRADASK_HOST_CPU_COUNT": str(cpu_count),

@@ -1,21 +1,37 @@
-"""Ends everything that runs on a machine: its process group, its children, and whatever carries its
-mark.
-"""
+"""What runs on a machine: its environment, with the mark by which all of it is found and ended."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Collection
+from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]  # psutil carries no types
 
-__all__ = ["MARK", "marked_processes", "signal_all", "wait_gone"]
+__all__ = ["MARK", "host_environ", "marked_processes", "signal_all", "wait_gone"]
 
 #: The variable that every process of a host inherits; its value is the host's own folder.
 MARK = "TERRADASK_HOST_ROOT"
+
+
+def host_environ(folder: Path, region: str, endpoint_url: str) -> dict[str, str]:
+    """Return the environment of programs on a host, for which a folder stands."""
+    own = [folder / "bin", Path(sys.executable).parent]
+    return {
+        "PATH": os.pathsep.join([*map(str, own), "/usr/local/bin", "/usr/bin", "/bin"]),
+        "HOME": str(folder),
+        "TMPDIR": str(folder / "root/tmp"),
+        "LANG": "C.UTF-8",
+        "PYTHONUNBUFFERED": "1",
+        "AWS_ENDPOINT_URL": endpoint_url,
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        MARK: str(folder / "root"),
+    }
 
 
 def marked_processes(marks: Collection[str]) -> dict[int, str]:

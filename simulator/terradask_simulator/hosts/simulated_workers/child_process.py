@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import subprocess
 import sys
 import threading
@@ -22,7 +21,7 @@ from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.hosts.cloud_config import BootFailed, parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.memory import forget_run, make_run
-from terradask_simulator.hosts.processes import MARK
+from terradask_simulator.hosts.processes import host_environ
 
 __all__ = ["SimulatedWorkers", "spawn"]
 
@@ -62,10 +61,14 @@ class ChildProcess:
         self._root = root
         write_files(parse_cloud_config(first.user_data), root)
         with self.log_path.open("ab") as log:
-            environ = _environ(folder, root, first.region, endpoint_url, credentials)
-            self._process = spawn(
-                ["-m", _PROGRAM, *self.run], {**environ, **faults.timing_environ()}, folder, log
-            )
+            environ = {
+                **host_environ(folder, first.region, endpoint_url),
+                "AWS_ACCESS_KEY_ID": credentials.access_key,
+                "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
+                "AWS_SESSION_TOKEN": credentials.token,
+                **faults.timing_environ(),
+            }
+            self._process = spawn(["-m", _PROGRAM, *self.run], environ, folder, log)
 
     @property
     def pid(self) -> int | None:
@@ -154,27 +157,6 @@ def spawn(
 def _run_of(instance: InstanceView) -> tuple[str, str]:
     """Return an instance's cluster and run."""
     return instance.tags.get("terradask:cluster", ""), instance.tags.get("terradask:run:id", "")
-
-
-def _environ(
-    folder: Path, root: Path, region: str, endpoint_url: str, credentials: RoleCredentials
-) -> dict[str, str]:
-    return {
-        "PATH": os.pathsep.join(
-            [str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"]
-        ),
-        "HOME": str(folder),
-        "TMPDIR": str(root / "tmp"),
-        "LANG": "C.UTF-8",
-        "PYTHONUNBUFFERED": "1",
-        "AWS_ENDPOINT_URL": endpoint_url,
-        "AWS_REGION": region,
-        "AWS_DEFAULT_REGION": region,
-        "AWS_ACCESS_KEY_ID": credentials.access_key,
-        "AWS_SECRET_ACCESS_KEY": credentials.secret_key,
-        "AWS_SESSION_TOKEN": credentials.token,
-        MARK: str(root),
-    }
 
 
 class SimulatedWorkers:
