@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,11 +94,7 @@ def complete(
     variable.
     """
     whole = dict(os.environ if environ is None else environ)
-    for name, value in changes.items():
-        if value is None:
-            whole.pop(name, None)
-        else:
-            whole[name] = value
+    _apply(changes, whole)
     return whole
 
 
@@ -106,16 +102,16 @@ def complete(
 def laid_over(changes: Mapping[str, str | None]) -> Iterator[None]:
     """Have this process use other environment variables inside; None removes one."""
     before = {name: os.environ.get(name) for name in changes}
-    _apply(changes)
+    _apply(changes, os.environ)
     try:
         yield
     finally:
-        _apply(before)
+        _apply(before, os.environ)
 
 
-def _apply(changes: Mapping[str, str | None]) -> None:
+def _apply(changes: Mapping[str, str | None], environ: MutableMapping[str, str]) -> None:
     for name, value in changes.items():
         if value is None:
-            os.environ.pop(name, None)
+            environ.pop(name, None)
         else:
-            os.environ[name] = value
+            environ[name] = value

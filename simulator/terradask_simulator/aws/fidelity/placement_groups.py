@@ -49,7 +49,6 @@ def create_placement_group(response: Any) -> Any:
             f"arn:aws:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}"
         ),
     }
-    backend.embedded_ids[name] = identity
     backend.create_tags(
         [identity],
         add_tag_specification(response._get_param("TagSpecifications", [])),
@@ -86,16 +85,12 @@ def delete_placement_group(response: Any) -> Any:
             "InvalidPlacementGroup.InUse",
             f"The placement group '{name}' is in use and may not be deleted.",
         )
-    backend.tags.pop(backend.embedded_ids.pop(name), None)
-    del _groups(backend)[name]
+    backend.tags.pop(_groups(backend).pop(name)["GroupId"], None)
     return EmptyResult()
 
 
 def _groups(backend: Any) -> dict[str, dict[str, Any]]:
-    if not hasattr(backend, "_embedded_placement_groups"):
-        backend._embedded_placement_groups = {}
-        backend.embedded_ids = {}
-    found: dict[str, dict[str, Any]] = backend._embedded_placement_groups
+    found: dict[str, dict[str, Any]] = backend.__dict__.setdefault("embedded_placement_groups", {})
     return found
 
 

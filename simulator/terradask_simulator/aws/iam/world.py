@@ -65,9 +65,10 @@ class World:
 
     def ec2_tags(self, resource_id: str) -> dict[str, str]:
         """Return the tags of one of EC2's resources."""
-        # What moto lacks may be asked for by its name.
-        ids: dict[str, str] = getattr(self._ec2, "embedded_ids", {})
-        return dict(self._ec2.tags.get(ids.get(resource_id, resource_id), {}))
+        # Placement groups are asked for by their names.
+        groups = getattr(self._ec2, "embedded_placement_groups", {})
+        tagged = groups.get(resource_id, {}).get("GroupId", resource_id)
+        return dict(self._ec2.tags.get(tagged, {}))
 
     def vpc_of(self, resource_id: str) -> str:
         """Return the VPC of a subnet or security group, or nothing."""
