@@ -82,10 +82,9 @@ def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
             ),
             given=cluster.connect or True,
             allowed='connect = "private"' + (' or "ssm"' if network.session_manager else ""),
-            advice='set cluster.connect = "private" (the same as use_scheduler_public_ip '
-            "= false), and run clients where they "
-            'can reach the VPC: inside it, or through a VPN or peering; or "ssm", with '
-            "network.session_manager = true",
+            advice='set cluster.connect = "private" (the same as use_scheduler_public_ip = false), '
+            "and run clients where they can reach the VPC: inside it, or through a VPN or peering; "
+            'or "ssm", with network.session_manager = true',
         )
     if cluster.way == "ssm" and not network.session_manager:
         raise no_sessions()
@@ -101,9 +100,8 @@ def no_sessions() -> SettingsError:
         ),
         given="ssm",
         allowed='"public" or "private"',
-        advice="set network.session_manager = true and run: terradask apply network; then stop "
-        "and start running clusters, and attach the "
-        "policies of `terradask iam` again",
+        advice="set network.session_manager = true and run: terradask apply network; then stop and "
+        "start running clusters, and attach the policies of `terradask iam` again",
     )
 
 

@@ -126,10 +126,9 @@ def _check_rules(
             ),
             given=anywhere[0],
             allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-            advice="name the address of your office, VPN or machine: Dask runs any code "
-            "that a client sends. If you "
-            "really want this: "
-            "network.allow_ingress_from_anywhere = true, and terradask apply network",
+            advice="name the address of your office, VPN or machine: Dask runs any code that a "
+            "client sends. If you really want this: network.allow_ingress_from_anywhere = true, "
+            "and terradask apply network",
         )
     missing = uncovered(rules, network.ingress) if workspace.isolation == "workspace" else []
     if not missing:
@@ -139,11 +138,10 @@ def _check_rules(
         problem=("clusters of this workspace share their security groups, which don't allow this"),
         given=", ".join(missing),
         allowed=", ".join(map(str, openings(network.ingress))) or "nothing",
-        advice="add it to network.ingress, which admits it to every cluster, and run: "
-        "terradask apply network; or give clusters "
-        'security groups of their own: workspace.isolation = "cluster"; or reach '
-        "schedulers with no inbound rule: "
-        'cluster.connect = "ssm", with network.session_manager = true',
+        advice="add it to network.ingress, which admits it to every cluster, and run: terradask "
+        "apply network; or give clusters security groups of their own: workspace.isolation = "
+        '"cluster"; or reach schedulers with no inbound rule: cluster.connect = "ssm", with '
+        "network.session_manager = true",
     )
 
 

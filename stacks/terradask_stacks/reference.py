@@ -45,9 +45,8 @@ _EXAMPLES: dict[str, str] = {
     "network.vpc_id": '"vpc-0123456789abcdef0"',
     "network.subnets": (
         '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = '
-        '"subnet-0123456789abcdef1" }, '
-        '"us-east-1b" = { scheduler = "subnet-0123456789abcdef2", worker = '
-        '"subnet-0123456789abcdef3" } }'
+        '"subnet-0123456789abcdef1" }, "us-east-1b" = { scheduler = "subnet-0123456789abcdef2", '
+        'worker = "subnet-0123456789abcdef3" } }'
     ),
     "network.security_groups": (
         '{ scheduler = "sg-0123456789abcdef0", worker = "sg-0123456789abcdef1" }'

@@ -83,9 +83,8 @@ class SoftwareNotResolved(TerradaskError):
             )
         elif unanswered:
             advice = (
-                "see that the index answers and takes your credentials: terradask software "
-                "indexes lists the indexes, where each is configured, and where its credentials "
-                "are from"
+                "see that the index answers and takes your credentials: terradask software indexes "
+                "lists the indexes, where each is configured, and where its credentials are from"
             )
             if path is None:
                 advice += "; or package_sync=False, with which nothing is resolved here"

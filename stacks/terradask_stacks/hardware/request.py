@@ -183,8 +183,7 @@ def _check_combination(request: HardwareRequest) -> None:
         raise InvalidInput(
             (
                 f"{types} and {' and '.join(sizes)} are given together: a type determines its "
-                "cores "
-                "and its memory"
+                "cores and its memory"
             ),
             given=request.given(),
             allowed=f"{types}, or {request.option('cpu')} and {request.option('memory')}",

@@ -60,9 +60,8 @@ class CapacitySettings(Section):
         default=60,
         gt=0,
         description="With spot_with_fallback: how long the spot group may launch nothing before "
-        "the missing instances are requested "
-        "on-demand, in seconds. If AWS reports that it has no spot capacity, they are requested "
-        "at once.",
+        "the missing instances are requested on-demand, in seconds. If AWS reports that it has no "
+        "spot capacity, they are requested at once.",
     )
 
 
@@ -114,8 +113,7 @@ class ClusterSettings(
         default={},
         max_length=MOST_GROUPS,
         description="Named groups of workers with different machines, in addition to the workers "
-        "that worker_cpu and similar "
-        "settings, n_workers, max_workers and scale(n) refer to.",
+        "that worker_cpu and similar settings, n_workers, max_workers and scale(n) refer to.",
     )
     zone_name: str | None = Field(
         default=None,
@@ -123,24 +121,21 @@ class ClusterSettings(
     )
     use_best_zone: bool = Field(
         default=True,
-        description="If zone_name is unset, the zone is chosen once, from the network's zones, "
-        "and locked: by the types that it offers, "
-        "launches that failed there lately, and spot prices. false: the first of the network's "
-        "zones, by name.",
+        description="If zone_name is unset, the zone is chosen once, from the network's zones, and "
+        "locked: by the types that it offers, launches that failed there lately, and spot prices. "
+        "false: the first of the network's zones, by name.",
     )
     allow_cross_zone: bool = Field(
         default=False,
         description="Workers are launched in all of the network's zones that offer their types, "
-        "the scheduler in one. More "
-        "capacity is available then, but AWS charges for traffic between zones, in both "
-        "directions.",
+        "the scheduler in one. More capacity is available then, but AWS charges for traffic "
+        "between zones, in both directions.",
     )
     placement_group: bool = Field(
         default=False,
         description="All hosts in a cluster placement group of the cluster's own: close to each "
-        "other in their one zone, for a "
-        "faster network between them; AWS has less capacity for this. Types that placement groups "
-        "don't support are left out.",
+        "other in their one zone, for a faster network between them; AWS has less capacity for "
+        "this. Types that placement groups don't support are left out.",
     )
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
@@ -153,8 +148,7 @@ class ClusterSettings(
         ge=1,
         le=128,
         description="Dask workers on each host, which share its threads and its memory evenly. "
-        "n_workers, max_workers and scale() count "
-        "hosts.",
+        "n_workers, max_workers and scale() count hosts.",
     )
     scheduler_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Scheduler", description="Class of the scheduler, as a dotted path."
@@ -165,8 +159,7 @@ class ClusterSettings(
     extra_worker_on_scheduler: bool = Field(
         default=False,
         description="Also run a worker on the scheduler's host, with half of its memory and all "
-        "but one of its threads. No count "
-        "includes it.",
+        "but one of its threads. No count includes it.",
     )
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},
@@ -201,8 +194,7 @@ class ClusterSettings(
     wait_for_workers: Annotated[bool | int | float, BeforeValidator(_wait_for_workers)] = Field(
         default=0.3,
         description="Workers to wait for before a cluster counts as made: true (all), false, a "
-        "fraction of the request, or a number "
-        "of workers.",
+        "fraction of the request, or a number of workers.",
     )
     create_timeout_seconds: float = Field(
         default=1200,

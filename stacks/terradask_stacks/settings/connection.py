@@ -25,10 +25,9 @@ class DashboardSettings(Section):
     use_dashboard_https: bool = Field(
         default=False,
         description="Serve the dashboard also over HTTPS at the scheduler's host, for people "
-        "without terradask. It needs the "
-        "token in the link that `terradask dashboard --shared` prints; network.ingress (or "
-        "cluster.ingress) must admit the "
-        "browser to dashboard_https_port.",
+        "without terradask. It needs the token in the link that `terradask dashboard --shared` "
+        "prints; network.ingress (or cluster.ingress) must admit the browser to "
+        "dashboard_https_port.",
     )
     dashboard_https_port: Port = Field(
         default=8788,
@@ -55,36 +54,31 @@ class ConnectionSettings(DashboardSettings):
     connect: Connect | None = Field(
         default=None,
         description="How clients reach the scheduler: public (its public address), private (its "
-        "private one, from inside the VPC or over "
-        "VPN or peering), or ssm (Session Manager, with no inbound rule; needs "
-        "network.session_manager and AWS's session-manager-plugin). "
-        "Unset: as use_scheduler_public_ip says.",
+        "private one, from inside the VPC or over VPN or peering), or ssm (Session Manager, with "
+        "no inbound rule; needs network.session_manager and AWS's session-manager-plugin). Unset: "
+        "as use_scheduler_public_ip says.",
     )
     use_scheduler_public_ip: bool | None = Field(
         default=None,
         description="true: the same as connect = 'public'; false: the same as 'private', also "
-        "allowed with 'ssm'. Unset: as connect "
-        "says, and public if that is unset too.",
+        "allowed with 'ssm'. Unset: as connect says, and public if that is unset too.",
     )
     ingress: Ingress | None = Field(
         default=None,
         description="Rules that let clients reach the scheduler from outside, instead of "
-        "network.ingress, if workspace.isolation is "
-        "'cluster'. Otherwise clusters share their security groups, and these rules must lie "
-        "within network.ingress. Unset: as "
+        "network.ingress, if workspace.isolation is 'cluster'. Otherwise clusters share their "
+        "security groups, and these rules must lie within network.ingress. Unset: as "
         "network.ingress says.",
     )
     allow_ingress_from: Sources = Field(
         default=None,
         description="The same as ingress, for the scheduler's and the dashboard's port: a block "
-        "such as '203.0.113.7/32', or a "
-        "list. The argument of Cluster also accepts 'me'.",
+        "such as '203.0.113.7/32', or a list. The argument of Cluster also accepts 'me'.",
     )
     allow_ssh: bool = Field(
         default=False,
         description="Also open port 22 of the scheduler's host, to allow_ssh_from. Hosts have no "
-        "SSH key: log in with EC2 "
-        "Instance Connect, or a key in your image. Policy P4 warns of it.",
+        "SSH key: log in with EC2 Instance Connect, or a key in your image. Policy P4 warns of it.",
     )
     allow_ssh_from: Sources = Field(
         default=None,

@@ -84,8 +84,7 @@ class HardwareSettings(Section):
     worker_memory: Memory = Field(
         default=None,
         description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', '32 "
-        "GiB'], or '*' for any. Without a unit: "
-        "bytes.",
+        "GiB'], or '*' for any. Without a unit: bytes.",
     )
     worker_gpu: Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
     worker_gpu_type: GpuType = Field(
@@ -118,8 +117,7 @@ class HardwareSettings(Section):
     arm: bool | None = Field(
         default=None,
         description="ARM processors (AWS Graviton) for all instances of the cluster, or false: "
-        "x86-64. Unset: as the named types "
-        "need; x86-64 if none is named.",
+        "x86-64. Unset: as the named types need; x86-64 if none is named.",
     )
 
     @property

@@ -24,8 +24,7 @@ class IngressRule(Section):
     )
     cidr: Annotated[str, AfterValidator(check_ingress_cidr)] = Field(
         description="Addresses that clients come from, such as 203.0.113.7/32. The whole internet "
-        "needs "
-        "network.allow_ingress_from_anywhere."
+        "needs network.allow_ingress_from_anywhere."
     )
     description: str = Field(
         default="clients of Dask",

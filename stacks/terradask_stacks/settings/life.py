@@ -44,10 +44,9 @@ class LifeSettings(Section):
 
     idle_timeout_seconds: Limit = Field(
         default=None,
-        description="A cluster ends when it has been idle for this long, in seconds; false: "
-        "never. Unset: 1200, unless "
-        "scheduler_options or Dask's configuration set Dask's own idle timeout. If both are set, "
-        "the first that passes ends it.",
+        description="A cluster ends when it has been idle for this long, in seconds; false: never. "
+        "Unset: 1200, unless scheduler_options or Dask's configuration set Dask's own idle "
+        "timeout. If both are set, the first that passes ends it.",
     )
     no_client_timeout_seconds: Limit = Field(
         default=None,
@@ -60,9 +59,8 @@ class LifeSettings(Section):
         gt=0,
         le=MOST_LIFETIME_SECONDS,
         allow_inf_nan=False,
-        description="A cluster ends this long after its start, in seconds, whatever it is "
-        "running. At most 30 days: its keys are "
-        "valid for that long.",
+        description="A cluster ends this long after its start, in seconds, whatever it is running. "
+        "At most 30 days: its keys are valid for that long.",
     )
     scheduler_silent_seconds: float = Field(
         default=SCHEDULER_SILENT_SECONDS,

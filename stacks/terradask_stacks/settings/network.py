@@ -139,16 +139,14 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     nat: Literal["single", "per_zone", "none"] = Field(
         default="single",
         description="NAT gateways, through which workers reach AWS and package indexes: one for "
-        "all zones, one per zone, or none. "
-        "AWS charges each by the hour, used or not.",
+        "all zones, one per zone, or none. AWS charges each by the hour, used or not.",
     )
     interface_endpoints: Annotated[list[EndpointService], AfterValidator(unique)] = Field(
         default=[],
         description="AWS services that get an interface endpoint in every zone: secretsmanager, "
-        "autoscaling, ec2, logs, sts. "
-        "With nat = 'none' hosts need all five; with session_manager also ssm and ssmmessages; "
-        "with notify_topic_arn or notify_emails also sns; "
-        "for container images of Amazon ECR also ecr.api and ecr.dkr.",
+        "autoscaling, ec2, logs, sts. With nat = 'none' hosts need all five; with session_manager "
+        "also ssm and ssmmessages; with notify_topic_arn or notify_emails also sns; for container "
+        "images of Amazon ECR also ecr.api and ecr.dkr.",
     )
     public_workers: bool = Field(
         default=False,
@@ -160,20 +158,17 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     public_schedulers: bool = Field(
         default=True,
         description="Give schedulers public addresses. false: they are in private subnets, and "
-        "clusters need "
-        "cluster.connect = 'private' or 'ssm'.",
+        "clusters need cluster.connect = 'private' or 'ssm'.",
     )
     session_manager: bool = Field(
         default=False,
         description="Let clients reach schedulers through Session Manager (cluster.connect = "
-        "'ssm'), with no inbound rule: schedulers' "
-        "hosts get the rights that its agent needs.",
+        "'ssm'), with no inbound rule: schedulers' hosts get the rights that its agent needs.",
     )
     allow_ingress_from_anywhere: bool = Field(
         default=False,
         description="Rules of network.ingress and cluster.ingress may admit the whole internet "
-        "(0.0.0.0/0, ::/0). Then only mutual TLS "
-        "keeps strangers out. Policy P2 still reports it.",
+        "(0.0.0.0/0, ::/0). Then only mutual TLS keeps strangers out. Policy P2 still reports it.",
     )
     dual_stack: bool = Field(
         default=False,
@@ -263,9 +258,8 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
         default=None,
         min_length=1,
         description="Processor architectures that clusters' hosts may have: x86_64, arm64; each "
-        "has launch templates and an "
-        "image. Unset: both, or only x86_64 if image is set and arm64_image isn't; a network that "
-        "was locked before stays as it is.",
+        "has launch templates and an image. Unset: both, or only x86_64 if image is set and "
+        "arm64_image isn't; a network that was locked before stays as it is.",
     )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
@@ -301,9 +295,8 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     cluster_launch_templates: bool = Field(
         default=False,
         description="Clusters may have launch templates of their own, for other disks than these. "
-        "Callers who make clusters then "
-        'decide what their hosts run from boot. With workspace.isolation = "cluster" they always '
-        "have their own templates.",
+        "Callers who make clusters then decide what their hosts run from boot. With "
+        'workspace.isolation = "cluster" they always have their own templates.',
     )
 
     @property
@@ -402,9 +395,8 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
             raise refuse(
                 f"network.ingress admits {anywhere[0]}, the whole internet",
                 allowed="the addresses that your clients come from, such as 203.0.113.7/32",
-                advice="name the address of your office, VPN or machine: Dask runs any code that "
-                "a client sends. If you really want this: "
-                "network.allow_ingress_from_anywhere = true",
+                advice="name the address of your office, VPN or machine: Dask runs any code that a "
+                "client sends. If you really want this: network.allow_ingress_from_anywhere = true",
             )
         return self
 

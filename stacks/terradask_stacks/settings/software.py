@@ -46,10 +46,8 @@ class SoftwareSettings(Section):
         default=None,
         min_length=1,
         description="Lock file of the environment where the cluster is started, with hashes, "
-        "relative to terradask.toml: hosts install "
-        "only archives that it has. A requirements file with --hash, uv.lock or pylock.toml. "
-        "Unset: packages are installed by "
-        "exact version.",
+        "relative to terradask.toml: hosts install only archives that it has. A requirements file "
+        "with --hash, uv.lock or pylock.toml. Unset: packages are installed by exact version.",
     )
     package_sync: bool | PackageNames | None = Field(
         default=None,

@@ -56,9 +56,8 @@ class WorkspaceSettings(Section):
     isolation: Literal["workspace", "cluster"] = Field(
         default="workspace",
         description="How hosts are isolated. workspace: clusters share roles and security groups. "
-        "cluster: each cluster gets its own, and "
-        "its hosts can't reach the machines, keys or objects of others; making a cluster takes "
-        "ten seconds longer.",
+        "cluster: each cluster gets its own, and its hosts can't reach the machines, keys or "
+        "objects of others; making a cluster takes ten seconds longer.",
     )
     own_address_url: Annotated[str, AfterValidator(_address_service)] = Field(
         default="https://checkip.amazonaws.com",
@@ -75,8 +74,7 @@ class WorkspaceSettings(Section):
         default=30,
         ge=1,
         description="How long `terradask sweep` keeps resources that seem orphaned, in seconds: "
-        "the command that makes them may "
-        "not have recorded them yet.",
+        "the command that makes them may not have recorded them yet.",
     )
 
     def where(self, account: str, partition: str | None = None) -> Where:
