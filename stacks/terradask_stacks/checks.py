@@ -143,28 +143,17 @@ def check_capacity(
     enough = 32 - (-(-max_workers // zones) + others + AWS_RESERVED_ADDRESSES - 1).bit_length()
     whole = "a cluster is in one zone's subnet" if zones == 1 else f"there are {zones} zones"
     if network.vpc_id is not None:
-        raise SettingsError.of(
-            where="cluster.max_workers",
-            problem=(
-                f"the given subnet for workers is a /{length} and holds {room // zones} of them"
-            )
-            + (f", and {whole}" if zones > 1 else ""),
-            given=max_workers,
-            allowed=f"{room} at most (AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
-            advice=(
-                f"lower max_workers, or give a subnet of /{enough} or larger in network.subnets"
-            ),
-        )
+        problem = f"the given subnet for workers is a /{length} and holds {room // zones} of them"
+        problem += f", and {whole}" if zones > 1 else ""
+        size, remedy = "", f"give a subnet of /{enough} or larger in network.subnets"
+    else:
+        problem = f"a {which} subnet of /{length} holds {room // zones} workers, and {whole}"
+        size = f"with network.{setting} = {length} "
+        remedy = f"set network.{setting} to {enough} or less before the network is deployed"
     raise SettingsError.of(
         where="cluster.max_workers",
-        problem=f"a {which} subnet of /{length} holds {room // zones} workers, and {whole}",
+        problem=problem,
         given=max_workers,
-        allowed=(
-            f"{room} at most with network.{setting} = {length} (AWS keeps "
-            f"{AWS_RESERVED_ADDRESSES} addresses)"
-        ),
-        advice=(
-            f"lower max_workers, or set network.{setting} to {enough} or less before "
-            "the network is deployed"
-        ),
+        allowed=f"{room} at most {size}(AWS keeps {AWS_RESERVED_ADDRESSES} addresses)",
+        advice=f"lower max_workers, or {remedy}",
     )

@@ -120,7 +120,8 @@ class Layers:
 
     def add_environment(self, environ: Mapping[str, str]) -> None:
         """Lay ``TERRADASK_<SECTION>__<KEY>`` variables over the earlier values."""
-        said: dict[str, dict[str, tuple[str, Any]]] = {}
+        layer: dict[str, dict[str, Any]] = {}
+        variables: dict[str, str] = {}
         for variable, text in sorted(environ.items()):
             if (
                 not variable.startswith(PREFIX)
@@ -138,13 +139,9 @@ class Layers:
                     text,
                 )
                 continue
-            said.setdefault(section, {})[key] = (variable, _parse(text, _fields_of(section)[key]))
-        self._move({key: value for key, (_, value) in said.get("workspace", {}).items()})
-        for section, content in said.items():
-            target = self._values.setdefault(section, {})
-            _take_back(target, content, _EXCLUDED_BY)
-            for key, (variable, value) in content.items():
-                self._set(target, section, key, value, _always(variable))
+            layer.setdefault(section, {})[key] = _parse(text, _fields_of(section)[key])
+            variables[f"{section}.{key}"] = variable
+        self.add(layer, lambda name: variables[".".join(name.split(".")[:2])])
 
     def _move(self, workspace: Any) -> None:
         """Take back the zones of lower layers, where a layer names another region than theirs."""
@@ -237,10 +234,6 @@ class Layers:
                 advice=f"did you mean {near}?" if near else "remove it",
             )
         )
-
-
-def _always(origin: str) -> Origin:
-    return lambda _name: origin
 
 
 def _take_back(
