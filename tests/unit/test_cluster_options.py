@@ -333,3 +333,9 @@ def test_tuples_are_taken_where_lists_are(tmp_path):
     assert (cluster.scheduler_vm_types, cluster.software) == (["m6i.large"], ["dask", "s3fs"])
     assert cluster.worker_groups["large"].vm_types == ["m6i.large", "m5.large"]
     assert asked.given["n_workers"] == [2, 8]
+
+
+@pytest.mark.parametrize("method", [Cluster.adapt, Cluster.get_logs, Cluster.wait_for_workers])
+def test_what_a_method_does_not_take_is_named(method):
+    with pytest.raises(TypeError, match=r"^got an unexpected keyword argument 'sheduler'$"):
+        method(None, sheduler=True)

@@ -82,9 +82,14 @@ def shown_as(
 
     def show(method: Callable[..., _Returned]) -> Callable[Concatenate[Any, _Given], _Returned]:
         signature = inspect.signature(method).replace(parameters=[own, *shown])
-        method.__signature__ = signature  # type: ignore[attr-defined]
-        method.__doc__ = source.__doc__
-        return method
+
+        def checked(self: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:
+            signature.bind(self, *args, **kwargs)
+            return method(self, *args, **kwargs)
+
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        checked.__name__, checked.__doc__ = method.__name__, source.__doc__
+        return checked
 
     return show
 
