@@ -41,9 +41,8 @@ class HostTemplate:
     security_group_ids: Sequence[str]
     #: ``true`` or ``false``.
     public_address: str
-    #: The instance profile, by ARN or by name.
-    profile_arn: str | None = None
-    profile_name: str | None = None
+    #: The instance profile, by ``arn`` or by ``name``.
+    profile: Mapping[str, str]
     #: MiB/s; None: what gp3 has without charge.
     disk_throughput_mibps: int | None = None
     #: KMS key of the volume; None: AWS's own.
@@ -58,15 +57,6 @@ class HostTemplate:
     def key(self) -> str:
         """The same without the role of workers that have a group."""
         return template_key(self.role, self.group)
-
-    @property
-    def profile(self) -> Mapping[str, str]:
-        """The instance profile, as a template names it."""
-        return (
-            {"name": str(self.profile_name)}
-            if self.profile_arn is None
-            else {"arn": self.profile_arn}
-        )
 
     @property
     def disk_performance(self) -> Mapping[str, int]:

@@ -287,7 +287,7 @@ class NetworkStack(TerraformStack):
                 image_id=image_id,
                 disk_size_gib=disk.size_gib or usual_gib,
                 disk_throughput_mibps=disk.throughput_mibps,
-                profile_arn=self._roles[role].profile_arn,
+                profile={"arn": self._roles[role].profile_arn},
                 security_group_ids=[self._security_groups[role]],
                 public_address=str(public[role]).lower(),
                 kms_key_arn=network.kms_key_arn,

@@ -138,7 +138,7 @@ class OwnTemplates:
         return self._templates(
             scope,
             [
-                self._host(role, group, groups[role], profile_arn=roles[role].profile_arn)
+                self._host(role, group, groups[role], {"arn": roles[role].profile_arn})
                 for role, group in own
             ],
         )
@@ -153,7 +153,7 @@ class OwnTemplates:
                 role,
                 group,
                 [baseline.text("security_groups", role)],
-                profile_name=baseline.text("instance_profiles", role),
+                {"name": baseline.text("instance_profiles", role)},
             )
             for role, group in [
                 *((role, None) for role in ROLES if role in self.disks),
@@ -167,7 +167,11 @@ class OwnTemplates:
         return [name for name in self.disks if name not in ROLES]
 
     def _host(
-        self, role: str, group: str | None, security_groups: Sequence[str], **profile: str
+        self,
+        role: str,
+        group: str | None,
+        security_groups: Sequence[str],
+        profile: Mapping[str, str],
     ) -> HostTemplate:
         baseline, disk = self.baseline, self.disks.get(group or role, Disk())
         gpu = "gpu_" if (group or role) in self.with_gpus else ""
@@ -181,7 +185,7 @@ class OwnTemplates:
             security_group_ids=security_groups,
             public_address=baseline.text("launch", "public_address", role),
             kms_key_arn=baseline.optional("kms_key_arn"),
-            **profile,
+            profile=profile,
         )
 
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:

@@ -6,7 +6,6 @@ from terradask.errors._aws import *
 from terradask.errors._cluster import *
 from terradask.errors._given import *
 from terradask.errors._kept import *
-from terradask.errors._policy import *
 from terradask.errors._terraform import *
 from terradask_modules.errors import *
 from terradask_modules.errors import TerradaskError
