@@ -80,7 +80,7 @@ def test_types_of_isolated_clusters_are_nobody_elses() -> None:
             "provider": PROVIDER,
             "instances": [{"attributes": {"id": "x"}}],
         }
-        assert read_state({"resources": [entry]}, shared).known == ()
+        assert read_state({"resources": [entry]}, shared)[0] == []
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_profile_that_has_lost_its_role_is_still_the_clusters(
         "provider": PROVIDER,
         "instances": [{"attributes": attributes}],
     }
-    state = read_state({"resources": [entry]}, names)
-    assert (len(state.known), len(state.foreign)) == ((1, 0) if is_known else (0, 1))
+    known, foreign = read_state({"resources": [entry]}, names)
+    assert (len(known), len(foreign)) == ((1, 0) if is_known else (0, 1))
 
 
 #: What goes with a resource that is a kind, which is found and deleted by that.

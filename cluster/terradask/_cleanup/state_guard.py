@@ -59,16 +59,12 @@ class Entry:
         return {key: plain_text(text)[:_LONGEST] for key, text in texts.items()}
 
 
-@dataclass(frozen=True)
-class ReadState:
-    """A state's entries: those that may be the cluster's, and the others with the reason."""
-
-    known: tuple[Entry, ...]
-    foreign: tuple[Mapping[str, str], ...]
-
-
-def read_state(document: Mapping[str, Any], names: ClusterNames) -> ReadState:
-    """Return which entries of a state may be the cluster's. Raises `TerraformError`."""
+def read_state(
+    document: Mapping[str, Any], names: ClusterNames
+) -> tuple[list[Entry], list[Mapping[str, str]]]:
+    """Return a state's entries that may be the cluster's, and the others with the reason. Raises
+    `TerraformError`.
+    """
     known: list[Entry] = []
     foreign: list[Mapping[str, str]] = []
     try:
@@ -84,7 +80,7 @@ def read_state(document: Mapping[str, Any], names: ClusterNames) -> ReadState:
             verb="state",
             advice="bring back an earlier version of it",
         ) from None
-    return ReadState(tuple(known), tuple(foreign))
+    return known, foreign
 
 
 def without(document: Mapping[str, Any], foreign: tuple[Mapping[str, str], ...]) -> dict[str, Any]:
@@ -184,10 +180,9 @@ class StateGuard:
 
     def foreign(self, document: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
         """Return a state's entries that aren't the cluster's. Raises `TerraformError`."""
-        state = read_state(document, self._names)
-        fresh = [entry for entry in state.known if (entry.type, entry.id) not in self._checked]
+        known, foreign = read_state(document, self._names)
+        fresh = [entry for entry in known if (entry.type, entry.id) not in self._checked]
         tags = self._tags_in_aws(fresh)
-        foreign: list[Mapping[str, str]] = list(state.foreign)
         for entry in fresh:
             found = tags.get(entry.type, {}).get(entry.id)
             if found is None or self._tags.items() <= found.items():

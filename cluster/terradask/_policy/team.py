@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from fnmatch import fnmatchcase
@@ -104,43 +103,34 @@ def jupyter_findings(plan: PlanDocument, settings: PolicySettings) -> Iterator[P
 WAIVER_CHECK = "waiver"
 
 
-@dataclass(frozen=True)
-class _Covering:
-    waiver: Waiver
-    expired: bool
-
-    def covers(self, finding: PolicyFinding) -> bool:
-        return self.waiver.check == finding.check and _fits(self.waiver.address, finding.address)
-
-
 def waive(
     findings: Sequence[PolicyFinding], waivers: Sequence[Waiver], *, stack: str, today: date
 ) -> list[PolicyFinding]:
     """Return the findings, those that a waiver covers marked, and findings about waivers."""
-    covering = [
-        _Covering(waiver, expired=today > waiver.expires)
-        for waiver in waivers
-        if _fits(waiver.stack, stack)
-    ]
+    own = [waiver for waiver in waivers if _fits(waiver.stack, stack)]
+    valid = [waiver for waiver in own if today <= waiver.expires]
     marked = []
     for finding in findings:
-        waived = next(
-            (each.waiver for each in covering if not each.expired and each.covers(finding)), None
-        )
+        waived = next((waiver for waiver in valid if _covers(waiver, finding)), None)
         marked.append(
             finding
             if waived is None
             else finding.waive(Waived(waived.reason, waived.expires.isoformat()))
         )
     return marked + [
-        _about(each) for each in covering if each.expired or not any(map(each.covers, findings))
+        _about(waiver, expired=waiver not in valid)
+        for waiver in own
+        if waiver not in valid or not any(_covers(waiver, finding) for finding in findings)
     ]
 
 
-def _about(covering: _Covering) -> PolicyFinding:
-    waiver = covering.waiver
+def _covers(waiver: Waiver, finding: PolicyFinding) -> bool:
+    return waiver.check == finding.check and _fits(waiver.address, finding.address)
+
+
+def _about(waiver: Waiver, *, expired: bool) -> PolicyFinding:
     what = f"the waiver of {waiver.check} for {waiver.address}"
-    if covering.expired:
+    if expired:
         return PolicyFinding(
             WAIVER_CHECK,
             "warning",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import compress
 from typing import TYPE_CHECKING
@@ -77,7 +77,9 @@ class Clusters:
 
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
         """Return the clusters on a stack that aren't stopped: all for the network, else one."""
-        return running_among(self.deployed() if stack == NETWORK_STACK else [self.one(stack)])
+        those = self.deployed() if stack == NETWORK_STACK else [self.one(stack)]
+        found = (_running(one) for one in those if one.exists)
+        return tuple(cluster for cluster in found if cluster is not None)
 
     def recovery(self, name: str) -> ClusterRecovery:
         """Return what an interruption leaves of a cluster, beside what Terraform's state knows."""
@@ -118,12 +120,6 @@ def _state_in_bucket(one: Deployment) -> str:
         return "gone" if holds_nothing(one.objects) else "unfinished"
     except DocumentFormat:
         return "unreadable"
-
-
-def running_among(deployments: Iterable[Deployment]) -> tuple[RunningCluster, ...]:
-    """Return the clusters that aren't stopped."""
-    found = (_running(one) for one in deployments if one.exists)
-    return tuple(cluster for cluster in found if cluster is not None)
 
 
 def _running(deployment: Deployment) -> RunningCluster | None:
