@@ -71,7 +71,7 @@ def start_daemon(
         raise AlreadyStarted(
             "A simulator is running already",
             given=running.endpoint_url,
-            advice="use it, or stop it first: `terradask sim stop`",
+            advice='use it here too: eval "$(terradask sim status)"; or: terradask sim stop',
         )
     info, process = launch(
         port=port, region=region, boot_hosts=boot_hosts, enforce_iam=enforce_iam, bound=False
