@@ -16,7 +16,7 @@ import pytest
 from terradask._plans.basis import commit_of
 from terradask._plans.impact import RunningCluster
 from terradask._plans.report import PlanReport, ReportContext
-from terradask._workspace.clusters import Clusters, running_among
+from terradask._workspace.clusters import Clusters
 from terradask._workspace.planner import Planner, in_order
 from terradask.cli._apply import _meant
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
@@ -164,13 +164,13 @@ def test_a_cluster_runs_unless_it_is_stopped_or_not_deployed():
         )
         return SimpleNamespace(exists=exists, status=lambda: status)
 
-    found = running_among(
-        [
-            deployment("a", "stopped", 0),
-            deployment("b", "running", 3),
-            deployment("c", "running", 1, exists=False),
-        ]
-    )
+    clusters: Any = Clusters(SimpleNamespace())  # type: ignore[arg-type]
+    clusters.deployed = lambda: [
+        deployment("a", "stopped", 0),
+        deployment("b", "running", 3),
+        deployment("c", "running", 1, exists=False),
+    ]
+    found = clusters.running("network")
     assert [(cluster.name, cluster.workers) for cluster in found] == [("b", 3)]
 
 
