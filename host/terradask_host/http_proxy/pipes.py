@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -33,7 +34,7 @@ _SWITCHED = b"HTTP/1.1 101 "
 FLUSH_SECONDS = 30.0
 
 
-class Listener:
+class Listener(ABC):
     """Accepts connections, and ends every one with itself; a subclass serves them."""
 
     #: So long what was written may take on its way out when this closes.
@@ -69,9 +70,9 @@ class Listener:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @abstractmethod
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a connection; it is closed then."""
-        raise NotImplementedError
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task, seconds = asyncio.current_task(), self.last_seconds
