@@ -13,6 +13,7 @@ from terradask_modules.caller_policies._by_kind import (
     rights_of,
 )
 from terradask_modules.caller_policies._scope import SERVICE_ROLES, CallerScope, demanding
+from terradask_modules.caller_policies._state import SET_UP_BUCKET
 from terradask_modules.iam import Statement, allow, both
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import Rights
@@ -228,13 +229,7 @@ def _bucket(scope: CallerScope) -> list[Statement]:
                 "s3:DeleteBucket",
                 "s3:DeleteBucketPolicy",
                 "s3:ListBucketVersions",
-                "s3:PutBucketOwnershipControls",
-                "s3:PutBucketPolicy",
-                "s3:PutBucketPublicAccessBlock",
-                "s3:PutBucketTagging",
-                "s3:PutBucketVersioning",
-                "s3:PutEncryptionConfiguration",
-                "s3:PutLifecycleConfiguration",
+                *SET_UP_BUCKET,
             ],
             scope.bucket,
         ),

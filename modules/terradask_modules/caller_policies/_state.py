@@ -9,6 +9,15 @@ from terradask_modules.policies import USE_KEY
 #: The request writes an object only if there is none of its name:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
 NEW_OBJECT = present("s3:if-none-match")
+SET_UP_BUCKET = (
+    "s3:PutBucketOwnershipControls",
+    "s3:PutBucketPolicy",
+    "s3:PutBucketPublicAccessBlock",
+    "s3:PutBucketTagging",
+    "s3:PutBucketVersioning",
+    "s3:PutEncryptionConfiguration",
+    "s3:PutLifecycleConfiguration",
+)
 
 
 def read_network_state(scope: CallerScope) -> list[Statement]:
@@ -45,13 +54,7 @@ def keep_network_state(scope: CallerScope) -> list[Statement]:
                 "s3:GetBucketVersioning",
                 "s3:GetLifecycleConfiguration",
                 "s3:ListBucket",
-                "s3:PutBucketOwnershipControls",
-                "s3:PutBucketPolicy",
-                "s3:PutBucketPublicAccessBlock",
-                "s3:PutBucketTagging",
-                "s3:PutBucketVersioning",
-                "s3:PutEncryptionConfiguration",
-                "s3:PutLifecycleConfiguration",
+                *SET_UP_BUCKET,
             ],
             scope.state_bucket,
         ),

@@ -25,6 +25,24 @@ def _named_as_its_role(**attributes: str) -> Shape:
     return shape
 
 
+def _with_hosts(noun: str, **attributes: str) -> ResourceKind:
+    """Return what hosts have, whose calls and keys follow from its name."""
+    camel = noun.title().replace("_", "")
+    return ResourceKind(
+        f"aws_iam_{noun}",
+        service="iam",
+        find=Named(f"get_{noun}", f"{camel}Name", camel),
+        delete=Deletion(f"delete_{noun}", f"{camel}Name"),
+        adopt="named",
+        orphan=noun.replace("_", "-"),
+        price=FREE,
+        born="CreateDate",
+        clusters="isolated",
+        shape=_named_as_its_role(**attributes),
+        loss_to_hosts=HOSTS_NEED_IT,
+    )
+
+
 # A role's boundary.
 POLICY = ResourceKind(
     "aws_iam_policy",
@@ -36,19 +54,7 @@ POLICY = ResourceKind(
     adopt="named",
     price=FREE,
 )
-ROLE = ResourceKind(
-    "aws_iam_role",
-    service="iam",
-    find=Named("get_role", "RoleName", "Role"),
-    delete=Deletion("delete_role", "RoleName"),
-    adopt="named",
-    orphan="role",
-    price=FREE,
-    born="CreateDate",
-    clusters="isolated",
-    shape=_named_as_its_role(id="{role}", arn="{arn}"),
-    loss_to_hosts=HOSTS_NEED_IT,
-)
+ROLE = _with_hosts("role", id="{role}", arn="{arn}")
 ROLE_POLICY = ResourceKind(
     "aws_iam_role_policy",
     service="iam",
@@ -58,16 +64,4 @@ ROLE_POLICY = ResourceKind(
     clusters="isolated",
     shape=_named_as_its_role(id="{role}:{role}", role="{role}"),
 )
-INSTANCE_PROFILE = ResourceKind(
-    "aws_iam_instance_profile",
-    service="iam",
-    find=Named("get_instance_profile", "InstanceProfileName", "InstanceProfile"),
-    delete=Deletion("delete_instance_profile", "InstanceProfileName"),
-    adopt="named",
-    orphan="instance-profile",
-    price=FREE,
-    born="CreateDate",
-    clusters="isolated",
-    shape=_named_as_its_role(id="{role}", role="{role}"),
-    loss_to_hosts=HOSTS_NEED_IT,
-)
+INSTANCE_PROFILE = _with_hosts("instance_profile", id="{role}", role="{role}")
