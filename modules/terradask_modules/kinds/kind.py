@@ -208,6 +208,7 @@ def in_ec2(
     change: tuple[str, ...] = (),
     dual_stack: tuple[str, ...] = (),
     given_with: Literal["vpc", "security_groups"] | None = "vpc",
+    setting: Setting | None = None,
     **more: Any,
 ) -> ResourceKind:
     """Return a kind whose calls and keys follow from its name, as most of EC2's do."""
@@ -230,4 +231,4 @@ def in_ec2(
             dual_stack,
             given_with,
         )
-    return ResourceKind(terraform, find=find, delete=delete, rights=rights, **more)
+    return ResourceKind(terraform, find=find, delete=delete, rights=rights, setting=setting, **more)
