@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from terradask_host import gpus, machine
+from terradask_host import machine
 from terradask_host.documents import FORMAT, Run
 from terradask_host.errors import ConfigInvalid
 from terradask_host.timing import Timing
@@ -186,7 +186,7 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
         cpu_count=_positive(environ, CPU_VARIABLE) or machine.cpu_count(),
         memory_bytes=_positive(environ, MEMORY_VARIABLE) or machine.memory_bytes(),
         loopback=environ.get(LOOPBACK_VARIABLE) or LOOPBACK,
-        gpu_count=gpus.count_on_bus(),
+        gpu_count=machine.count_on_bus(),
         notify_topic_arn=_topic(document),
     )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from terradask_host.errors import GpusMissing
-from terradask_host.gpus import count_of_driver, count_on_bus, wait_for_driver
+from terradask_host.machine import count_of_driver, count_on_bus, wait_for_driver
 
 #: Of a p4d: vendor and class.
 T4, A100, NVSWITCH, NIC, AMD = (

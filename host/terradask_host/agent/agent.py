@@ -36,7 +36,7 @@ from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
 from terradask_host.config import HostConfig, load_config, parse_document
 from terradask_host.errors import HostError, MetadataUnavailable, RunMissing
-from terradask_host.gpus import wait_for_driver
+from terradask_host.machine import wait_for_driver
 from terradask_host.metadata import Identity, InstanceMetadata
 from terradask_host.rules.policy import is_own_run
 

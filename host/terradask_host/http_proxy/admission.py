@@ -132,14 +132,18 @@ def _page(status: int, head: str, body: str, *headers: str) -> bytes:
         '<!doctype html><html lang="en"><head><meta '
         f'charset="utf-8">{head}</head><body>{body}</body></html>\n'
     ).encode()
+    own = ("Referrer-Policy: no-referrer", "Content-Security-Policy: default-src 'none'")
+    return answer(status, "text/html; charset=utf-8", content, *own, *headers)
+
+
+def answer(status: int, content_type: str, content: bytes, *headers: str) -> bytes:
+    """Return an answer that is the last of its connection."""
     lines = [
         f"HTTP/1.1 {status} {_REASONS[status]}",
-        "Content-Type: text/html; charset=utf-8",
+        f"Content-Type: {content_type}",
         f"Content-Length: {len(content)}",
         "Connection: close",
         "Cache-Control: no-store",
-        "Referrer-Policy: no-referrer",
-        "Content-Security-Policy: default-src 'none'",
         "X-Content-Type-Options: nosniff",
         *headers,
     ]

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from terradask_host.gauges import PROMETHEUS_TYPE, number, prometheus_text
-from terradask_host.http_proxy.admission import refusal
+from terradask_host.http_proxy.admission import answer, refusal
 from terradask_host.http_proxy.pages import METRICS_PAGE
 from terradask_host.http_proxy.request import BadRequest
 from terradask_host.http_proxy.server import read_request
@@ -194,13 +194,5 @@ class MetricsPage:
             writer.write(refusal(403, f"This certificate opens GET {METRICS_PAGE} alone."))
             return
         content = prometheus_text(self._gauges.values()).encode()
-        head = [
-            "HTTP/1.1 200 OK",
-            f"Content-Type: {PROMETHEUS_TYPE}",
-            f"Content-Length: {len(content)}",
-            "Cache-Control: no-store",
-            "X-Content-Type-Options: nosniff",
-            "Connection: close",
-        ]
-        writer.write("\r\n".join(head).encode() + b"\r\n\r\n" + content)
+        writer.write(answer(200, PROMETHEUS_TYPE, content))
         await writer.drain()
