@@ -6,7 +6,7 @@ import datetime
 import threading
 from typing import Any
 
-from terradask_host.agent.kept_exchanges import KeptExchanges
+from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.scaling import Scaler
 from terradask_host.agent.worker_hosts import WorkerHosts
@@ -134,7 +134,9 @@ class Stand:
             timing,
             fallback_seconds=1000,
             since=START,
-            exchanges=KeptExchanges(exchanges or {}, self.keep_exchanges, self.told.append),
+            exchanges=KeptByGroup(
+                "exchanges", exchanges or {}, self.keep_exchanges, self.told.append
+            ),
             send=self.send,
             tell=self.tell,
             log=self.told.append,
@@ -144,9 +146,10 @@ class Stand:
             STRUCTURE,
             policies,
             self.markets,
-            numbers=numbers or {},
+            numbers=KeptByGroup(
+                "numbers of hosts", numbers or {}, self.keep_numbers, self.told.append
+            ),
             keep=self.keep,
-            keep_numbers=self.keep_numbers,
             send=self.send,
             log=self.told.append,
             tell=self.tell,

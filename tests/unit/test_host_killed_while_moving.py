@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from terradask_host.agent import worker_hosts
-from terradask_host.agent.kept_exchanges import KeptExchanges
+from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -98,7 +98,7 @@ class Program:
             Timing(spot_again_seconds=spot_again_seconds),
             fallback_seconds=1000.0 if aws.problem else 0.0,
             since=START,
-            exchanges=KeptExchanges(aws.stored, aws.keep, lambda text: None),
+            exchanges=KeptByGroup("exchanges", aws.stored, aws.keep, lambda text: None),
             send=self.words.append,
             tell=lambda group, text: None,
             log=lambda text: None,

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask_host.agent import worker_hosts
-from terradask_host.agent.kept_exchanges import KeptExchanges
+from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -51,7 +51,7 @@ class Turns:
             timing or Timing(),
             fallback_seconds=fallback_seconds,
             since=since,
-            exchanges=KeptExchanges(exchanges or {}, self.keep, self.told.append),
+            exchanges=KeptByGroup("exchanges", exchanges or {}, self.keep, self.told.append),
             send=self.sent.append,
             tell=lambda group, text: self.told.append(text),
             log=self.told.append,

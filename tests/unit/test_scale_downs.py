@@ -13,7 +13,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask_host.agent import scale_commands, worker_hosts
-from terradask_host.agent.kept_exchanges import KeptExchanges
+from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.scaling import Scaler
 from terradask_host.agent.worker_hosts import WorkerHosts
@@ -138,7 +138,7 @@ def scaler_of(world: World) -> Scaler:
         QUIET,
         fallback_seconds=1000,
         since=START,
-        exchanges=KeptExchanges({}, lambda _: None, print),
+        exchanges=KeptByGroup("exchanges", {}, lambda _: None, print),
         send=print,
         tell=print,
         log=print,
@@ -149,9 +149,8 @@ def scaler_of(world: World) -> Scaler:
         Structure(groups={"workers": entry}),
         {},
         markets,
-        numbers={},
+        numbers=KeptByGroup("numbers of hosts", {}, print, print),
         keep=print,
-        keep_numbers=print,
         send=lambda word: world.send(dict(word)),
         log=print,
         tell=print,

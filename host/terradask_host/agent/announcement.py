@@ -98,24 +98,15 @@ class Announcement:
             self._previous = address
         return address
 
-    def keep_scaling(self, policies: Mapping[str, ScalingPolicy]) -> None:
-        """Store how the cluster scales itself, for the next process or host of its scheduler."""
-        self._keep(scaling=dict(policies))
-
-    def keep_exchanges(self, exchanges: Mapping[str, Exchange]) -> None:
-        """Store which hosts go back to spot, as `keep_scaling`."""
-        self._keep(exchanges=dict(exchanges))
-
-    def keep_numbers(self, numbers: Mapping[str, int]) -> None:
-        """Store the numbers that groups don't have yet, as `keep_scaling`."""
-        self._keep(numbers=dict(numbers))
-
-    def _keep(self, **changed: Any) -> None:
+    def keep(self, field: str, values: Mapping[str, Any]) -> None:
+        """Store how the cluster scales itself, which hosts change their market, or which numbers
+        groups don't have yet, for the next process or host of its scheduler.
+        """
         # Stopping the cluster deletes the document; it is not brought back.
         with self._writing:
             if self._etag is None or self._previous is None:
                 return
-            address = replace(self._previous, **changed)
+            address = replace(self._previous, **{field: dict(values)})
             document, objects = address.to_document(), self._host.objects
             written = objects.write_document(NAME, document, over=self._etag)
             if written is None and (present := self._own_etag()) is not None:

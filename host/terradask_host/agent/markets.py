@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from terradask_host.agent.aws import error_code
-from terradask_host.agent.kept_exchanges import KeptExchanges
+from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import CapacityMemory, LaunchProblem
@@ -74,7 +74,7 @@ class Markets:
         *,
         fallback_seconds: float,
         since: datetime.datetime,
-        exchanges: KeptExchanges,
+        exchanges: KeptByGroup[Exchange],
         send: Callable[[Mapping[str, Any]], None],
         tell: Callable[[str, str], None],
         log: Callable[[str], None],

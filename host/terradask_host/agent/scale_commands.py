@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from terradask_host.agent.aws import error_code, passes
+from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.load import Load
 from terradask_host.rules.scaling import Shrink, reach
 from terradask_host.scaling_policy import ScalingPolicy, policies_document
-from terradask_host.trouble import Trouble
 
 #: Pause before what AWS didn't do at once is tried again, and after the first minute.
 _AGAIN_SECONDS, _LATE_AGAIN_SECONDS = 2.0, 10.0
@@ -60,15 +60,13 @@ class ScaleCommands:
     hosts, markets
         The hosts of workers at AWS, and the markets of their groups.
     numbers
-        Those that an earlier host program has not reached, by group.
+        Those that a group doesn't have yet, or whose hosts that leave are still there.
     check_groups
         Raises `ValueError` where a name is no group's.
     end_policies
         Ends adapting of groups, and returns the policies that they had.
     answer
         Sends a client's answer: its number, why it is refused, and facts.
-    keep
-        Stores numbers for the host that may take this one's place.
     send
         Sends a word to the scheduler's process.
     log
@@ -79,29 +77,25 @@ class ScaleCommands:
         self,
         hosts: WorkerHosts,
         markets: Markets,
-        numbers: Mapping[str, int],
+        numbers: KeptByGroup[int],
         *,
         check_groups: Callable[[Collection[str]], None],
         end_policies: Callable[[Collection[str]], dict[str, ScalingPolicy]],
         answer: Callable[..., None],
-        keep: Callable[[Mapping[str, int]], None],
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
     ) -> None:
         self._hosts, self._markets = hosts, markets
         self._check_groups, self._end_policies = check_groups, end_policies
-        self._answer, self._keep, self._send, self._log = answer, keep, send, log
+        self._answer, self._send, self._log = answer, send, log
         #: Group -> the number that it doesn't have yet.
         self._goals = {group: _Goal(n, None) for group, n in numbers.items()}
-        #: Group -> the number that it doesn't have yet, or whose hosts that leave are still there.
-        self._numbers = dict(numbers)
-        self._kept = dict(numbers)
+        self._numbers = numbers
         #: Commands during which AWS didn't answer.
         self._unanswered: list[ScaleCommand] = []
         self._answers: list[_Answer] = []
         self._tried_at = 0.0
         self._newest_at = time.monotonic()
-        self._trouble = Trouble(log)
 
     def take(self, asked: ScaleCommand) -> None:
         """Do what a client commands, after those that came before."""
@@ -149,7 +143,7 @@ class ScaleCommands:
             chain = self._hosts.seen.get(group, ())
             if retiring.isdisjoint(one for each in chain for one in each.active_ids):
                 del self._numbers[group]
-        self._store()
+        self._numbers.store()
         for each in [one for one in self._answers if retiring.isdisjoint(one.leaving)]:
             self._answers.remove(each)
             self._answer(each.number, None, ended=each.ended, leaving=sorted(each.leaving))
@@ -226,17 +220,6 @@ class ScaleCommands:
                 del self._goals[group]
             else:
                 self._goals[group] = replace(goal, planned=planned)
-
-    def _store(self) -> None:
-        if self._numbers == self._kept:
-            return
-        try:
-            self._keep(self._numbers)
-        except Exception as error:  # noqa: BLE001 - without a copy, this program goes on all the same
-            self._trouble.note(f"numbers of hosts can't be stored: {told(error)}")
-        else:
-            self._kept = dict(self._numbers)
-            self._trouble.is_over()
 
 
 def told(error: Exception) -> str:

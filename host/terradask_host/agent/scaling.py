@@ -10,11 +10,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from terradask_host.agent.announcement import Announcement
 from terradask_host.agent.host import Host
-from terradask_host.agent.kept_exchanges import KeptExchanges
+from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.scale_commands import ScaleCommand, ScaleCommands, told
 from terradask_host.agent.worker_hosts import WorkerHosts
@@ -58,9 +59,9 @@ class Scaler:
     markets
         Moves workers between the markets of their group.
     numbers
-        Those that clients have set, and that an earlier host program has not reached.
-    keep, keep_numbers
-        Store policies, and numbers, for the host that may take this one's place.
+        Those that clients have set, as far as groups don't have them yet.
+    keep
+        Stores policies for the host that may take this one's place.
     send
         Sends a word to the scheduler's process.
     log
@@ -76,9 +77,8 @@ class Scaler:
         policies: Mapping[str, ScalingPolicy],
         markets: Markets,
         *,
-        numbers: Mapping[str, int],
+        numbers: KeptByGroup[int],
         keep: Callable[[Mapping[str, ScalingPolicy]], None],
-        keep_numbers: Callable[[Mapping[str, int]], None],
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
         tell: Callable[[str, str], None],
@@ -91,14 +91,15 @@ class Scaler:
         self._memory: Mapping[str, Memory] = {}
         self._trouble = Trouble(log)
         self._load: Mapping[str, Any] | None = None
+        for group in policies:
+            numbers.pop(group, None)
         self._commands = ScaleCommands(
             hosts,
             markets,
-            {group: n for group, n in numbers.items() if group not in policies},
+            numbers,
             check_groups=self._check_groups,
             end_policies=self._end_policies,
             answer=self._answer,
-            keep=keep_numbers,
             send=send,
             log=log,
         )
@@ -330,7 +331,12 @@ def scaler_of(
         host.config.timing,
         fallback_seconds=host.run.spot_fallback_seconds,
         since=datetime.datetime.fromisoformat(host.run.started_at),
-        exchanges=KeptExchanges(announcement.exchanges, announcement.keep_exchanges, host.log.info),
+        exchanges=KeptByGroup(
+            "exchanges",
+            announcement.exchanges,
+            partial(announcement.keep, "exchanges"),
+            host.log.info,
+        ),
         send=send,
         tell=tell,
         log=host.log.info,
@@ -340,9 +346,13 @@ def scaler_of(
         host.cluster,
         announcement.scaling,
         markets,
-        numbers=announcement.numbers,
-        keep=announcement.keep_scaling,
-        keep_numbers=announcement.keep_numbers,
+        numbers=KeptByGroup(
+            "numbers of hosts",
+            announcement.numbers,
+            partial(announcement.keep, "numbers"),
+            host.log.info,
+        ),
+        keep=partial(announcement.keep, "scaling"),
         send=send,
         log=host.log.info,
         tell=tell,
