@@ -106,7 +106,8 @@ class Announcement:
         with self._writing:
             if self._etag is None or self._previous is None:
                 return
-            address = replace(self._previous, **{field: dict(values)})
+            changed: Any = {field: dict(values)}
+            address = replace(self._previous, **changed)
             document, objects = address.to_document(), self._host.objects
             written = objects.write_document(NAME, document, over=self._etag)
             if written is None and (present := self._own_etag()) is not None:

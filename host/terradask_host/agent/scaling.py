@@ -324,7 +324,8 @@ def scaler_of(
         host.log.info(f"{group}: {text}")
         host.reporter.note(group, "scaled", text)
 
-    hosts = WorkerHosts(host.groups, send=send, log=host.log.info)
+    log, keep = host.log.info, announcement.keep
+    hosts = WorkerHosts(host.groups, send=send, log=log)
     markets = Markets(
         hosts,
         host.groups.failures,
@@ -339,7 +340,7 @@ def scaler_of(
         ),
         send=send,
         tell=tell,
-        log=host.log.info,
+        log=log,
     )
     return Scaler(
         hosts,
@@ -352,8 +353,8 @@ def scaler_of(
             partial(announcement.keep, "numbers"),
             host.log.info,
         ),
-        keep=partial(announcement.keep, "scaling"),
+        keep=partial(keep, "scaling"),
         send=send,
-        log=host.log.info,
+        log=log,
         tell=tell,
     )
