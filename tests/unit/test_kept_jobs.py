@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from terradask_host.agent import kept_jobs
-from terradask_host.agent.kept_jobs import KeptJobs
+from terradask_host.agent.kept_reports import KeptJobs
 from terradask_host.jobs import output_name, record_name
 
 from ..waiting import eventually

@@ -14,8 +14,8 @@ import pytest
 from distributed import Client, Scheduler, Worker
 
 from terradask_host.agent.child import DaskChild
+from terradask_host.agent.kept_reports import KeptReports
 from terradask_host.agent.objects import ClusterObjects
-from terradask_host.agent.performance_reports import KeptReports
 from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
 from terradask_host.errors import CommandRefused
 from terradask_host.preload import performance_report

@@ -13,8 +13,9 @@ import shutil
 import stat
 import tarfile
 from pathlib import Path, PurePosixPath
-from typing import Protocol, Self
+from typing import Self
 
+from terradask_host.agent.object_stream import Download, Upload
 from terradask_host.errors import EnvironmentFailed
 
 #: A stream's buffer is copied for each file that is read from it: a large one costs more.
@@ -26,21 +27,7 @@ MOST_FILES = 2**20
 _MOST_HEADER_BYTES = 2**14
 
 
-class Readable(Protocol):
-    """What a stream is read from."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes; none at the end."""
-
-
-class Writable(Protocol):
-    """What a stream is written to."""
-
-    def write(self, data: bytes, /) -> object:
-        """Take the next bytes."""
-
-
-def pack(folder: Path, out: Writable) -> None:
+def pack(folder: Path, out: Upload) -> None:
     """Write the files of an environment, sorted by name.
 
     Raises
@@ -73,7 +60,7 @@ class _Entry(tarfile.TarInfo):
         return found
 
 
-def unpack(stream: Readable, folder: Path) -> None:
+def unpack(stream: Download, folder: Path) -> None:
     """Write the files into a folder that others can't write to; those that it has stay as they are.
 
     Raises

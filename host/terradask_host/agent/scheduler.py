@@ -26,7 +26,7 @@ from terradask_host.agent.host import (
 )
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
-from terradask_host.agent.kept_jobs import KeptJobs
+from terradask_host.agent.kept_reports import KeptJobs, KeptReports
 from terradask_host.agent.launch_documents import (
     extra_worker_document,
     jupyter_document,
@@ -34,7 +34,6 @@ from terradask_host.agent.launch_documents import (
 )
 from terradask_host.agent.metrics import MetricsLog
 from terradask_host.agent.notices import ENDED, Notice, tell_given_up
-from terradask_host.agent.performance_reports import KeptReports
 from terradask_host.agent.scaling import Scaler, scaler_of
 from terradask_host.agent.side_process import SideProcess
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule

@@ -6,9 +6,10 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Any, Protocol
+from typing import Any
 
 from terradask_host.agent.aws import error_code, passes
+from terradask_host.agent.groups import ClusterGroups
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.scaling import WorkersSeen
 from terradask_host.trouble import Trouble
@@ -30,19 +31,6 @@ RETIRED_SECONDS = 300.0
 FRESH_SECONDS = 3.0
 
 
-class WorkerGroups(Protocol):
-    """The groups of workers at AWS."""
-
-    def worker_chains(self) -> dict[str, tuple[Group, ...]]:
-        """Read all of them; none where the cluster is over."""
-
-    def set_desired(self, group: str, n: int) -> None:
-        """Ask for so many instances in an Auto Scaling group."""
-
-    def end(self, instance_id: str, *, replaced: bool) -> None:
-        """End an instance."""
-
-
 class WorkerHosts:
     """What was read last, and which hosts leave; used by one thread, and closed by another.
 
@@ -51,7 +39,7 @@ class WorkerHosts:
 
     def __init__(
         self,
-        groups: WorkerGroups,
+        groups: ClusterGroups,
         *,
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
