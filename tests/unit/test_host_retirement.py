@@ -10,8 +10,9 @@ from distributed import Nanny, Scheduler, Worker
 from distributed.security import Security
 
 from terradask_host.preload import retirement
-from terradask_host.preload.retirement import FORGOTTEN, RETIRED, remember_retired
+from terradask_host.preload.retirement import RETIRED, remember_retired
 from terradask_host.preload.workers import CloseReasons, HostedWorkers
+from terradask_host.rules.policy import FORGOTTEN
 
 from ..waiting import HANG_SECONDS
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from terradask_host import states
 from terradask_host.agent.announcement import Announcement
@@ -47,8 +47,6 @@ from terradask_host.rules.instance_proof import Verdict
 from terradask_host.rules.lifetime import ends_at, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
 from terradask_host.scaling_policy import policies_document
-
-T = TypeVar("T")
 
 #: Where the host's report lists refused workers, which have no group.
 WORKERS = "workers"

@@ -17,9 +17,8 @@ from terradask_host.rules.membership import instance_of
 #: The operation by which a worker's host asks whether the scheduler retired one of its workers.
 RETIRED_OPERATION = "terradask_retired"
 
-#: Why Dask closes a worker that the scheduler doesn't know.
-FORGOTTEN = "worker-heartbeat-missing"
-#: Why it closes a retired one; and one that it has given up, which hears of it when it goes on.
+#: Why Dask closes a retired worker; and one that the scheduler has given up, which hears of it when
+#: it goes on.
 RETIRED = "scheduler-remove-worker"
 
 #: Longest wait for the scheduler.

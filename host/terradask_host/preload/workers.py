@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from terradask_host.preload.drain import at_scheduler, joined_names, request_drain
-from terradask_host.preload.retirement import FORGOTTEN, RETIRED, was_retired
+from terradask_host.preload.retirement import RETIRED, was_retired
+from terradask_host.rules.policy import FORGOTTEN
 
 
 class CloseReasons:

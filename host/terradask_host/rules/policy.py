@@ -30,7 +30,7 @@ LOST_REASONS = frozenset(
 
 #: The scheduler forgot the worker. A heartbeat may overtake the order to close, so this alone says
 #: nothing.
-FORGOTTEN_REASONS = frozenset({"worker-heartbeat-missing"})
+FORGOTTEN = "worker-heartbeat-missing"
 
 
 class Next(enum.Enum):
@@ -105,7 +105,7 @@ def after_worker_exit(end: Exit, *, crashes: int, scheduler_answers: bool, timin
     """Decide what a worker's host does when its Dask process has ended by itself."""
     if end.reason in LOST_REASONS:
         return Next.SEEK
-    if end.reason in FORGOTTEN_REASONS:
+    if end.reason == FORGOTTEN:
         return Next.SEEK_LATER
     if end.code == 0:
         return Next.RETIRED

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terradask_host.agent import kept_jobs
+from terradask_host.agent import kept_reports
 from terradask_host.agent.kept_reports import KeptJobs
 from terradask_host.jobs import output_name, record_name
 
@@ -92,8 +92,8 @@ def test_one_write_of_an_object_never_overtakes_another() -> None:
 def test_a_write_that_fails_is_logged_and_tried_again_for_minutes(
     failures: int, is_written: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sum(kept_jobs._PAUSES_SECONDS) > 180
-    monkeypatch.setattr(kept_jobs, "_PAUSES_SECONDS", (0.01,) * 9)
+    assert sum(kept_reports._PAUSES_SECONDS) > 180
+    monkeypatch.setattr(kept_reports, "_PAUSES_SECONDS", (0.01,) * 9)
     bucket, log = Bucket(failures), []
     jobs = kept(bucket, log)
     jobs.keep(facts(record_name(JOB), b"x"))
@@ -104,7 +104,7 @@ def test_a_write_that_fails_is_logged_and_tried_again_for_minutes(
 
 
 def test_what_is_newer_is_written_once_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_jobs, "_PAUSES_SECONDS", (0.2,) * 9)
+    monkeypatch.setattr(kept_reports, "_PAUSES_SECONDS", (0.2,) * 9)
     bucket, log = Bucket(1), []
     jobs = kept(bucket, log)
     jobs.keep(facts(record_name(JOB), b"old"))
@@ -130,7 +130,7 @@ def test_a_record_is_written_after_the_output_that_came_before_it() -> None:
 
 
 def test_what_waits_for_a_silent_bucket_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_jobs, "_MOST_WAITING_BYTES", 100)
+    monkeypatch.setattr(kept_reports, "_MOST_WAITING_BYTES", 100)
     bucket, log = Bucket(), []
     jobs = kept(bucket, log)
     bucket.gate.clear()
