@@ -364,7 +364,8 @@ def test_a_number_that_can_not_be_stored_holds_and_is_stored_later(stand, monkey
     assert here.told.count("numbers of hosts can't be stored: OSError: no bucket") == 1
 
 
-def test_the_next_host_program_goes_on_to_a_number_and_a_policy_comes_first(stand):
+def test_the_next_host_program_goes_on_to_a_number_and_a_policy_comes_first(stand, monkeypatch):
+    monkeypatch.setattr(scale_commands, "INHERITED_SECONDS", 0.0)
     here = stand({"workers": EAGER}, numbers={"gpu": 3, "workers": 5})
     eventually(lambda: any(each["do"] == "observe" for each in here.sent))
     here.observed()
@@ -372,6 +373,24 @@ def test_the_next_host_program_goes_on_to_a_number_and_a_policy_comes_first(stan
     here.settle()
     assert here.groups.desired["workers-spot"] == 1
     assert here.numbers[-1] == {}
+
+
+def test_before_that_hosts_that_were_retired_leave_by_themselves(stand, monkeypatch):
+    monkeypatch.setattr(scale_commands, "INHERITED_SECONDS", 0.5)
+    began = time.monotonic()
+    here = Stand({}, numbers={"workers": 1})
+    here.groups.have("i-1", "i-2")
+    # What the markets ask for may come before.
+    here.observed("i-2")
+    here.settle()
+    assert (here.groups.changes, here.numbers) == ([], [])
+    # As the host does, which waits for its end no longer.
+    here.groups.end("i-1", replaced=False)
+    eventually(lambda: here.observed("i-2") or here.numbers == [{}])
+    assert time.monotonic() - began >= 0.5
+    assert here.groups.members["workers-spot"] == ["i-2"]
+    assert not [each for each in here.sent if each["do"] == "retire"]
+    here.scaler.close(5)
 
 
 def test_what_aws_refuses_is_said_once_and_tried_again(stand):

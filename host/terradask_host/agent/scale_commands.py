@@ -19,6 +19,10 @@ from terradask_host.scaling_policy import ScalingPolicy, policies_document
 _AGAIN_SECONDS, _LATE_AGAIN_SECONDS = 2.0, 10.0
 _YOUNG_SECONDS = 60.0
 
+#: A number of an earlier host program waits so long: hosts that this one had retired leave by
+#: themselves meanwhile, and lower their groups' numbers; the other ones' workers join.
+INHERITED_SECONDS = 60.0
+
 
 @dataclass(frozen=True)
 class ScaleCommand:
@@ -96,6 +100,7 @@ class ScaleCommands:
         self._answers: list[_Answer] = []
         self._tried_at = 0.0
         self._newest_at = time.monotonic()
+        self._inherits_at = self._newest_at + INHERITED_SECONDS
 
     def take(self, asked: ScaleCommand) -> None:
         """Do what a client commands, after those that came before."""
@@ -118,6 +123,11 @@ class ScaleCommands:
         if not (self._goals or self._unanswered or self._hosts.unended):
             return None
         now = time.monotonic()
+        waits = (
+            all(goal.planned is None for goal in self._goals.values()) and now < self._inherits_at
+        )
+        if waits and not (self._unanswered or self._hosts.unended):
+            return self._inherits_at - now
         young = not self._goals or now - self._newest_at < _YOUNG_SECONDS
         return max(self._tried_at + (_AGAIN_SECONDS if young else _LATE_AGAIN_SECONDS) - now, 0.0)
 
@@ -205,6 +215,8 @@ class ScaleCommands:
             seen = self._hosts.seen and self._markets.workers(group)
             if not seen or goal.planned not in (seen.planned, None):
                 del self._goals[group]
+                continue
+            if goal.planned is None and time.monotonic() < self._inherits_at:
                 continue
             decision, planned = reach(group, goal.n, seen, load), seen.planned
             if isinstance(decision, Shrink) and decision.launches:
