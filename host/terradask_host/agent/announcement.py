@@ -102,17 +102,21 @@ class Announcement:
         """Store how the cluster scales itself, which hosts change their market, or which numbers
         groups don't have yet, for the next process or host of its scheduler.
         """
+        changed: Any = {field: dict(values)}
+        self._rewrite(**changed)
+
+    def _rewrite(self, **changed: Any) -> None:
         # Stopping the cluster deletes the document; it is not brought back.
         with self._writing:
             if self._etag is None or self._previous is None:
                 return
-            changed: Any = {field: dict(values)}
             address = replace(self._previous, **changed)
             document, objects = address.to_document(), self._host.objects
             written = objects.write_document(NAME, document, over=self._etag)
             if written is None and (present := self._own_etag()) is not None:
-                # An answer of S3's got lost: our own object has another ETag.
-                written = objects.write_document(NAME, document, over=present)
+                # An answer of S3's got lost: our own object has another ETag. This one's may, too:
+                # only absence means deleted.
+                written = objects.write_document(NAME, document, over=present) or present
             self._etag, self._previous = written, address
 
     def _own_etag(self) -> str | None:
@@ -132,10 +136,7 @@ class Announcement:
         Stopping the cluster deletes it; it is not brought back.
         """
         try:
-            with self._writing:
-                if self._etag is not None and self._previous is not None:
-                    ended = replace(self._previous, ended=Ended(now_text(), reason))
-                    self._host.objects.write_document(NAME, ended.to_document(), over=self._etag)
+            self._rewrite(ended=Ended(now_text(), reason))
         except Exception as error:  # noqa: BLE001 - the groups still need their zero
             self._host.log.info(
                 f"the end of the cluster can't be written to {NAME}: "
