@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from terradask_simulator.aws.endpoint.paths import OWN_ADDRESS_PATH
+from terradask_simulator.aws.endpoint import OWN_ADDRESS_PATH
 from terradask_simulator.aws.session_manager.plugin import plugin_folder
 
 __all__ = ["complete", "credentials_path", "laid_over", "overlay", "without_aws"]

@@ -23,7 +23,7 @@ import psutil  # type: ignore[import-untyped]  # psutil carries no types
 
 from terradask_simulator import errors
 from terradask_simulator.aws.access_keys import read_owner_key
-from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE
+from terradask_simulator.aws.endpoint import CONTROL_PREFIX, CONTROL_SERVICE
 from terradask_simulator.environment import credentials_path, overlay, without_aws
 from terradask_simulator.errors import BaselineFailed, SimulatorError, SimulatorGone
 

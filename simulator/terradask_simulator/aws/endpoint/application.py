@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from terradask_simulator.aws.backend import STATE_LOCK
+from terradask_simulator.aws.endpoint import CONTROL_PREFIX, CONTROL_SERVICE, OWN_ADDRESS_PATH
 from terradask_simulator.aws.endpoint.answers import (
     Answer,
     LostAnswers,
@@ -22,7 +23,6 @@ from terradask_simulator.aws.endpoint.answers import (
     serving,
 )
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
-from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX, CONTROL_SERVICE, OWN_ADDRESS_PATH
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.fidelity.buckets import check_owner
 from terradask_simulator.aws.fidelity.launch_limits import plan_state

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from terradask_simulator.aws.endpoint.paths import CONTROL_PREFIX
+from terradask_simulator.aws.endpoint import CONTROL_PREFIX
 from terradask_simulator.aws.iam.operation import SIGNED, Operation
 
 __all__ = ["Call", "CallRecorder", "identify"]

@@ -1,24 +1,42 @@
-"""Signatures of requests: who made them, and whether AWS would take them."""
+"""Signatures of requests, AWS Signature Version 4: who made them, and whether AWS would take them.
+What a signature should be is recomputed with botocore's own signer.
+
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+"""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from email.utils import format_datetime
 from typing import Any
+from urllib.parse import parse_qs
+
+from botocore.auth import UNSIGNED_PAYLOAD, S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from terradask_simulator.aws.access_keys import AccessKey, KeyRing
-from terradask_simulator.aws.endpoint.paths import CONTROL_SERVICE
-from terradask_simulator.aws.endpoint.sigv4 import Signature, expected_signature, read_signature
+from terradask_simulator.aws.endpoint import CONTROL_SERVICE
 from terradask_simulator.aws.fidelity.clock import ahead_seconds
 from terradask_simulator.aws.fidelity.clock import now as aws_now
-from terradask_simulator.aws.iam.operation import Operation
+from terradask_simulator.aws.iam.operation import Operation, headers_of
 from terradask_simulator.aws.iam.refusals import Refusal, bad_signature, unknown_key, worded
 
 __all__ = ["Signatures"]
+
+_ALGORITHM = "AWS4-HMAC-SHA256"
+_SCOPE_NAMES = ("access_key_id", "scope_date", "region", "service")
+_SCOPE = "".join(rf"(?P<{name}>[^/,\s]+)/" for name in _SCOPE_NAMES) + "aws4_request"
+# Exactly so, as all SDKs write it: whatever else reads the header has to read the same caller.
+_HEADER = re.compile(
+    rf"{_ALGORITHM} Credential={_SCOPE}, ?SignedHeaders=(?P<signed_headers>[a-z0-9;._-]+), ?"
+    r"Signature=(?P<value>[0-9a-f]+)"
+)
 
 #: AWS takes no signature that is older, or younger:
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
@@ -53,7 +71,7 @@ class Signatures:
         self, operation: Operation, environ: Mapping[str, Any], body: bytes
     ) -> Refusal | None:
         """Return the refusal of a call whose signature isn't valid."""
-        signature = read_signature(environ)
+        signature = _read_signature(environ)
         key = None if signature is None else self._keys.find(signature.access_key_id)
         if signature is None or key is None or not _same(signature.token, key.token):
             return unknown_key(operation)
@@ -77,21 +95,21 @@ def _same(given: str, right: str) -> bool:
 
 def _check_value(
     operation: Operation,
-    signature: Signature,
+    signature: _Signature,
     environ: Mapping[str, Any],
     body: bytes,
     key: AccessKey,
 ) -> Refusal | None:
     headers = operation.headers
     must = {"host", *(name for name in headers if name.startswith("x-amz-"))}
-    right = expected_signature(signature, environ, body, key.secret)
+    right = _expected_signature(signature, environ, body, key.secret)
     if not must <= set(signature.signed_headers) or not _same(signature.value, right):
         return bad_signature(operation)
     return _check_body(operation, signature, headers.get("x-amz-content-sha256", ""), body)
 
 
 def _check_body(
-    operation: Operation, signature: Signature, said: str, body: bytes
+    operation: Operation, signature: _Signature, said: str, body: bytes
 ) -> Refusal | None:
     """Return the refusal of a body that isn't the one that was signed; without a header, the
     signature itself covers it.
@@ -118,7 +136,7 @@ def _check_body(
 
 
 def _check_time(
-    operation: Operation, signature: Signature, now: datetime.datetime
+    operation: Operation, signature: _Signature, now: datetime.datetime
 ) -> Refusal | None:
     try:
         signed_at = datetime.datetime.strptime(signature.timestamp, _STAMP).replace(
@@ -153,7 +171,7 @@ def _expired(operation: Operation) -> Refusal:
 
 def _skewed(
     operation: Operation,
-    signature: Signature,
+    signature: _Signature,
     signed_at: datetime.datetime,
     now: datetime.datetime,
 ) -> Refusal:
@@ -178,3 +196,117 @@ def _skewed(
         f"{said.format(f'{signed_at:{_STAMP}}')} {bound:{_STAMP}} ({now:{_STAMP}} {sign} 15 min.)"
     )
     return bad_signature(operation, f"Signature {when}")
+
+
+@dataclass(frozen=True)
+class _Signature:
+    """What a request says of its signature; ``valid_seconds`` of a presigned URL alone."""
+
+    access_key_id: str
+    scope_date: str
+    region: str
+    service: str
+    signed_headers: tuple[str, ...]
+    value: str
+    timestamp: str
+    token: str
+    valid_seconds: int | None = None
+
+
+def _read_signature(environ: Mapping[str, Any]) -> _Signature | None:
+    """Return what a request says of its signature; None where it has none, two, or none that can be
+    read.
+    """
+    query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
+    header = environ.get("HTTP_AUTHORIZATION")
+    presigned = "X-Amz-Signature" in query
+    try:
+        if header is not None:
+            return None if presigned else _from_header(header, headers_of(environ))
+        return _from_query({name: values for name, (values, *_) in query.items()})
+    except (KeyError, ValueError):
+        return None
+
+
+def _from_header(header: str, headers: Mapping[str, str]) -> _Signature:
+    found = _HEADER.fullmatch(header)
+    if found is None:
+        raise ValueError("no header of Signature Version 4")
+    return _Signature(
+        **_scope(found),
+        signed_headers=tuple(found["signed_headers"].split(";")),
+        value=found["value"],
+        timestamp=headers["x-amz-date"],
+        token=headers.get("x-amz-security-token", ""),
+    )
+
+
+def _from_query(query: Mapping[str, str]) -> _Signature:
+    if query["X-Amz-Algorithm"] != _ALGORITHM:
+        raise ValueError(query["X-Amz-Algorithm"])
+    found = re.fullmatch(_SCOPE, query["X-Amz-Credential"])
+    if found is None:
+        raise ValueError("no scope of a credential")
+    return _Signature(
+        **_scope(found),
+        signed_headers=tuple(query["X-Amz-SignedHeaders"].split(";")),
+        value=query["X-Amz-Signature"],
+        timestamp=query["X-Amz-Date"],
+        token=query.get("X-Amz-Security-Token", ""),
+        valid_seconds=int(query["X-Amz-Expires"]),
+    )
+
+
+def _scope(found: re.Match[str]) -> dict[str, Any]:
+    return {name: found[name] for name in _SCOPE_NAMES}
+
+
+def _expected_signature(
+    signature: _Signature, environ: Mapping[str, Any], body: bytes, secret: str
+) -> str:
+    """Return the signature that a request should have, by the secret of its access key."""
+    headers = headers_of(environ)
+    signed = {
+        # WSGI has bytes as Latin-1.
+        name: headers[name].encode("latin-1").decode("utf-8", "replace")
+        for name in signature.signed_headers
+        if name in headers
+    }
+    path, _, query = environ["REQUEST_URI"].partition("?")
+    kept = [part for part in query.split("&") if not part.startswith("X-Amz-Signature=")]
+    request = AWSRequest(
+        method=environ["REQUEST_METHOD"],
+        url=f"http://{environ['HTTP_HOST']}{path}?{'&'.join(kept)}",
+        headers=signed,
+    )
+    request.context["timestamp"] = signature.timestamp
+    kind = _ReceivedByS3 if signature.service == "s3" else _Received
+    signer = kind(signature, secret, body)
+    canonical = signer.canonical_request(request)
+    value: str = signer.signature(signer.string_to_sign(request, canonical), request)
+    return value
+
+
+class _Received(SigV4Auth):
+    """Signs what was received: the headers that the caller signed, and no others."""
+
+    def __init__(self, signature: _Signature, secret: str, body: bytes) -> None:
+        credentials = Credentials(signature.access_key_id, secret)
+        super().__init__(credentials, signature.service, signature.region)
+        self.received, self.body = signature, body
+
+    def headers_to_sign(self, request: Any) -> Any:
+        return request.headers
+
+    def payload(self, request: Any) -> str:
+        return hashlib.sha256(self.body).hexdigest()
+
+
+class _ReceivedByS3(_Received, S3SigV4Auth):
+    """The same for S3, whose paths are signed as they are and whose presigned URLs don't cover the
+    body.
+    """
+
+    def payload(self, request: Any) -> str:
+        presigned = self.received.valid_seconds is not None
+        return UNSIGNED_PAYLOAD if presigned else super().payload(request)
