@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from terradask_host.agent.announcement import Announcement
+from terradask_host.errors import ConfigInvalid
 from terradask_host.structure import SchedulerEntry
 from terradask_host.timing import Timing
 
@@ -27,8 +28,11 @@ class LosesAnswers:
         self.numbers = itertools.count(1)
         self.tag: str | None = None
         self.lost = 0
+        self.unreadable = False
 
     def read_document(self, name: str) -> dict[str, Any] | None:
+        if self.unreadable:
+            raise ConfigInvalid(f"{name} is no JSON")
         return self.stored
 
     def etag(self, name: str) -> str | None:
@@ -77,6 +81,18 @@ def test_what_is_kept_is_there_however_many_answers_get_lost(
         assert objects.stored["numbers"] == {"workers": n}
     announcement.write_ended("idle")
     assert objects.stored["ended"]["reason"] == "idle"
+
+
+def test_what_could_not_be_written_once_is_written_later(
+    announcement: Announcement, objects: LosesAnswers
+) -> None:
+    objects.lost, objects.unreadable = 1, True
+    announcement.keep("numbers", {"workers": 1})
+    announcement.keep("numbers", {"workers": 2})
+    objects.unreadable = False
+    announcement.keep("numbers", {"workers": 3})
+    assert objects.stored is not None
+    assert objects.stored["numbers"] == {"workers": 3}
 
 
 def test_what_was_deleted_is_not_brought_back(

@@ -114,10 +114,11 @@ class Announcement:
             document, objects = address.to_document(), self._host.objects
             written = objects.write_document(NAME, document, over=self._etag)
             if written is None and (present := self._own_etag()) is not None:
-                # An answer of S3's got lost: our own object has another ETag. This one's may, too:
-                # only absence means deleted.
+                # An answer of S3's got lost: our own object has another ETag. This one's may, too.
                 written = objects.write_document(NAME, document, over=present) or present
-            self._etag, self._previous = written, address
+            # Where it can't be told whose it is, or it was deleted, the condition stays: the next
+            # write overwrites our own object alone.
+            self._etag, self._previous = written or self._etag, address
 
     def _own_etag(self) -> str | None:
         """Return the ETag of what is there, if this host wrote it."""
