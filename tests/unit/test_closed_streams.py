@@ -88,7 +88,8 @@ def test_a_connection_that_is_closed_at_once_is_tried_again_until_the_time_is_ov
 ) -> None:
     monkeypatch.setitem(backends, "tls", TLSBackend())
     expect_closed_streams()
-    with pytest.raises(OSError, match="Timed out"):
+    # Where the time is over between two tries, Python's own error has no text.
+    with pytest.raises(OSError, match=r"Timed out|\A\Z"):
         asyncio.run(_dial_busily(closing_server.address))
     assert closing_server.connections > 1
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from terradask import Cluster
-from terradask._dask.lifecycle import Lifecycle
 from terradask._dask.own_logging import OwnLogging
+from terradask._dask.provision import Provisioner
 from terradask.errors import InvalidInput
 
 
@@ -64,11 +64,11 @@ def test_what_terradask_logs_is_shown_once(
 def test_what_is_logged_while_the_cluster_is_made_is_shown(
     own: logging.Logger, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_lifecycle: Lifecycle) -> None:
+    def fail(_provisioner: Provisioner) -> None:
         own.info("etl: planning")
         raise ValueError("no network")
 
-    monkeypatch.setattr(Lifecycle, "provision", fail)
+    monkeypatch.setattr(Provisioner, "run", fail)
     dasks, handler = logging.getLogger("distributed"), logging.StreamHandler()
     dasks.addHandler(handler)
     try:
