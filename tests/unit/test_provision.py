@@ -1,11 +1,13 @@
 """Client and cluster of different versions are an error that lists both."""
 
+import dataclasses
 import importlib.metadata
 from types import SimpleNamespace
 
 import pytest
 
 from terradask._common.progress import silent
+from terradask._dask import ignored as of_ignored
 from terradask._dask.connectivity import check_route
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.provision import Provisioner, check_versions, wait_for_deployment
@@ -130,7 +132,7 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         (
             {},
             {"package_sync": True, "package_sync_strict": True, "local_modules": True},
-            "local_modules and package_sync and package_sync_strict",
+            "package_sync and package_sync_strict and local_modules",
         ),
         # This client's own.
         ({}, {"connect": "private", "wait_for_workers": 3, "create_timeout_seconds": 9.0}, None),
@@ -153,6 +155,26 @@ def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, i
         assert text.endswith("to start it again: terradask stop etl")
         assert ("cluster.scale" in text) is ("n_workers" in ignored)
         assert ("cluster.set_keepalive" in text) is ("no_client_timeout" in ignored)
+
+
+def test_what_a_run_records_under_an_arguments_name_is_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(of_ignored, "RUN_SETTINGS", frozenset({"spot_fallback_seconds"}))
+    run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2, spot_fallback_seconds=60)
+    for seconds, told in ((60, []), (90, ["spot_fallback_seconds"])):
+        request = Request("etl", {"spot_fallback_seconds": seconds})
+        asked = ClusterSettings(spot_fallback_seconds=seconds)
+        assert of_ignored.ignored_arguments(request, asked, run) == told
+
+
+def test_what_a_running_cluster_takes_is_the_clients_own() -> None:
+    recorded = {field.name for field in dataclasses.fields(Run)}
+    assert of_ignored.RUN_SETTINGS - of_ignored._IS_AS_GIVEN.keys() - recorded == {
+        *("connect", "use_scheduler_public_ip", "create_timeout_seconds", "wait_for_workers"),
+        # It has a warning of its own.
+        "software_lock",
+    }
 
 
 @pytest.mark.parametrize(

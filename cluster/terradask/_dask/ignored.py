@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from terradask._dask.arguments import ARGUMENT_OF
+from terradask._dask.arguments import ARGUMENT_OF, RUN_SETTINGS
 from terradask._dask.request import Request
 from terradask_host.documents import LifetimePolicy, Run
 
@@ -29,8 +29,8 @@ def ignored_arguments(request: Request, asked: ClusterSettings, running: Run) ->
     return [
         *(
             ARGUMENT_OF.get(name, name)
-            for name, is_as in _IS_AS_GIVEN.items()
-            if name in request.given and not is_as(getattr(asked, name), running)
+            for name in request.given
+            if name in RUN_SETTINGS and not _is_as_given(name, getattr(asked, name), running)
         ),
         *(
             f"worker_groups[{name!r}]['n_workers']"
@@ -38,6 +38,15 @@ def ignored_arguments(request: Request, asked: ClusterSettings, running: Run) ->
             if "n_workers" in group
         ),
     ]
+
+
+def _is_as_given(name: str, given: Any, running: Run) -> bool:
+    """Return whether a running cluster is as given: where nothing else is said here, by what its
+    run has under that name. What a run doesn't have is the client's own.
+    """
+    if (is_as := _IS_AS_GIVEN.get(name)) is not None:
+        return is_as(given, running)
+    return bool(getattr(running, name, given) == given)
 
 
 def warn_of_ignored(request: Request, asked: ClusterSettings, running: Run) -> None:
@@ -77,7 +86,8 @@ def _lives(field: str) -> Callable[[Any, Run], bool]:
     return is_as
 
 
-#: Settings that only a start applies -> whether a running cluster is as given anyway.
+#: Settings that only a start applies -> whether a running cluster is as given anyway, where that
+#: isn't whether its run has the same.
 _IS_AS_GIVEN: Mapping[str, Callable[[Any, Run], bool]] = {
     # A pair also asks for adapting.
     "n_workers": lambda given, run: not isinstance(given, Sequence) and given == run.n_workers,

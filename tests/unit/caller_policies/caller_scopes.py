@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -19,6 +19,7 @@ from terradask_modules.caller_policies import (
     Statement,
     caller_statements,
 )
+from terradask_modules.kinds.kind import Setting
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
@@ -166,7 +167,7 @@ FULL = scope(
     kms_key_arn=KEY,
     interface_endpoints=True,
     session_manager=True,
-    settings=frozenset({"flow_logs", "dual_stack", "notify_emails"}),
+    settings=frozenset(get_args(Setting)),
     private_clusters=("etl", "ml"),
     network_state="states/workspaces/team/network.tfstate",
     state_key_arn=KEY.replace("key/", "alias/"),
