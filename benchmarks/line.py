@@ -9,10 +9,10 @@ processes. *Added* is the difference of the medians. The first host is asked for
 AWS gets that call, groups are at zero when it gets the last of those. A round of calls is one that
 is sent after the answer to a call of the round before; those of a start are counted until it asks
 for the first host. Closing asks for the price of the instance type, which a client otherwise keeps
-for a week: a new connection, beside other calls. The credentials name their account, as those of a
-role or of IAM Identity Center do; of a user's access key it is known once the key was seen. The
-network is an hour old: in a bucket younger than 15 minutes, looking for what isn't there takes two
-calls, because S3 may not find an object that it lists.
+for a week: a new connection, beside other calls. The access key was seen before, so its account is
+known at once; credentials of a role or of IAM Identity Center name theirs. The network is an hour
+old: in a bucket younger than 15 minutes, looking for what isn't there takes two calls, because S3
+may not find an object that it lists.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from tests.line import Line
 from benchmarks import _line_client
 from benchmarks._measure import Row, Verdict, in_turn
 from terradask_simulator import Simulator
-from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.process import deploy_baseline
 
 _ROUND_TRIP_SECONDS = 0.1
@@ -91,8 +90,7 @@ class _Life:
 
     def run(self) -> float:
         """Run it once, and return the seconds of all steps."""
-        simulator = self._simulator.environ
-        environ = self._line.environ({**os.environ, **simulator, "AWS_ACCOUNT_ID": ACCOUNT})
+        environ = self._line.environ({**os.environ, **self._simulator.environ})
         with _client(environ) as owner:
             start = self._step(owner, "start")
             self._note("start until the first host is asked for", self._asked(start)[0])

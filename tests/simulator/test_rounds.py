@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import boto3
 import pytest
 
 from terradask import Deployment, Workspace
 from terradask._common.progress import silent
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
+from terradask.errors import InvalidCredentials
 from terradask_simulator.aws.backend import ACCOUNT
 
 from ..rounds import counted_rounds
@@ -30,8 +32,7 @@ def deployment(sim_environ: dict[str, str]) -> Iterator[Deployment]:
 def test_a_start_an_attachment_and_a_stop(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As credentials of a role or of IAM Identity Center do, and as a known access key does.
-    monkeypatch.setenv("AWS_ACCOUNT_ID", ACCOUNT)
+    # What deployed the cluster has seen the access key, so its account is known.
     with counted_rounds(monkeypatch) as start:
         started = Provisioner(Request("far", {"n_workers": 1}), silent).run()
     with counted_rounds(monkeypatch) as attach:
@@ -51,3 +52,19 @@ def test_a_start_an_attachment_and_a_stop(
     assert stop.of("GetProducts") <= 1
     # Two more where the worker's host has reported.
     assert len(stop.calls) <= 30
+
+
+def test_nothing_is_found_in_an_account_that_aws_does_not_name(
+    sim_environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = boto3.Session().get_credentials()
+    assert keys is not None
+    # botocore takes the account from there only with the keys.
+    for name, value in (
+        ("AWS_ACCESS_KEY_ID", keys.access_key),
+        ("AWS_SECRET_ACCESS_KEY", keys.secret_key),
+        ("AWS_ACCOUNT_ID", "210987654321"),
+    ):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InvalidCredentials, match=f"{ACCOUNT}; expected was 210987654321"):
+        Provisioner(Request("other", attach=True), silent).run()
