@@ -41,7 +41,9 @@ class SlowTokenService:
 
     def caller(self, key: str = "AKIAIOSFODNN7EXAMPLE", account: str | None = None) -> Caller:
         credentials = ReadOnlyCredentials(key, "secret", None, account)
-        return Caller("eu-west-1", lambda name: self, lambda: credentials, lambda: None)
+        caller = Caller("eu-west-1", lambda name: self, lambda: credentials, lambda: None)
+        caller.expect()
+        return caller
 
 
 def _seen(account: str = ACCOUNT) -> None:
@@ -61,6 +63,15 @@ def test_the_account_of_a_known_key_waits_for_no_answer(cache: Path) -> None:
     assert sts.calls == 1
     # The name says nothing of the key.
     assert [len(file.stem) for file in cache.iterdir()] == [64]
+
+
+def test_without_expecting_one_the_account_is_aws_answer() -> None:
+    _seen()
+    sts = SlowTokenService(OTHER)
+    sts.may_answer.set()
+    credentials = ReadOnlyCredentials("AKIAIOSFODNN7EXAMPLE", "secret", None, ACCOUNT)
+    caller = Caller("eu-west-1", lambda name: sts, lambda: credentials, lambda: None)
+    assert caller.account_id == OTHER
 
 
 def test_credentials_that_name_their_account_wait_for_no_answer(cache: Path) -> None:

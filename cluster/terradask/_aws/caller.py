@@ -41,24 +41,20 @@ class Caller:
         self._credentials = credentials
         self._elsewhere = elsewhere
         self._identity: dict[str, str] | None = None
-        #: The account that is to be expected; empty if that isn't known, None before it was looked
-        #: up.
-        self._expected: str | None = None
+        #: The account that is expected; empty if none is.
+        self._expected = ""
         self._refused = False
         self.forked()
 
     def forked(self) -> None:
         """Go on in a new process: nothing there holds a lock."""
         self._lock = threading.Lock()
-        self._expect_lock = threading.Lock()
 
     @property
     def account_id(self) -> str:
-        """The number of the account. If the credentials name it, or the access key was seen before,
-        it is known at once, and AWS is asked meanwhile: `arn` waits for the answer.
-        """
-        if self._identity is None and not self._refused and (expected := self._expect()):
-            return expected
+        """The number of the account, by AWS's answer, or before that the one that is expected."""
+        if self._identity is None and not self._refused and self._expected:
+            return self._expected
         return self._answer()["Account"]
 
     @property
@@ -66,18 +62,18 @@ class Caller:
         """The caller's ARN. Raises `AwsError`, also where another account was expected."""
         return self._answer()["Arn"]
 
-    def _expect(self) -> str:
-        with self._expect_lock:
-            if self._expected is None:
-                cached = self._cached()
-                self._expected = cached if isinstance(cached, str) else ""
-                if self._expected:
-                    # No thread starts at the end of a process: AWS is asked when needed.
-                    with suppress(RuntimeError):
-                        pool = ThreadPoolExecutor(1)
-                        pool.submit(self._answer)
-                        pool.shutdown(wait=False)
-            return self._expected
+    def expect(self) -> None:
+        """Go by the account that the credentials name, or that the access key was of before, and
+        ask AWS meanwhile. Nothing is to be made before `arn` has waited for the answer.
+        """
+        expected = self._cached()
+        if self._identity is None and isinstance(expected, str):
+            self._expected = expected
+            # No thread starts at the end of a process: AWS is asked when needed.
+            with suppress(RuntimeError):
+                pool = ThreadPoolExecutor(1)
+                pool.submit(self._answer)
+                pool.shutdown(wait=False)
 
     def _answer(self) -> dict[str, str]:
         with self._lock:

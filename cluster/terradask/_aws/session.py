@@ -114,7 +114,7 @@ class Aws:
 
     @property
     def account_id(self) -> str:
-        """The number of the caller's account, as `Caller` knows it. Needs no permission."""
+        """The number of the caller's account. Needs no permission."""
         return self._caller.account_id
 
     @property
@@ -126,6 +126,10 @@ class Aws:
     def partition(self) -> str:
         """The first part of every ARN, such as ``aws`` or ``aws-cn``, by the region."""
         return partition_of(self.region)
+
+    def expect_account(self) -> None:
+        """Go by the account that is to be expected, until `confirm_account`: a round less."""
+        self._caller.expect()
 
     def confirm_account(self) -> None:
         """Wait for AWS to say whose account it is. Raises `InvalidCredentials` where another one

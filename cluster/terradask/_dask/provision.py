@@ -119,6 +119,11 @@ _CLIENTS = ("s3", "secretsmanager", "autoscaling")
 _ROUNDS = 3
 
 
+def _deployment(workspace: Workspace, name: str) -> Deployment:
+    workspace.aws.expect_account()
+    return workspace.deployment(name)
+
+
 @dataclass(frozen=True)
 class Provisioned:
     """A running cluster, how it came to run, and the settings in force."""
@@ -228,8 +233,8 @@ class Provisioner:
             self._request = replace(request, given=given)
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
-        # While AWS is asked for the account, which the bucket's name needs, clients are made.
-        begun: list[Callable[[], Any]] = [lambda: workspace.deployment(request.name)]
+        # The bucket's name needs the account. While AWS is asked, clients are made.
+        begun: list[Callable[[], Any]] = [lambda: _deployment(workspace, request.name)]
         begun += (partial(workspace.aws.client, name) for name in _CLIENTS)
         deployment: Deployment = side_by_side(begun, 2)[0]
         self._workspace, self._deployment = workspace, deployment
