@@ -127,8 +127,8 @@ toolchain: $(VENV)/.installed
 	@$(BIN)/terradask doctor --fix --toolchain
 
 # What installs conda's packages on hosts, in the user's cache: tests connect to nothing outside.
-$(VENV)/.conda: cluster/terradask/_deployments/conda_installer.lock $(VENV)/.installed
-	@$(BIN)/python -c 'import platform; from terradask._deployments.conda_file import installer_wheel; \
+$(VENV)/.conda: cluster/terradask/_software/conda/installer.lock $(VENV)/.installed
+	@$(BIN)/python -c 'import platform; from terradask._software.conda.lock import installer_wheel; \
 		installer_wheel({"aarch64": "arm64"}.get(platform.machine(), "x86_64"))' \
 		&& touch $@ || echo "setup: py-rattler for hosts could not be downloaded: the tests of conda on hosts will be skipped" >&2
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 # What the first start of a process imports isn't what is measured.
-import terradask._deployments.start  # noqa: F401
+import terradask._clusters.start  # noqa: F401
 from terradask import Cluster
 
 NAME = "far"

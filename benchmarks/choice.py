@@ -19,8 +19,8 @@ from typing import Any
 import moto
 
 from benchmarks._measure import Row, Verdict, in_turn
-from terradask._instance_types.choose import choose
-from terradask._instance_types.model import Catalog, read_types
+from terradask._catalog.instance_types.choose import choose
+from terradask._catalog.instance_types.model import Catalog, read_types
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 

@@ -27,7 +27,7 @@ from terradask._software.environment import scan_environment
 assert scan_environment("x86_64", []).counts["taken"] == {_PACKAGES}
 """
 _LOCK = f"""{_READ}
-from terradask._deployments.package_sync import PackageSync, lock_environment
+from terradask._software.package_sync import PackageSync, lock_environment
 assert len(lock_environment(PackageSync(), "x86_64", os.environ).packages) == {_PACKAGES}
 """
 

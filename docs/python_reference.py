@@ -52,8 +52,8 @@ def documented() -> list[Any]:
     import terradask
     from terradask._cleanup.findings import Sweep, Swept
     from terradask._cleanup.orphans import Stray
-    from terradask._deployments.logs.lines import ClusterLogs, LogLine
-    from terradask._deployments.overview import ClusterOverview
+    from terradask._clusters.overview import ClusterOverview
+    from terradask._observe.logs.lines import ClusterLogs, LogLine
     from terradask._plans.folder import Plans
     from terradask._plans.report import PlanReport, WorkspaceReport
     from terradask._plans.summary import Change, Danger, PlanSummary

@@ -103,8 +103,8 @@ def own_cache(folder: Path, patched: pytest.MonkeyPatch) -> None:
     """Let terradask's cache be a folder of the test's own, with nothing but what installs conda's
     packages on hosts: `make setup` has downloaded that.
     """
-    from terradask._deployments.conda_file import installer_lock
-    from terradask._network.host_packages import packages_cache
+    from terradask._software.conda.lock import installer_lock
+    from terradask._software.host_packages import packages_cache
 
     there = packages_cache() / "conda"
     found = installer_lock().chosen(there, ARCHITECTURE)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 from terradask._common.plain_logs import log_plainly as _log_plainly
 
 if TYPE_CHECKING:
+    from terradask._catalog.instance_types.listing import PricedInstanceType
+    from terradask._catalog.instance_types.model import Gpus, InstanceType
+    from terradask._clusters.deployment import Deployment
+    from terradask._clusters.jobs.output import JobOutput
     from terradask._dask.cluster import Cluster
+    from terradask._dask.functions.decorator import function
+    from terradask._dask.functions.function import Function
     from terradask._dask.job import Job
-    from terradask._deployments.deployment import Deployment
-    from terradask._deployments.live_view import LiveView
-    from terradask._deployments.status import DeploymentStatus
-    from terradask._functions.decorator import function
-    from terradask._functions.function import Function
-    from terradask._instance_types.listing import PricedInstanceType
-    from terradask._instance_types.model import Gpus, InstanceType
-    from terradask._jobs.output import JobOutput
+    from terradask._observe.live_view import LiveView
+    from terradask._observe.status import DeploymentStatus
     from terradask._plans.saved import Plan
     from terradask._workspace.backend_options import BackendOptionsChange, set_backend_options
     from terradask._workspace.instance_types import list_instance_types
@@ -56,20 +56,20 @@ _log_plainly()
 _HOMES = {
     "BackendOptionsChange": "terradask._workspace.backend_options",
     "Cluster": "terradask._dask.cluster",
-    "Deployment": "terradask._deployments.deployment",
-    "DeploymentStatus": "terradask._deployments.status",
-    "Function": "terradask._functions.function",
-    "Gpus": "terradask._instance_types.model",
-    "InstanceType": "terradask._instance_types.model",
+    "Deployment": "terradask._clusters.deployment",
+    "DeploymentStatus": "terradask._observe.status",
+    "Function": "terradask._dask.functions.function",
+    "Gpus": "terradask._catalog.instance_types.model",
+    "InstanceType": "terradask._catalog.instance_types.model",
     "Job": "terradask._dask.job",
-    "JobOutput": "terradask._jobs.output",
+    "JobOutput": "terradask._clusters.jobs.output",
     "JobRecord": "terradask_host.jobs",
     "JobTask": "terradask_host.rules.job_tasks",
-    "LiveView": "terradask._deployments.live_view",
+    "LiveView": "terradask._observe.live_view",
     "Plan": "terradask._plans.saved",
-    "PricedInstanceType": "terradask._instance_types.listing",
+    "PricedInstanceType": "terradask._catalog.instance_types.listing",
     "Workspace": "terradask._workspace.workspace",
-    "function": "terradask._functions.decorator",
+    "function": "terradask._dask.functions.decorator",
     "list_instance_types": "terradask._workspace.instance_types",
     "set_backend_options": "terradask._workspace.backend_options",
 }

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._jobs.files import find_files
-from terradask._network.host_packages import BootLock, download
+from terradask._clusters.jobs.files import find_files
 from terradask._plans.basis import commit_of
-from terradask._software.conda_solver import CondaSolver
+from terradask._software.conda.solver import CondaSolver
+from terradask._software.host_packages import BootLock, download
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
 from terradask._terraform.provider_mirror import PROVIDER_VERSION, this_platform
 from terradask._terraform.terraform import init_key

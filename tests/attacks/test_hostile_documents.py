@@ -17,10 +17,10 @@ from rich.console import Console
 from terradask import LiveView, Workspace
 from terradask._aws.session import Aws
 from terradask._dask.widgets import TerminalWidget
-from terradask._deployments import store
-from terradask._deployments.documents import read_address, read_host_reports, read_run
-from terradask._deployments.record import ClusterRecord
-from terradask._deployments.store import HOSTS, MOST_BYTES, RUN, SCHEDULER, ClusterObjects
+from terradask._observe import store
+from terradask._observe.documents import read_address, read_host_reports, read_run
+from terradask._observe.record import ClusterRecord
+from terradask._observe.store import HOSTS, MOST_BYTES, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import DocumentFormat
 from terradask_simulator.aws.fidelity import placement_groups
 

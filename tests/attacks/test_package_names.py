@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.software import lock_software
+from terradask._clusters.deployment import Deployment
+from terradask._software.client_versions import lock_software
 from terradask._software.local_wheels import build_wheel
 from terradask.errors import SoftwareUnusable
 from terradask_host.agent.environment import Environment
@@ -73,7 +73,7 @@ def test_hosts_get_the_package_that_is_here_and_the_index_is_not_asked(
         built.append(build_wheel(*arguments))
         return built[-1]
 
-    monkeypatch.setattr("terradask._deployments.software.build_wheel", counted)
+    monkeypatch.setattr("terradask._software.client_versions.build_wheel", counted)
     with Cluster("confused", n_workers=0, software=["acme-tools"]):
         workspace = Workspace.load()
         objects = Deployment(workspace.aws, workspace.bucket, "confused").objects

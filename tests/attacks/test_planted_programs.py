@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from terradask._aws.ssm.plugin import find_plugin
-from terradask._network import host_packages
-from terradask._network.host_packages import BootLock, download
 from terradask._plans.basis import commit_of
-from terradask._software.configured import Found, Machine
-from terradask._software.index_credentials import credentials_for
+from terradask._software import host_packages
+from terradask._software.host_packages import BootLock, download
+from terradask._software.indexes.configured import Found, Machine
+from terradask._software.indexes.credentials import credentials_for
 from terradask._software.local_wheels import build_direct
 from terradask._software.pylock import DirectPackage
 from terradask._terraform.binary import find_terraform

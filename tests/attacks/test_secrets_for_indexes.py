@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software_file import lock_file_packages, lock_requirements
-from terradask._software.conda_solver import CondaSolver
-from terradask._software.configured import Machine
+from terradask._software.conda.solver import CondaSolver
+from terradask._software.indexes.configured import Machine
+from terradask._software.lock_from_file import lock_file_packages, lock_requirements
 from terradask._software.resolver import Resolver, Unsolvable
 from terradask._software.uv import own_variables
 from terradask.errors import SoftwareNotResolved, SoftwareUnusable

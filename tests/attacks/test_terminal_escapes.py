@@ -26,8 +26,8 @@ from terradask._common.progress import (
     Warned,
 )
 from terradask._dask.widgets import TerminalWidget
-from terradask._deployments.documents import check_format
-from terradask._deployments.live_view import LiveView
+from terradask._observe.documents import check_format
+from terradask._observe.live_view import LiveView
 from terradask._plans.render_terminal import to_terminal, to_text
 from terradask._plans.summary import summarise
 from terradask._terraform.state.lock import LockInfo

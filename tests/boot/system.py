@@ -18,8 +18,8 @@ from pathlib import Path
 
 import platformdirs
 
-from terradask._deployments.package_sync import JUPYTERLAB
-from terradask._deployments.software import lock_software
+from terradask._software.client_versions import lock_software
+from terradask._software.package_sync import JUPYTERLAB
 
 ROOT = Path(__file__).parents[2]
 BOOT_LOCK = ROOT / "host/terradask_host/boot.lock"

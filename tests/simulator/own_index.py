@@ -9,9 +9,9 @@ import zipfile
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from terradask._deployments.package_sync import lock_for_hosts
 from terradask._software.environment import read_installed
 from terradask._software.hosts import host_markers
+from terradask._software.package_sync import lock_for_hosts
 from terradask._software.scan import with_needs
 from terradask._software.sync import PackageSync
 

@@ -9,9 +9,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask import Cluster, Workspace
+from terradask._clusters import pending_launches
 from terradask._common.progress import Message, ProgressEvent
-from terradask._deployments import pending_launches
-from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask._synthesis.resolve_cluster import Place, resolve_cluster
 from terradask.errors import NoCapacity, QuotaExceeded
 from terradask_simulator import Simulator
 from terradask_stacks.lock import ClusterLock

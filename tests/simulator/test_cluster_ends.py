@@ -10,8 +10,8 @@ import pytest
 from distributed import Client
 
 from terradask import Cluster, Deployment, Workspace
-from terradask._deployments.keys import KeySet
-from terradask._deployments.store import read_secret
+from terradask._observe.keys import KeySet
+from terradask._observe.store import read_secret
 from terradask.errors import ClusterStopped
 
 from ..waiting import PROCESS_SECONDS, eventually

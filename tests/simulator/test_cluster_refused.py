@@ -10,7 +10,7 @@ import pytest
 from terradask import Cluster, Deployment, Workspace
 from terradask._aws.ssm import plugin
 from terradask._dask import connectivity
-from terradask._deployments import last_words
+from terradask._observe import last_words
 from terradask.errors import (
     ClusterNotFound,
     HostFailed,

@@ -12,12 +12,12 @@ import botocore.exceptions
 import pytest
 
 from terradask._aws.session import Aws
+from terradask._catalog.prices.calculation import estimate
+from terradask._catalog.prices.groups import read_launches
+from terradask._catalog.prices.price_list import AwsPriceList
+from terradask._catalog.prices.prices import PriceKey
+from terradask._catalog.prices.running import Volumes
 from terradask._common.disk_cache import DiskCache
-from terradask._pricing.calculation import estimate
-from terradask._pricing.groups import read_launches
-from terradask._pricing.price_list import AwsPriceList
-from terradask._pricing.prices import PriceKey
-from terradask._pricing.running import Volumes
 
 pytestmark = pytest.mark.simulator
 

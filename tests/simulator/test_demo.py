@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 import pytest
 
-from terradask._demo import data, main_job
-from terradask._demo.main_job import MainJob
-from terradask._demo.story import DemoFailed, Story
-from terradask._live_check.steps import Step, StepResult
+from terradask._doctor.account_check.steps import Step, StepResult
+from terradask._doctor.demo import data, main_job
+from terradask._doctor.demo.main_job import MainJob
+from terradask._doctor.demo.story import DemoFailed, Story
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
 
@@ -34,7 +34,7 @@ from pathlib import Path
 from types import SimpleNamespace
 root, lock_file, *addresses = sys.argv[1:]
 sys.path.insert(0, root)
-from terradask._live_check.steps import Step, StepResult
+from terradask._doctor.account_check.steps import Step, StepResult
 from terradask.cli import run
 from terradask_simulator import process
 from terradask_stacks import synthesis

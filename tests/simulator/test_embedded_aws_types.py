@@ -8,7 +8,7 @@ import botocore.exceptions
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._pricing.price_list import AwsPriceList
+from terradask._catalog.prices.price_list import AwsPriceList
 
 pytestmark = pytest.mark.simulator
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from terradask import Cluster, Workspace
-from terradask._deployments import problems
+from terradask._observe import problems
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 from terradask_simulator import Simulator
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from terradask import Workspace
-from terradask._instance_types.catalog import load_catalog
-from terradask._live_check import account
-from terradask._live_check.check import LiveCheck, Offer
-from terradask._live_check.steps import Runner
+from terradask._catalog.instance_types.catalog import load_catalog
+from terradask._doctor.account_check import account
+from terradask._doctor.account_check.check import LiveCheck, Offer
+from terradask._doctor.account_check.steps import Runner
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where

@@ -20,13 +20,13 @@ import pytest
 
 from terradask import Workspace
 from terradask._common.progress import silent
-from terradask._live_check import cluster as life
-from terradask._live_check import network
-from terradask._live_check.account import Account
-from terradask._live_check.check import LiveCheck, Parts, begin, earlier_checks
-from terradask._live_check.network import removal_steps
-from terradask._live_check.place import SmokeWorkspace
-from terradask._live_check.steps import Runner, Step, StepResult
+from terradask._doctor.account_check import cluster as life
+from terradask._doctor.account_check import network
+from terradask._doctor.account_check.account import Account
+from terradask._doctor.account_check.check import LiveCheck, Parts, begin, earlier_checks
+from terradask._doctor.account_check.network import removal_steps
+from terradask._doctor.account_check.place import SmokeWorkspace
+from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask_simulator import Simulator, leftovers
 
 from ..waiting import PROCESS_SECONDS, eventually

@@ -13,8 +13,8 @@ import pytest
 
 from terradask import Deployment, Workspace
 from terradask._aws.listing import listed_instances
-from terradask._deployments.accounts.account import Account, AccountGroup, Use
-from terradask._deployments.accounts.book import AccountBook
+from terradask._observe.run_costs.account import Account, AccountGroup, Use
+from terradask._observe.run_costs.book import AccountBook
 from terradask.errors import AccessDenied
 from terradask_simulator import Simulator
 

@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page
 
 from terradask import Cluster, Workspace
 from terradask._aws.s3 import ObjectStore
-from terradask._deployments.run_reports.report import RunReport, store_of
+from terradask._observe.reports.report import RunReport, store_of
 from terradask.errors import AccessDenied, ReportNotFound
 from terradask_simulator import Simulator
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask._policy import masking, patterns, secrets
+from terradask._plans.policy import masking, patterns, secrets
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots
 from terradask_stacks.settings import ClusterSettings, Settings

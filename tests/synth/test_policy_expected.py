@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from terradask._policy.expected import Difference, differences
+from terradask._plans.policy.expected import Difference, differences
 
 from .conftest import Synth
 from .golden_settings import CLUSTERS, NETWORKS

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._policy.checks import CHECKS
+from terradask._plans.policy.checks import CHECKS
 from terradask.policy import RoleRules
 
 from .planted_beyond import BEYOND_STACK

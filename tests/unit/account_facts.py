@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from decimal import Decimal
 
-from terradask._deployments.accounts.account import Account, AccountGroup, Offer, UsePrice
+from terradask._observe.run_costs.account import Account, AccountGroup, Offer, UsePrice
 
 START = 1_795_507_200
 RUN = "20261124T080000Z-1f3a9c"

@@ -10,11 +10,11 @@ import pytest
 
 from terradask import Cluster
 from terradask._aws.session import Aws
+from terradask._catalog.instance_types.model import Catalog, Gpus, InstanceType
 from terradask._dask.provision import Provisioner
-from terradask._deployments.documents import Descriptor, read_descriptor
-from terradask._instance_types.model import Catalog, Gpus, InstanceType
-from terradask._stacks import resolve_hardware
-from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask._observe.documents import Descriptor, read_descriptor
+from terradask._synthesis import resolve_hardware
+from terradask._synthesis.resolve_cluster import Place, resolve_cluster
 from terradask.errors import TerradaskError
 from terradask_stacks.groups import groups_of
 from terradask_stacks.loading import load_settings

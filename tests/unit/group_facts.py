@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from terradask._deployments.documents import Descriptor, read_descriptor
-from terradask._deployments.worker_counts import check_workers
+from terradask._clusters.worker_counts import check_workers
+from terradask._observe.documents import Descriptor, read_descriptor
 from terradask_stacks.groups import groups_of
 from terradask_stacks.loading import load_settings
 from terradask_stacks.lock import ClusterLock

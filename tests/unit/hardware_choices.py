@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from terradask._instance_types.choose import Choice, choose
+from terradask._catalog.instance_types.choose import Choice, choose
 from terradask_stacks.hardware.request import HardwareRequest
 
 from .hardware_facts import catalog, prices

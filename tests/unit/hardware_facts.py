@@ -14,7 +14,7 @@ from typing import Any
 
 import moto
 
-from terradask._instance_types.model import Catalog, InstanceType, read_types
+from terradask._catalog.instance_types.model import Catalog, InstanceType, read_types
 
 _DATA = Path(moto.__file__).parent / "ec2/resources"
 

@@ -12,30 +12,30 @@ from typing import Any
 import tomlkit
 from hypothesis import strategies as st
 
+from terradask._catalog.instance_types.catalog import read_catalog
+from terradask._catalog.instance_types.model import read_types
+from terradask._catalog.prices.price_list import read_sheet, read_spot_price
+from terradask._catalog.prices.prices import PriceKey
+from terradask._catalog.prices.products import query_for, read_price, read_prices
+from terradask._clusters.jobs.output import JobOutput
+from terradask._clusters.lifetime import parse_duration
 from terradask._dask.job import text_of
-from terradask._deployments.accounts.account import Look, looked, read_account
-from terradask._deployments.accounts.totals import costs_of
-from terradask._deployments.documents import (
+from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
+from terradask._observe.documents import (
     read_address,
     read_descriptor,
     read_host_reports,
     read_report,
     read_run,
 )
-from terradask._deployments.events.gather import events_in
-from terradask._deployments.keys import KeySet
-from terradask._deployments.lifetime import parse_duration
-from terradask._deployments.store import parse_object
-from terradask._instance_types.catalog import read_catalog
-from terradask._instance_types.model import read_types
-from terradask._jobs.output import JobOutput
-from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
+from terradask._observe.events.gather import events_in
+from terradask._observe.keys import KeySet
+from terradask._observe.run_costs.account import Look, looked, read_account
+from terradask._observe.run_costs.totals import costs_of
+from terradask._observe.store import parse_object
 from terradask._plans.applied import HistoryEntry
 from terradask._plans.basis import PlanArchive
 from terradask._plans.summary import summarise
-from terradask._pricing.price_list import read_sheet, read_spot_price
-from terradask._pricing.prices import PriceKey
-from terradask._pricing.products import query_for, read_price, read_prices
 from terradask._software.archive_hashes import read_lock_file
 from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock import LockInfo

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from terradask._aws.session import Aws
+from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._common.disk_cache import DiskCache
-from terradask._pricing.price_list import AwsPriceList
 from terradask.errors import NoCredentials
 
 START = datetime.datetime(2026, 11, 1, 12, tzinfo=datetime.UTC)

@@ -7,12 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from terradask._catalog.prices.estimate import CostEstimate, CostItem
 from terradask._plans.impact import RunningCluster
+from terradask._plans.policy.findings import PolicyFinding
+from terradask._plans.policy.values import AttributeChange
 from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
 from terradask._plans.summary import Change, PlanSummary, summarise
-from terradask._policy.findings import PolicyFinding
-from terradask._policy.values import AttributeChange
-from terradask._pricing.estimate import CostEstimate, CostItem
 
 DATA = Path(__file__).with_name("data")
 CONTEXT = ReportContext(

@@ -17,28 +17,22 @@ from .source_tree import BESIDES, ROOTS, Import, Module, Tree, dotted
 ORDER = (
     "errors",  # every error, in one tree
     "_common",  # progress, clock, files, polling
-    "_software",  # the running environment's packages, and which of them hosts can have
     "_aws",  # clients that translate errors, objects in S3, tags, Auto Scaling groups
-    "_quotas",  # what the account may have, and what a plan needs of it
+    "_catalog",  # instance types, prices, quotas
     "_terraform",  # Terraform in one stack's folder, its state and lock
-    "_pricing",  # prices, estimates
-    "_instance_types",  # instance types, and the choice among them
-    "_policy",  # rules for plans, callers' policies
     "_network",  # what the network tells its clusters, what is given
-    "_plans",  # plans read, judged, shown, kept
-    "_jobs",  # jobs: what is submitted, and what is recorded of them
-    "_deployments",  # deployed clusters: documents, start, stop, attach, status
-    "_stacks",  # settings to a stack's folder: locked answers, synthesis
+    "_software",  # packages of the client, and which of them hosts install
+    "_plans",  # plans read, checked by policy, shown, kept
+    "_observe",  # deployed clusters, read only: documents, status, logs, events, costs
+    "_synthesis",  # settings to a stack's folder: locked answers, Terraform's configuration
+    "_clusters",  # deployed clusters: start, attach, stop, jobs
     "_cleanup",  # what an interruption leaves: found, adopted, deleted
     "_workspace",  # `Workspace` and the parts it is composed of
-    "_dask",  # `Cluster` and the parts it is composed of
-    "_functions",  # `terradask.function`
+    "_dask",  # `Cluster` and the parts it is composed of, `terradask.function`
     "__init__",  # what `import terradask` offers
     "cost",  # `terradask.cost`, for programs
     "policy",  # `terradask.policy`, for programs
-    "_doctor",  # what is missing on this machine or in the account
-    "_live_check",  # the account check: one real life of a small cluster
-    "_demo",  # `terradask demo`
+    "_doctor",  # what is missing on this machine or in the account; the account check, the demo
     "cli",  # the command line
     "app",  # the app of the `cdktf` command
     "__main__",  # `python -m terradask`
@@ -91,7 +85,7 @@ SHARED = {
     ),
 }
 # The commands that start the simulator are the one place where the runtime knows it.
-BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_demo")
+BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_doctor/demo")
 FRAMEWORK = {"cdktf", "cdktf_cdktf_provider_aws", "constructs", "jsii"}
 FRAMEWORK_DOOR = "modules/terradask_modules/aws.py"
 AWS_HALF = "terradask_simulator.aws"

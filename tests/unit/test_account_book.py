@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.accounts.account import Account, AccountGroup, Use, read_account
-from terradask._deployments.accounts.book import AccountBook
-from terradask._deployments.accounts.run_account import (
+from terradask._observe.record import ClusterRecord
+from terradask._observe.run_costs.account import Account, AccountGroup, Use, read_account
+from terradask._observe.run_costs.book import AccountBook
+from terradask._observe.run_costs.run_account import (
     account_of,
     close_account,
     close_last_account,
     open_account,
 )
-from terradask._deployments.record import ClusterRecord
-from terradask._deployments.state import SILENT
-from terradask._deployments.store import RUN as RUN_DOCUMENT
+from terradask._observe.state import SILENT
+from terradask._observe.store import RUN as RUN_DOCUMENT
 from terradask._workspace.costs import find_accounts
 from terradask_host.documents import Run
 from terradask_host.structure import Structure

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments.accounts.account import (
+from terradask._catalog.prices.prices import Price, PriceKey, Quotes
+from terradask._observe.run_costs.account import (
     Account,
     Look,
     Use,
@@ -17,11 +18,10 @@ from terradask._deployments.accounts.account import (
     next_starts,
     read_account,
 )
-from terradask._deployments.accounts.book import find_prices
-from terradask._deployments.accounts.run_account import why_over
-from terradask._deployments.accounts.totals import billed_seconds, costs_of, usd_text
-from terradask._deployments.state import SILENT
-from terradask._pricing.prices import Price, PriceKey, Quotes
+from terradask._observe.run_costs.book import find_prices
+from terradask._observe.run_costs.run_account import why_over
+from terradask._observe.run_costs.totals import billed_seconds, costs_of, usd_text
+from terradask._observe.state import SILENT
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, HostReport, SchedulerAddress
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.documents import read_descriptor
-from terradask._stacks import resolve_hardware
-from terradask._stacks.resolve_cluster import Place, named_or_default, resolve_cluster
+from terradask._observe.documents import read_descriptor
+from terradask._synthesis import resolve_hardware
+from terradask._synthesis.resolve_cluster import Place, named_or_default, resolve_cluster
 from terradask.errors import BaselineError, InvalidInput
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.lock import ClusterLock

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software import lock_software
 from terradask._software.archive_hashes import archive_hashes, lock_file_of, read_lock_file
+from terradask._software.client_versions import lock_software
 from terradask.errors import SoftwareUnusable
 from terradask_host.agent.environment import check_lock, has_hashes
 from terradask_host.agent.uv import find_uv

@@ -11,10 +11,10 @@ from botocore.exceptions import ClientError
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.s3 import as_json
 from terradask._aws.translation import typed_error
-from terradask._deployments import attach as attachment
-from terradask._deployments.attach import attach, attached_by
-from terradask._deployments.documents import Descriptor, read_address
-from terradask._deployments.keys import Bundle, KeySet
+from terradask._clusters import attach as attachment
+from terradask._clusters.attach import attach, attached_by
+from terradask._observe.documents import Descriptor, read_address
+from terradask._observe.keys import Bundle, KeySet
 from terradask.errors import (
     AccessDenied,
     ClusterStopped,

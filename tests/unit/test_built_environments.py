@@ -9,16 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from terradask._common.disk_cache import DiskCache
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.built_environments import (
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.built_environments import (
     BuiltEnvironments,
     environment_id,
     wait_for_archive,
 )
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.keys import Bundle, KeySet
-from terradask._deployments.record import ClusterRecord
+from terradask._clusters.deployment import Deployment
+from terradask._common.disk_cache import DiskCache
+from terradask._observe.keys import Bundle, KeySet
+from terradask._observe.record import ClusterRecord
 from terradask.errors import DocumentFormat, HostFailed
 from terradask_host.documents import EnvironmentArchive, Run
 from terradask_host.environment_manifest import (

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software_file import lock_file_packages
-from terradask._deployments.software_lock import SoftwareLock
 from terradask._software import resolver
+from terradask._software.lock import SoftwareLock
+from terradask._software.lock_from_file import lock_file_packages
 from terradask.errors import SoftwareNotResolved
 
 from ..package_index import publish, serving

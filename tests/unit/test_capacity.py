@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments.shortfall import Pool, Shortfall, describe, no_capacity
+from terradask._observe.shortfall import Pool, Shortfall, describe, no_capacity
 from terradask_host.rules.launch_problem import (
     CapacityMemory,
     LaunchProblem,

@@ -13,8 +13,8 @@ import pytest
 
 from terradask._aws.endpoints import cache_name
 from terradask._aws.session import Aws
+from terradask._catalog.instance_types.catalog import catalog_document, load_catalog, read_catalog
 from terradask._common.disk_cache import DiskCache
-from terradask._instance_types.catalog import catalog_document, load_catalog, read_catalog
 from terradask.errors import AccessDenied
 
 DESCRIBED: list[dict[str, Any]] = json.loads(

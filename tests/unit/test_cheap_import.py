@@ -30,10 +30,10 @@ HEAVY = {
 
 #: What a call of a cluster object needs, long after its import.
 LATER = {
-    "terradask._deployments.logs.reader",
-    "terradask._deployments.overview",
-    "terradask._pricing.prices",
-    "terradask._quotas.launch",
+    "terradask._observe.logs.reader",
+    "terradask._clusters.overview",
+    "terradask._catalog.prices.prices",
+    "terradask._catalog.quotas.launch",
     "terradask._software.software_file",
 }
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from terradask._instance_types.choose import choose
-from terradask._instance_types.zones import rank_zones
+from terradask._catalog.instance_types.choose import choose
+from terradask._catalog.instance_types.zones import rank_zones
 from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 

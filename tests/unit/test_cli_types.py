@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import terradask
-from terradask._instance_types import listing
-from terradask._instance_types.model import Catalog, read_types
-from terradask._pricing.prices import PriceSheet
+from terradask._catalog.instance_types import listing
+from terradask._catalog.instance_types.model import Catalog, read_types
+from terradask._catalog.prices.prices import PriceSheet
 from terradask.cli import run
 
 TYPES = read_types(json.loads((Path(__file__).parent / "data/instance_types.json").read_text()))

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
+from terradask._catalog.instance_types.zones import ZoneEvidence
 from terradask._common.progress import silent
-from terradask._instance_types.zones import ZoneEvidence
 from terradask._network.baseline import Baseline
-from terradask._stacks import resolve_hardware
-from terradask._stacks.answers import (
+from terradask._synthesis import resolve_hardware
+from terradask._synthesis.answers import (
     ClusterResolver,
     answers_to_destroy,
     check_gpu_drivers,
     group_types,
 )
-from terradask._stacks.resolve_cluster import Place, resolve_cluster
+from terradask._synthesis.resolve_cluster import Place, resolve_cluster
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.ingress import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings

@@ -15,10 +15,10 @@ from terradask._aws.session import Aws
 from terradask._common.progress import Message
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.request import request_of
-from terradask._deployments.package_sync import versions_in_image
+from terradask._software.package_sync import versions_in_image
 from terradask._software.sync import PackageSync
-from terradask._stacks import container as module
-from terradask._stacks.container import check_container, check_no_gpus, lock_container
+from terradask._synthesis import container as module
+from terradask._synthesis.container import check_container, check_no_gpus, lock_container
 from terradask.errors import AccessDenied, SettingsError, SoftwareUnusable
 from terradask_host.registry import RegistryError
 from terradask_modules.image_rights import repository_arn

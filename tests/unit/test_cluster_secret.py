@@ -11,8 +11,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
-from terradask._deployments.place import where_is
-from terradask._deployments.secret import ClusterSecret
+from terradask._observe.place import where_is
+from terradask._observe.secret import ClusterSecret
 from terradask.errors import AccessDenied, ClusterError, QuotaExceeded
 from terradask_simulator.aws.fidelity import secret_versions
 

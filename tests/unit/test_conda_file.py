@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from terradask._software.conda_file import (
+from terradask._software.conda.file import (
     CondaChannel,
     channels_here,
     read_channels,
     read_conda_file,
 )
-from terradask._software.configured import Machine
+from terradask._software.indexes.configured import Machine
 from terradask.errors import SoftwareUnusable
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.conda_file import installer_lock, installer_wheel
-from terradask._deployments.package_sync import describe_packages
-from terradask._deployments.software_file import lock_file_packages
-from terradask._deployments.software_lock import SoftwareLock
+from terradask._software.conda.lock import installer_lock, installer_wheel
+from terradask._software.lock import SoftwareLock
+from terradask._software.lock_from_file import lock_file_packages
+from terradask._software.package_sync import describe_packages
 from terradask.errors import (
     SetupError,
     SoftwareNotResolved,

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._pricing.calculation import estimate
-from terradask._pricing.estimate import CostEstimate, CostItem
-from terradask._pricing.groups import HostLaunch, TemplateVersion
-from terradask._pricing.prices import Price, PriceKey, Quotes
-from terradask._pricing.running import Volumes
+from terradask._catalog.prices.calculation import estimate
+from terradask._catalog.prices.estimate import CostEstimate, CostItem
+from terradask._catalog.prices.groups import HostLaunch, TemplateVersion
+from terradask._catalog.prices.prices import Price, PriceKey, Quotes
+from terradask._catalog.prices.running import Volumes
 from terradask.cost import to_text
 
 DATA = Path(__file__).with_name("data")

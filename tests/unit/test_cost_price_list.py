@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from terradask._pricing.price_list import AwsPriceList, pricing_region
-from terradask._pricing.prices import Price, PriceKey
+from terradask._catalog.prices.price_list import AwsPriceList, pricing_region
+from terradask._catalog.prices.prices import Price, PriceKey
 from terradask.errors import AccessDenied
 
 from .price_facts import AWS, Clock, FakeAws, price_list

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from terradask._pricing.price_list import read_spot_price
-from terradask._pricing.prices import Price, PriceKey
-from terradask._pricing.products import query_for, read_price
+from terradask._catalog.prices.price_list import read_spot_price
+from terradask._catalog.prices.prices import Price, PriceKey
+from terradask._catalog.prices.products import query_for, read_price
 
 NAT = query_for(PriceKey("nat-gateway", "eu-west-1"))
 

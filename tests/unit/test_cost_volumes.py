@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from terradask._pricing.groups import HostLaunch, launch_of
-from terradask._pricing.running import Volumes
+from terradask._catalog.prices.groups import HostLaunch, launch_of
+from terradask._catalog.prices.running import Volumes
 
 
 @pytest.mark.parametrize(

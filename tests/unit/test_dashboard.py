@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
+from terradask._clusters.certificates import make_keys
 from terradask._common.once import OncePerCause
 from terradask._dask import dashboard
 from terradask._dask.dashboard import DashboardForward
-from terradask._deployments.certificates import make_keys
 from terradask_host.http_proxy import pipes, server
 from terradask_host.http_proxy.admission import Admission
 from terradask_host.http_proxy.request import BadRequest, parse_request

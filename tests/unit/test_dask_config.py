@@ -7,7 +7,7 @@ import sys
 import dask.config
 import pytest
 
-from terradask._deployments.dask_config import portable_config
+from terradask._clusters.dask_config import portable_config
 
 
 def test_what_the_user_set_travels_and_defaults_stay():

@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import pytest
 from distributed.security import Security
 
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.endpoint import AddressEndpoint
 from terradask._dask import dial
 from terradask._dask.dial import Dialer
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.documents import Descriptor
-from terradask._deployments.endpoint import AddressEndpoint
+from terradask._observe.documents import Descriptor
 from terradask.errors import ClusterStopped, SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member

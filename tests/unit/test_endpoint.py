@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
+from terradask._clusters import endpoint
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for
 from terradask._dask.connectivity import check_route, decided_here
-from terradask._deployments import endpoint
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.documents import Descriptor
-from terradask._deployments.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for
+from terradask._observe.documents import Descriptor
 from terradask.errors import SchedulerUnreachable, SettingsError, SetupError
 from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.http_proxy.pipes import to_port

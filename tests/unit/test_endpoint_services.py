@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from terradask._stacks.resolve_network import (
+from terradask._synthesis.resolve_network import (
     check_names,
     check_zones,
     find_endpoint_services,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from terradask import errors
-from terradask._policy.findings import PolicyFinding
+from terradask._plans.policy.findings import PolicyFinding
 from terradask.errors import Diagnostic, TerradaskError
 
 EXAMPLES: list[TerradaskError] = [

@@ -9,8 +9,8 @@ from typing import get_args
 
 import pytest
 
-from terradask._deployments.events.gather import write_event_log
-from terradask._deployments.events.timeline import (
+from terradask._observe.events.gather import write_event_log
+from terradask._observe.events.timeline import (
     EDGES,
     STATE_OF_STEP,
     Event,
@@ -22,7 +22,7 @@ from terradask._deployments.events.timeline import (
     observed_by_hosts,
     run_events,
 )
-from terradask._deployments.state import State
+from terradask._observe.state import State
 from terradask.errors import ClusterNotFound
 from terradask_host import states as host_states
 from terradask_host.documents import HostReport, Run, SchedulerAddress

@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments.package_sync import lock_environment
-from terradask._deployments.software import lock_software
-from terradask._deployments.software_file import lock_file_packages
-from terradask._deployments.software_lock import SoftwareLock
-from terradask._software.configured import Machine
-from terradask._software.folder_archives import Folder, folders_here, only_in_folders
+from terradask._software.client_versions import lock_software
+from terradask._software.indexes.configured import Machine
+from terradask._software.indexes.folder_archives import Folder, folders_here, only_in_folders
+from terradask._software.lock import SoftwareLock
+from terradask._software.lock_from_file import lock_file_packages
+from terradask._software.package_sync import lock_environment
 from terradask._software.sync import PackageSync
 
 from ..package_index import publish, serving
@@ -116,7 +116,7 @@ def test_so_do_those_who_only_have_links(environ: Environ, folder: Path, option:
 
 
 def test_a_list_gets_it_too(environ: Environ, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("terradask._deployments.software.BASE", ("dask",))
+    monkeypatch.setattr("terradask._software.client_versions.BASE", ("dask",))
     lock = lock_software(["own"])
     assert body(lock) == OURS
     assert set(lock.packages) == {"dask", "tools"}
@@ -125,9 +125,9 @@ def test_a_list_gets_it_too(environ: Environ, monkeypatch: pytest.MonkeyPatch) -
 def test_a_file_gets_it_too(
     environ: Environ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("terradask._deployments.software.BASE", ("dask",))
-    monkeypatch.setattr("terradask._deployments.software.SAME", ("dask",))
-    monkeypatch.setattr("terradask._deployments.requirements_file.SAME", ("dask",))
+    monkeypatch.setattr("terradask._software.client_versions.BASE", ("dask",))
+    monkeypatch.setattr("terradask._software.client_versions.SAME", ("dask",))
+    monkeypatch.setattr("terradask._software.requirements.SAME", ("dask",))
     wanted = tmp_path / "requirements.txt"
     wanted.write_text("own\n")
     lock = lock_file_packages(wanted, "x86_64", environ)

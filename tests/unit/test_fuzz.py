@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from terradask._deployments.documents import read_host_reports
+from terradask._observe.documents import read_host_reports
 from terradask.errors import TerradaskError
 
 from .damaged_documents import AT, IN_SOAK, IN_SUITE, PLANTED, REPORT

@@ -14,7 +14,7 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._network.given import check_given, replaced_settings
-from terradask._stacks.answers import check_network
+from terradask._synthesis.answers import check_network
 from terradask.errors import AccessDenied, SettingsError
 from terradask_stacks.loading import LoadedSettings, load_settings
 from terradask_stacks.settings import NetworkSettings, Settings

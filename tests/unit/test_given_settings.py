@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from terradask._stacks.answers import _as_deployed, on_deployed_network
+from terradask._synthesis.answers import _as_deployed, on_deployed_network
 from terradask_modules.policies import PolicyScope, worker_policy
 from terradask_modules.where import Where
 from terradask_stacks.checks import check_capacity, check_egress, check_reachable

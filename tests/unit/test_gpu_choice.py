@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from terradask._instance_types.choose import Choice, choose_scheduler
+from terradask._catalog.instance_types.choose import Choice, choose_scheduler
 from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 

@@ -12,11 +12,11 @@ from distributed.deploy.adaptive import Adaptive
 
 from terradask import Cluster
 from terradask._aws.rate_limit import RateLimiter
+from terradask._clusters.pending_launches import PendingLaunches
 from terradask._dask.adaptive import adapting_asked
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
-from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import InvalidInput
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -116,7 +116,7 @@ def test_only_one_group_is_asked_in_a_look_and_numbers_stay() -> None:
 def test_a_group_that_gets_nothing_is_told_and_the_others_count_as_theirs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("terradask._deployments.pending_launches._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("terradask._clusters.pending_launches._SETTLED_SECONDS", 0.0)
     groups = FakeGroups(gpu_spot=0, gpu=0)
     pool = pool_on(groups)
 

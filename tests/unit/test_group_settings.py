@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from terradask._quotas.needs import needs_of
-from terradask._stacks.resolve_cluster import named_or_default
+from terradask._catalog.quotas.needs import needs_of
+from terradask._synthesis.resolve_cluster import named_or_default
 from terradask_modules.errors import InvalidInput
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.groups import groups_of

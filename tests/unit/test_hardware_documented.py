@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._instance_types.choose import choose
+from terradask._catalog.instance_types.choose import choose
 from terradask.errors import NoMatchingType
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES

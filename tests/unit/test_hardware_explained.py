@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.documents import Descriptor
-from terradask._instance_types.choose import choose, choose_default
+from terradask._catalog.instance_types.choose import choose, choose_default
+from terradask._catalog.prices.plan_resources import PlannedStack
+from terradask._observe.documents import Descriptor
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_text
-from terradask._pricing.plan_resources import PlannedStack
-from terradask._stacks.answers import HardwareExplanation
-from terradask._stacks.resolve_hardware import ClusterHardware
+from terradask._synthesis.answers import HardwareExplanation
+from terradask._synthesis.resolve_hardware import ClusterHardware
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask_stacks.hardware.request import HardwareRequest

@@ -13,9 +13,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from terradask._instance_types.choose import Choice, choose
-from terradask._instance_types.constraints import Constraints, model_key
-from terradask._instance_types.model import InstanceType, Supply
+from terradask._catalog.instance_types.choose import Choice, choose
+from terradask._catalog.instance_types.constraints import Constraints, model_key
+from terradask._catalog.instance_types.model import InstanceType, Supply
 from terradask.errors import NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 

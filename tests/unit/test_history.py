@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.accounts.account import Account, AccountGroup, Use
+from terradask._observe.run_costs.account import Account, AccountGroup, Use
 from terradask._plans.applied import HistoryEntry, HistoryNotes
 from terradask._workspace.costs import entries_of
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.conda_file import installer_wheel
+from terradask._software.conda.lock import installer_wheel
 from terradask._software.local_wheels import LocalWheel
 from terradask_host.agent import uv
 from terradask_host.agent.conda_activation import activated

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._deployments.certificates import make_keys
+from terradask._clusters.certificates import make_keys
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import to_port
 from terradask_host.preload.forward import Forward, roles_of, server_context

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from terradask._jobs.files import find_files, pack
+from terradask._clusters.jobs.files import find_files, pack
 from terradask_host.errors import CommandRefused
 from terradask_host.jobs import BEGIN_OPERATION, TELL_OPERATION, output_name, record_name
 from terradask_host.preload import jobs

@@ -16,9 +16,9 @@ import pytest
 from terradask import Workspace
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
-from terradask._deployments.start import bootable_baseline
+from terradask._clusters.start import bootable_baseline
 from terradask._doctor.doctor import check_host_packages
-from terradask._network.host_packages import BootLock, beside, download
+from terradask._software.host_packages import BootLock, beside, download
 from terradask._workspace import applier
 from terradask._workspace.applier import Applier
 from terradask._workspace.context import SettingsSource, WorkspaceContext

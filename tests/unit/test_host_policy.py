@@ -9,7 +9,7 @@ from importlib import metadata
 import pytest
 from packaging.requirements import Requirement
 
-from terradask._deployments.software import BASE
+from terradask._software.client_versions import BASE
 from terradask_host import states
 from terradask_host.agent.host import check_imported
 from terradask_host.agent.retry import backoff

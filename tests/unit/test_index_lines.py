@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software_file import lock_file_packages
-from terradask._software.configured import Machine
-from terradask._software.indexes import read_indexes
+from terradask._software.indexes.configured import Machine
+from terradask._software.indexes.indexes import read_indexes
+from terradask._software.lock_from_file import lock_file_packages
 from terradask._software.uv import find_uv
 from terradask.errors import SoftwareUnusable
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.package_sync import lock_environment
-from terradask._deployments.software import lock_software
-from terradask._deployments.software_file import lock_requirements
-from terradask._software.configured import Machine
+from terradask._software.client_versions import lock_software
 from terradask._software.hosts import host_markers
-from terradask._software.indexes import index_sources, read_indexes
+from terradask._software.indexes.configured import Machine
+from terradask._software.indexes.indexes import index_sources, read_indexes
+from terradask._software.lock_from_file import lock_requirements
+from terradask._software.package_sync import lock_environment
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareUnusable
 

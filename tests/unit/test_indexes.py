@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.certificates import make_keys
-from terradask._deployments.keys import KeySet
-from terradask._deployments.package_sync import describe_loopback, lock_environment
-from terradask._deployments.software import lock_software
-from terradask._deployments.software_lock import SoftwareLock
-from terradask._software.configured import Machine
-from terradask._software.indexes import PUBLIC, Indexes, read_indexes
+from terradask._clusters.certificates import make_keys
+from terradask._observe.keys import KeySet
+from terradask._software.client_versions import lock_software
+from terradask._software.indexes.configured import Machine
+from terradask._software.indexes.indexes import PUBLIC, Indexes, read_indexes
+from terradask._software.lock import SoftwareLock
+from terradask._software.package_sync import describe_loopback, lock_environment
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareNotResolved, SoftwareUnusable
@@ -313,7 +313,7 @@ def test_packages_that_software_names_are_asked_of_the_same_indexes(
 ) -> None:
     for name in ("PIP_CONFIG_FILE", "UV_NO_CONFIG"):
         monkeypatch.setenv(name, environ[name])
-    monkeypatch.setattr("terradask._deployments.software.base", list)
+    monkeypatch.setattr("terradask._software.client_versions.base", list)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     lock = lock_software(["acme-tools"])
     (line,) = lock.to_requirements().splitlines()

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from terradask._instance_types.model import Gpus, InstanceType, parse_name, read_type, read_types
+from terradask._catalog.instance_types.model import (
+    Gpus,
+    InstanceType,
+    parse_name,
+    read_type,
+    read_types,
+)
 
 # Recorded of DescribeInstanceTypes in us-east-1, shortened to the members that are read.
 DESCRIBED: list[dict[str, Any]] = json.loads(

@@ -13,8 +13,8 @@ import boto3
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.deployment import Deployment
-from terradask._jobs.store import JobStore
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.jobs.store import JobStore
 from terradask.errors import DocumentFormat, JobNotFound
 from terradask_host.jobs import output_name, record_name
 

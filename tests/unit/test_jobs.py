@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from terradask._clusters.jobs.files import find_files, pack
+from terradask._clusters.jobs.output import JobOutput, readable
+from terradask._clusters.jobs.request import array, job_request, submitted
 from terradask._dask.cluster_jobs import prepare_job
-from terradask._jobs.files import find_files, pack
-from terradask._jobs.output import JobOutput, readable
-from terradask._jobs.request import array, job_request, submitted
 from terradask.errors import InvalidInput
 from terradask_host.documents import UNREADABLE
 from terradask_host.jobs import JobRecord, is_kept_name, output_name, record_name, state_of
@@ -329,7 +329,7 @@ def test_only_a_jobs_names_are_kept() -> None:
 
 
 def test_a_packed_bomb_is_refused() -> None:
-    from terradask._jobs.store import _unpacked
+    from terradask._clusters.jobs.store import _unpacked
 
     assert _unpacked(gzip.compress(b"{}")) == b"{}"
     with pytest.raises(ValueError, match="too large"):

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from terradask._dask.dashboard import Forward, JupyterForward
-from terradask._deployments.package_sync import check_jupyterlab, with_jupyterlab
-from terradask._deployments.software_lock import SoftwareLock
+from terradask._software.lock import SoftwareLock
+from terradask._software.package_sync import check_jupyterlab, with_jupyterlab
 from terradask._software.sync import PackageSync
 from terradask.errors import InvalidInput
 from terradask.policy import evaluate

@@ -13,9 +13,9 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
+from terradask._clusters.certificates import make_keys
 from terradask._common.clock import utc_text
-from terradask._deployments.certificates import make_keys
-from terradask._deployments.keys import KeySet
+from terradask._observe.keys import KeySet
 from terradask_host.documents import LifetimePolicy
 from terradask_host.rules.lifetime import ends_at, lifetime_end_reason
 

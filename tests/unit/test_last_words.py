@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from terradask._aws.rate_limit import RateLimiter
-from terradask._deployments import last_words
-from terradask._deployments.attach import attach
-from terradask._deployments.documents import Descriptor
+from terradask._clusters.attach import attach
+from terradask._observe import last_words
+from terradask._observe.documents import Descriptor
 from terradask.errors import HostFailed, SchedulerMissing
 from terradask_host.documents import Run
 from terradask_host.log_streams import LogStream

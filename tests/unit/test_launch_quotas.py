@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments.documents import Descriptor
-from terradask._deployments.launch import ScaleCheck, deployed_launch, planned_launch
-from terradask._quotas.launch import Allowance, Hosts, LaunchCheck, refusal, shortages
-from terradask._quotas.needs import vcpu_quota
+from terradask._catalog.quotas.launch import Allowance, Hosts, LaunchCheck, refusal, shortages
+from terradask._catalog.quotas.needs import vcpu_quota
+from terradask._clusters.launch import ScaleCheck, deployed_launch, planned_launch
+from terradask._observe.documents import Descriptor
 from terradask.errors import AccessDenied, QuotaExceeded
 from terradask_host.structure import GroupEntry
 from terradask_modules.names import SCHEDULER_GROUP

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from terradask import Cluster
+from terradask._clusters.lifetime import lifetime_policy, parse_duration
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
-from terradask._deployments.documents import read_address, read_run
-from terradask._deployments.lifetime import lifetime_policy, parse_duration
-from terradask._deployments.state import SILENT, over
+from terradask._observe.documents import read_address, read_run
+from terradask._observe.state import SILENT, over
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, LifetimePolicy, Run, SchedulerAddress
 from terradask_stacks.settings import ClusterSettings, Settings

@@ -15,11 +15,11 @@ import tomlkit
 from botocore.exceptions import ClientError
 
 from terradask import Workspace
-from terradask._live_check.check import LiveCheck, time_limit, without_identity
-from terradask._live_check.cluster import seconds_by_state
-from terradask._live_check.place import NAME, SmokeWorkspace, smoke_settings
-from terradask._live_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
-from terradask._live_check.steps import Runner, Step, StepResult
+from terradask._doctor.account_check.check import LiveCheck, time_limit, without_identity
+from terradask._doctor.account_check.cluster import seconds_by_state
+from terradask._doctor.account_check.place import NAME, SmokeWorkspace, smoke_settings
+from terradask._doctor.account_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
+from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._workspace.host_packages import packages_folder
 from terradask.errors import AccessDenied, TerradaskError
 from terradask_host.documents import HostReport

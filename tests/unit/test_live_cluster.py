@@ -18,7 +18,7 @@ from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.live import LiveCluster, live_cluster
 from terradask._dask.widgets import NotebookWidget, TerminalWidget, own_widget
-from terradask._deployments.live_view import LiveView
+from terradask._observe.live_view import LiveView
 
 from ..waiting import eventually
 

@@ -12,10 +12,10 @@ from decimal import Decimal
 import pytest
 from rich.console import Console
 
-from terradask._deployments.live_drawing import Drawing
-from terradask._deployments.live_view import JoinedWorker, LiveView, live_view
-from terradask._deployments.shortfall import Pool
-from terradask._deployments.status import DeploymentStatus
+from terradask._observe.live_drawing import Drawing
+from terradask._observe.live_view import JoinedWorker, LiveView, live_view
+from terradask._observe.shortfall import Pool
+from terradask._observe.status import DeploymentStatus
 from terradask_host.documents import Ended, HostReport, LifetimePolicy, Run
 
 NOW = datetime.datetime(2026, 11, 24, 9, 30, tzinfo=datetime.UTC)

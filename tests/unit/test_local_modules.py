@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.package_sync import lock_for_hosts, sync_of
 from terradask._software.local_modules import build_modules, imported_beside, names_beside
 from terradask._software.local_wheels import LocalWheel
+from terradask._software.package_sync import lock_for_hosts, sync_of
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareUnusable
 from terradask_host.preload.local_names import VARIABLE

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._dask.display import dask_logs
-from terradask._deployments.logs.lines import ClusterLogs, Leveller, LogLine, own_level
-from terradask._deployments.logs.question import Question, choose_streams
-from terradask._deployments.logs.times import from_milliseconds, milliseconds, moment_of, run_start
+from terradask._observe.logs.lines import ClusterLogs, Leveller, LogLine, own_level
+from terradask._observe.logs.question import Question, choose_streams
+from terradask._observe.logs.times import from_milliseconds, milliseconds, moment_of, run_start
 from terradask.cli._logs import format_line
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from terradask import Deployment
-from terradask._deployments.logs.cloudwatch import LogGroup
-from terradask._deployments.logs.cluster_logs import Follower
-from terradask._deployments.logs.question import Question
-from terradask._deployments.logs.reader import LogReader
+from terradask._observe.logs.cloudwatch import LogGroup
+from terradask._observe.logs.cluster_logs import Follower
+from terradask._observe.logs.question import Question
+from terradask._observe.logs.reader import LogReader
 from terradask.errors import ClusterNotFound, InvalidInput
 from terradask_host.log_streams import LogStream
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.certificates import make_keys
 from terradask._dask.lone_dashboard import LoneDashboard
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.certificates import make_keys
 from terradask.errors import ClusterStopped, EndpointUnreachable, SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.http_proxy.pipes import to_port

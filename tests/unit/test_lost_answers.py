@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.store import ClusterObjects
+from terradask._observe.store import ClusterObjects
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import StateLocked
 

@@ -10,8 +10,8 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._deployments import pending_launches as delivery_module
-from terradask._deployments.pending_launches import PendingLaunches
+from terradask._clusters import pending_launches as delivery_module
+from terradask._clusters.pending_launches import PendingLaunches
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.markets import (

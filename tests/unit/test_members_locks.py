@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software_file import lock_file_packages
+from terradask._software.lock_from_file import lock_file_packages
 from terradask._software.uv import find_uv
 from terradask.errors import SoftwareUnusable
 

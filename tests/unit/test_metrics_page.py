@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from terradask._deployments.certificates import make_keys
-from terradask._deployments.keys import Bundle, KeySet
+from terradask._clusters.certificates import make_keys
+from terradask._observe.keys import Bundle, KeySet
 from terradask_host.agent.keys import write_keys
 from terradask_host.http_proxy.jupyter_site import PROTOCOL
 from terradask_host.http_proxy.pipes import to_port

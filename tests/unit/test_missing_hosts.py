@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from terradask._deployments.status import HostReports
+from terradask._observe.status import HostReports
 from terradask_host.documents import HostReport
 
 

@@ -11,18 +11,18 @@ import boto3
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.named_environments import (
+from terradask._software.client_versions import SAME
+from terradask._software.conda.file import CondaChannel
+from terradask._software.conda.solver import CondaPackage
+from terradask._software.hosts import python_version
+from terradask._software.local_wheels import LocalWheel
+from terradask._software.lock import SoftwareLock, with_conda
+from terradask._software.named_environments import (
     NamedEnvironment,
     NamedEnvironments,
     environment_not_found,
 )
-from terradask._deployments.package_sync import lock_for_hosts
-from terradask._deployments.software import SAME
-from terradask._deployments.software_lock import SoftwareLock, with_conda
-from terradask._software.conda_file import CondaChannel
-from terradask._software.conda_solver import CondaPackage
-from terradask._software.hosts import python_version
-from terradask._software.local_wheels import LocalWheel
+from terradask._software.package_sync import lock_for_hosts
 from terradask._software.sync import PackageSync
 from terradask._workspace.environments import Environments
 from terradask.errors import (

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments import overview as module
-from terradask._deployments.instances import Instance
-from terradask._deployments.overview import (
+from terradask._catalog.prices.prices import Price, Quotes
+from terradask._catalog.prices.running import RunningHost, Volumes
+from terradask._clusters import overview as module
+from terradask._clusters.overview import (
     ClusterOverview,
     TaggedGroup,
     overview,
     overviews,
 )
-from terradask._deployments.status import DeploymentStatus, hosts_by_state
-from terradask._pricing.prices import Price, Quotes
-from terradask._pricing.running import RunningHost, Volumes
+from terradask._observe.instances import Instance
+from terradask._observe.status import DeploymentStatus, hosts_by_state
 from terradask_host.documents import HostReport
 
 MADE = datetime.datetime(2026, 11, 20, 5, 0, tzinfo=datetime.UTC)
@@ -156,7 +156,7 @@ def seen(
             },
         )
     )
-    monkeypatch.setattr("terradask._pricing.price_list.AwsPriceList", lambda aws: prices)
+    monkeypatch.setattr("terradask._catalog.prices.price_list.AwsPriceList", lambda aws: prices)
     monkeypatch.setattr(module, "_tagged_groups", lambda aws, workspace: groups)
     monkeypatch.setattr(module, "_machines", lambda aws, workspace: machines)
     deployed: Any = SimpleNamespace(name="etl", status=lambda: status(instances=2, desired=2))

@@ -16,9 +16,9 @@ from terradask._common.progress import Message, Warned
 from terradask._dask.package_check import check_packages
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
-from terradask._deployments.package_sync import describe_packages, lock_environment
-from terradask._deployments.software import lock_software
-from terradask._deployments.software_lock import SoftwareLock
+from terradask._software.client_versions import lock_software
+from terradask._software.lock import SoftwareLock
+from terradask._software.package_sync import describe_packages, lock_environment
 from terradask._software.scan import DEPLOYS
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareUnusable

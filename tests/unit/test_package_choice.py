@@ -9,7 +9,7 @@ import pytest
 from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.request import request_of
-from terradask._deployments.package_sync import sync_of
+from terradask._software.package_sync import sync_of
 from terradask._software.sync import PackageSync
 from terradask_stacks.settings import ClusterSettings
 

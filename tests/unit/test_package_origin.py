@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software import lock_software
+from terradask._software.client_versions import lock_software
 from terradask.errors import SoftwareUnusable
 
 from ..package_index import publish, serving

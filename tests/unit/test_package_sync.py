@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from terradask._deployments.package_sync import (
+from terradask._clusters.start import as_given
+from terradask._software.hosts import host_markers
+from terradask._software.package_origin import Origin
+from terradask._software.package_sync import (
     lock_environment,
     lock_for_hosts,
 )
-from terradask._deployments.start import as_given
-from terradask._software.hosts import host_markers
-from terradask._software.package_origin import Origin
 from terradask._software.resolver import Resolver, Unsolvable
 from terradask._software.scan import Installed, needed_by_only, scan, with_needs
 from terradask._software.sync import PackageSync, Sync, Synced

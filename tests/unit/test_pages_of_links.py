@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.package_sync import lock_environment
-from terradask._deployments.software import lock_software
-from terradask._deployments.software_file import lock_file_packages
-from terradask._deployments.software_lock import SoftwareLock
+from terradask._software.client_versions import lock_software
+from terradask._software.lock import SoftwareLock
+from terradask._software.lock_from_file import lock_file_packages
+from terradask._software.package_sync import lock_environment
 from terradask._software.sync import PackageSync
 from terradask._software.uv import find_uv
 from terradask.errors import SoftwareUnusable

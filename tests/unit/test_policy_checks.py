@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from terradask._policy.document import Unknown, read
-from terradask._policy.patterns import forbidden_in_user_data, secrets_in
+from terradask._plans.policy.document import Unknown, read
+from terradask._plans.policy.patterns import forbidden_in_user_data, secrets_in
 from terradask.errors import InvalidInput
 from terradask.policy import WorkspaceRules, evaluate
 from terradask_stacks.settings import PolicySettings

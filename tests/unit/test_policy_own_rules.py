@@ -8,8 +8,8 @@ from pathlib import Path
 
 import regopy
 
+from terradask._plans.policy.values import attribute_changes
 from terradask._plans.summary import Change
-from terradask._policy.values import attribute_changes
 
 from .report_data import of_changes
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from terradask._policy.checks import CHECKS
-from terradask._policy.team import COST_CHECK, JUPYTER_CHECK, WAIVER_CHECK, waive
+from terradask._plans.policy.checks import CHECKS
+from terradask._plans.policy.team import COST_CHECK, JUPYTER_CHECK, WAIVER_CHECK, waive
 from terradask.errors import SettingsError
 from terradask.policy import PolicyFinding, Waived, blocking
 from terradask_stacks.loading import load_settings

@@ -17,11 +17,11 @@ from distributed.core import Status
 
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.translation import is_transient
+from terradask._clusters.pending_launches import PendingLaunches
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import Threads
-from terradask._deployments.pending_launches import PendingLaunches
 from terradask.errors import ClusterError
 from terradask_host.rules.autoscaling_groups import Group
 

@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from terradask._deployments.private_envs import (
+from terradask._clusters.private_envs import (
     check_private_envs,
     secrets_in_environ,
     warn_of_secrets,

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
-from terradask._deployments.documents import Descriptor
-from terradask._deployments.overview import ClusterOverview
-from terradask._deployments.problems import problems_of
-from terradask._deployments.status import (
+from terradask._clusters.overview import ClusterOverview
+from terradask._observe.documents import Descriptor
+from terradask._observe.problems import problems_of
+from terradask._observe.status import (
     DeploymentStatus,
     lacking_groups,
     recent_failures,

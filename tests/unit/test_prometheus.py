@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from terradask._deployments.certificates import make_keys
-from terradask._deployments.prometheus import ScrapeTarget, save_scrape_config
+from terradask._clusters.certificates import make_keys
+from terradask._observe.prometheus import ScrapeTarget, save_scrape_config
 
 KEYS = make_keys("etl", "20261120T051500Z-abc123")
 TARGET = ScrapeTarget(

@@ -6,15 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
+from terradask._clusters.attachment import Attachment
 from terradask._common.progress import silent
 from terradask._dask import ignored as of_ignored
 from terradask._dask.connectivity import check_route
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.provision import Provisioner, check_versions, wait_for_deployment
 from terradask._dask.request import Request, parse_name
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.documents import Descriptor, read_descriptor, read_run
-from terradask._deployments.keys import Bundle, KeySet
+from terradask._observe.documents import Descriptor, read_descriptor, read_run
+from terradask._observe.keys import Bundle, KeySet
 from terradask._software.hosts import python_version
 from terradask._software.sync import PackageSync
 from terradask.errors import (

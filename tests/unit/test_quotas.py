@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
-from terradask._quotas import needs
-from terradask._quotas.check import QuotaCheck, check_network_quotas, check_quotas, request_more
-from terradask._stacks.resolve_cluster import named_or_default
+from terradask._catalog.quotas import needs
+from terradask._catalog.quotas.check import (
+    QuotaCheck,
+    check_network_quotas,
+    check_quotas,
+    request_more,
+)
+from terradask._synthesis.resolve_cluster import named_or_default
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run
 from terradask.errors import AccessDenied, NoMatchingType, QuotaExceeded
@@ -264,7 +269,7 @@ def checks(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> list[QuotaCheck]:
     filled: list[QuotaCheck] = []
     monkeypatch.setattr(Workspace, "quotas", lambda _self: list(filled))
     monkeypatch.setattr(
-        "terradask._quotas.check.request_more",
+        "terradask._catalog.quotas.check.request_more",
         lambda _aws, wanted: [check(5.0, c.reach, float(c.needed), c.code) for c in wanted],
     )
     return filled

@@ -14,8 +14,8 @@ from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
 from terradask._aws.translation import is_transient, typed_error
-from terradask._deployments import attach
-from terradask._deployments.documents import Descriptor
+from terradask._clusters import attach
+from terradask._observe.documents import Descriptor
 from terradask.cli._invocation import Invocation
 from terradask.cli._run import _failed
 from terradask.errors import AwsError, ClusterError

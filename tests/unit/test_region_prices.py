@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._pricing.price_list import AwsPriceList
-from terradask._pricing.prices import PriceKey
-from terradask._pricing.products import query_for, read_prices
+from terradask._catalog.prices.price_list import AwsPriceList
+from terradask._catalog.prices.prices import PriceKey
+from terradask._catalog.prices.products import query_for, read_prices
 from terradask.errors import AccessDenied, NoCredentials
 
 from .price_facts import START, Clock, FakeAws, instance, price_list, spot

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from terradask._plans.policy.values import AttributeChange
 from terradask._plans.render_markdown import drift_markdown
 from terradask._plans.render_terminal import drift_text
 from terradask._plans.summary import Change, PlanSummary
-from terradask._policy.values import AttributeChange
 
 
 def summary(stack: str, *drift: Change) -> PlanSummary:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from terradask._plans.impact import RunningCluster, impacts, may_hit, refuse_while_running
+from terradask._plans.policy.findings import Waived
+from terradask._plans.policy.values import UNKNOWN, AttributeChange
 from terradask._plans.summary import Change
-from terradask._policy.findings import Waived
-from terradask._policy.values import UNKNOWN, AttributeChange
 from terradask.errors import InUse
 
 from .report_data import FINDING, of_changes, report, whole

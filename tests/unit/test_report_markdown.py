@@ -6,14 +6,14 @@ from decimal import Decimal
 
 import pytest
 
+from terradask._catalog.prices.estimate import CostEstimate, CostItem
 from terradask._plans.documents import DocumentChange
 from terradask._plans.impact import RunningCluster
+from terradask._plans.policy.findings import Waived
+from terradask._plans.policy.values import AttributeChange
 from terradask._plans.render_markdown import MARKDOWN_LIMIT, to_markdown
 from terradask._plans.render_terminal import to_text
 from terradask._plans.summary import Change
-from terradask._policy.findings import Waived
-from terradask._policy.values import AttributeChange
-from terradask._pricing.estimate import CostEstimate, CostItem
 from terradask.cli._plan import show
 
 from .report_data import COST, FINDING, large, of_changes, report, whole

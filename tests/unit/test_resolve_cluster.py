@@ -11,9 +11,9 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._common.progress import Message
-from terradask._stacks import resolve_hardware
-from terradask._stacks.resolve_cluster import Place, resolve_cluster
-from terradask._stacks.resolve_hardware import find_hardware
+from terradask._synthesis import resolve_hardware
+from terradask._synthesis.resolve_cluster import Place, resolve_cluster
+from terradask._synthesis.resolve_hardware import find_hardware
 from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings

@@ -13,8 +13,8 @@ from moto.ec2.models import ec2_backends
 from moto.ssm.models import SimpleSystemManagerBackend
 
 from terradask._aws.session import Aws
-from terradask._stacks.images import GPU_IMAGE_PARAMETER, check_gpu_disks, check_own_disks
-from terradask._stacks.resolve_network import resolve_network
+from terradask._synthesis.images import GPU_IMAGE_PARAMETER, check_gpu_disks, check_own_disks
+from terradask._synthesis.resolve_network import resolve_network
 from terradask.errors import InvalidInput, SettingsError, StateConflict
 from terradask_stacks.lock import ClusterLock, NetworkLock
 from terradask_stacks.settings import Settings

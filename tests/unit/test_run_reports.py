@@ -14,11 +14,11 @@ import pytest
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._dask.dashboard import DashboardForward
-from terradask._deployments.events.timeline import Event
-from terradask._deployments.record import ClusterRecord
-from terradask._deployments.run_reports import kept
-from terradask._deployments.run_reports.kept import ReportStore
-from terradask._deployments.run_reports.report import read_report, report_page
+from terradask._observe.events.timeline import Event
+from terradask._observe.record import ClusterRecord
+from terradask._observe.reports import kept
+from terradask._observe.reports.kept import ReportStore
+from terradask._observe.reports.report import read_report, report_page
 from terradask.errors import DocumentFormat, ReportNotFound
 from terradask_host.commands import FORMAT, MakeReport
 

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 
-from terradask._deployments.documents import Descriptor
-from terradask._deployments.key_access import check_key_access, check_may_change
+from terradask._observe.documents import Descriptor
+from terradask._observe.key_access import check_key_access, check_may_change
 from terradask.errors import AccessDenied, ClusterPrivate, InvalidInput
 from terradask_modules.secret_policy import principal_of, private_policy
 from terradask_simulator.aws.iam.documents import Policy

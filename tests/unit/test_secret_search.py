@@ -15,7 +15,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from terradask._deployments.certificates import make_keys
+from terradask._clusters.certificates import make_keys
 
 from ..simulator.secret_search import Secrets
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from terradask._deployments.worker_counts import numbers_at_start
+from terradask._clusters.worker_counts import numbers_at_start
 from terradask.errors import InvalidInput, NoMatchingType, SettingsError, TerradaskError
 
 from .asked_hardware import ask, descriptor, refused, sizes, stop_before_aws

@@ -19,10 +19,10 @@ from distributed.dashboard.scheduler import applications
 from tornado.routing import PathMatches, RuleRouter
 from tornado.web import Application
 
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.certificates import make_keys
 from terradask._dask.commands import packed
 from terradask._dask.dashboard import DashboardForward
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.certificates import make_keys
 from terradask.errors import VersionMismatch
 from terradask_host.commands import ReadDashboardLink
 from terradask_host.documents import SchedulerAddress

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
-from terradask._deployments.package_sync import describe_differences, lock_for_hosts, locked_once
-from terradask._deployments.software import BASE, lock_software
-from terradask._deployments.software_lock import SoftwareLock
+from terradask._software.client_versions import BASE, lock_software
+from terradask._software.lock import SoftwareLock
+from terradask._software.package_sync import describe_differences, lock_for_hosts, locked_once
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
 from terradask._software.wheel_tags import describe_newer
@@ -178,7 +178,7 @@ def test_one_cluster_resolves_the_same_request_once(monkeypatch) -> None:
         asked.append((software, rest))
         return SoftwareLock("3.12")
 
-    monkeypatch.setattr("terradask._deployments.package_sync.lock_software", lock)
+    monkeypatch.setattr("terradask._software.package_sync.lock_software", lock)
 
     def twice(*, architecture: str = "x86_64") -> int:
         for _ in range(2):

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from terradask._deployments.software_lock import SoftwareLock
 from terradask._software.environment import read_installed
 from terradask._software.hosts import applies, host_markers
 from terradask._software.local_wheels import LocalWheel
+from terradask._software.lock import SoftwareLock
 from terradask._software.scan import AddedPackage, Scan, scan
 
 from ..command import in_this_process
@@ -306,7 +306,7 @@ def test_the_json_of_the_lock_has_what_was_built_here(monkeypatch: pytest.Monkey
     wheel = LocalWheel("acme", "1.0", "acme-1.0-py3-none-any.whl", b"")
     lock = SoftwareLock("3.11", {"dask": "1.0"}, wheels=[wheel])
     monkeypatch.setattr(
-        "terradask._deployments.package_sync.lock_for_hosts", lambda *args, **options: lock
+        "terradask._software.package_sync.lock_for_hosts", lambda *args, **options: lock
     )
     document = json.loads(in_this_process("software", "lock", "--json").stdout)
     assert document["built"] == {"acme": "1.0"}

@@ -18,12 +18,12 @@ import pytest
 
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
-from terradask._deployments import start
-from terradask._deployments.record import ClusterRecord
-from terradask._deployments.secret import ClusterSecret
-from terradask._deployments.software import lock_software
-from terradask._deployments.start import RunPlan, Starter, as_given, check_bound, claim
-from terradask._deployments.store import CLOSING, RUN, SCHEDULER
+from terradask._clusters import start
+from terradask._clusters.start import RunPlan, Starter, as_given, check_bound, claim
+from terradask._observe.record import ClusterRecord
+from terradask._observe.secret import ClusterSecret
+from terradask._observe.store import CLOSING, RUN, SCHEDULER
+from terradask._software.client_versions import lock_software
 from terradask.errors import (
     ClusterError,
     ClusterStopped,

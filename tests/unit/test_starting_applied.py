@@ -7,8 +7,8 @@ from functools import partial
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._deployments.record import ClusterRecord
-from terradask._deployments.start import as_given
+from terradask._clusters.start import as_given
+from terradask._observe.record import ClusterRecord
 from terradask.errors import InvalidInput
 
 from .test_starting import DOCUMENT, Record, aws, starter_of

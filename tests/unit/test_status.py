@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from terradask._deployments.overview import ClusterOverview
-from terradask._deployments.state import derive_state
-from terradask._deployments.status import DeploymentStatus, _ssh_command, dial_address
+from terradask._clusters.overview import ClusterOverview
+from terradask._observe.state import derive_state
+from terradask._observe.status import DeploymentStatus, _ssh_command, dial_address
 from terradask.cli._deployments import _story
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member

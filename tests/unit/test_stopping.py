@@ -11,9 +11,9 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
-from terradask._deployments import stop
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.stop import stop_cluster, zero_groups
+from terradask._clusters import stop
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.stop import stop_cluster, zero_groups
 from terradask.errors import DocumentFormat
 from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group, Member

@@ -276,7 +276,7 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
     (
         rules.roots,
         {
-            "cluster/terradask/_demo/x.py": "import terradask_simulator",
+            "cluster/terradask/_doctor/demo/x.py": "import terradask_simulator",
             "cluster/terradask/x.py": (
                 "from terradask_host.http_proxy.y import z\nfrom terradask_stacks import settings\n"
             ),

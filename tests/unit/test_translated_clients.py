@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError
 
 from terradask._aws.session import Aws
 from terradask._aws.translation import is_transient
-from terradask._deployments.deployment import Deployment
+from terradask._clusters.deployment import Deployment
 from terradask.errors import (
     AccessDenied,
     EndpointUnreachable,

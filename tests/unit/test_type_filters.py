@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from terradask._instance_types.listing import PricedInstanceType, TypeFilter, price_types
-from terradask._instance_types.model import Catalog, InstanceType, read_types
-from terradask._pricing.prices import PriceSheet
+from terradask._catalog.instance_types.listing import PricedInstanceType, TypeFilter, price_types
+from terradask._catalog.instance_types.model import Catalog, InstanceType, read_types
+from terradask._catalog.prices.prices import PriceSheet
 from terradask.errors import InvalidInput
 
 TYPES = read_types(json.loads((Path(__file__).parent / "data/instance_types.json").read_text()))

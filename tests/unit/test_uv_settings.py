@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from terradask._deployments.software_file import lock_file_packages
-from terradask._software.configured import Machine
+from terradask._software.indexes.configured import Machine
 from terradask._software.local_wheels import build_folder
+from terradask._software.lock_from_file import lock_file_packages
 from terradask._software.resolver import Resolver
 from terradask._software.uv import own_settings, own_variables, to_toml
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from terradask._clusters.start import as_given
+from terradask._clusters.worker_counts import numbers_at_start
 from terradask._dask.decision import check_same_structure, structure_given
-from terradask._deployments.start import as_given
-from terradask._deployments.worker_counts import numbers_at_start
 from terradask.errors import DocumentFormat, InvalidInput
 from terradask_modules.policies import PolicyScope, host_statements
 from terradask_modules.where import Where

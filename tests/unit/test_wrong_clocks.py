@@ -17,14 +17,14 @@ from distributed.comm.core import CommClosedError
 from distributed.security import Security
 
 from terradask._aws.session import Aws
+from terradask._clusters import certificates
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.certificates import make_keys
+from terradask._clusters.endpoint import AddressEndpoint
 from terradask._dask import dial
 from terradask._dask.dial import Dialer, tls_error, why_refused
-from terradask._deployments import certificates
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.certificates import make_keys
-from terradask._deployments.documents import Descriptor
-from terradask._deployments.endpoint import AddressEndpoint
-from terradask._deployments.keys import KeySet
+from terradask._observe.documents import Descriptor
+from terradask._observe.keys import KeySet
 from terradask.errors import SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress
 

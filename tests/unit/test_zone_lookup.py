@@ -11,9 +11,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
-from terradask._pricing.products import Reading
-from terradask._stacks import resolve_hardware
-from terradask._stacks.resolve_hardware import FAILURES_COUNT_FOR, read_failures, read_zone_evidence
+from terradask._catalog.prices.products import Reading
+from terradask._synthesis import resolve_hardware
+from terradask._synthesis.resolve_hardware import (
+    FAILURES_COUNT_FOR,
+    read_failures,
+    read_zone_evidence,
+)
 from terradask.errors import AccessDenied
 
 from .zone_facts import NOW, A, B

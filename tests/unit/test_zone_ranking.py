@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
+from terradask._catalog.instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
 
 from .zone_facts import (
     BOTH,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
+from terradask._catalog.instance_types.zones import ZoneEvidence
 from terradask._common.progress import Message, Warned
-from terradask._instance_types.zones import ZoneEvidence
-from terradask._stacks import resolve_hardware
-from terradask._stacks.resolve_cluster import Place, resolve_cluster, still_holds
+from terradask._synthesis import resolve_hardware
+from terradask._synthesis.resolve_cluster import Place, resolve_cluster, still_holds
 from terradask.errors import InvalidInput
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from terradask._instance_types.choose import Choice, choose
-from terradask._instance_types.zones import ZoneFailure, ZoneOffer
+from terradask._catalog.instance_types.choose import Choice, choose
+from terradask._catalog.instance_types.zones import ZoneFailure, ZoneOffer
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_stacks.hardware.request import HardwareRequest
 

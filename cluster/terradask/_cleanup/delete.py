@@ -20,7 +20,7 @@ from terradask._cleanup.resources import (
 )
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
-from terradask._deployments.store import STATE, STATE_LOCK, ClusterObjects
+from terradask._observe.store import STATE, STATE_LOCK, ClusterObjects
 from terradask.errors import AwsError, BaselineError, ClusterError, TerradaskError
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import ResourceKind

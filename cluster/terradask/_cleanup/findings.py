@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from terradask._catalog.prices.estimate import price_text
+from terradask._catalog.prices.prices import Quotes
+from terradask._catalog.prices.running import hourly_usd
 from terradask._cleanup.inventory import Kind, NotVisible
 from terradask._cleanup.orphans import Stray
-from terradask._pricing.estimate import price_text
-from terradask._pricing.prices import Quotes
-from terradask._pricing.running import hourly_usd
 
 
 @dataclass(frozen=True)

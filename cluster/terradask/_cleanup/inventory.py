@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from terradask._catalog.prices.running import Parts
 from terradask._cleanup.resources import Resource
-from terradask._pricing.running import Parts
 
 #: What an orphan can be: a resource, as `terradask_modules.kinds` calls it, an ``instance``; a
 #: cluster's ``deployment`` or ``objects``, the ``lock`` on a state, a ``plan`` on this machine.

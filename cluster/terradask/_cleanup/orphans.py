@@ -10,8 +10,8 @@ import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from terradask._catalog.prices.running import Parts
 from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind
-from terradask._pricing.running import Parts
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import TAG_CLUSTER, group_name, is_group_key, secret_id
 

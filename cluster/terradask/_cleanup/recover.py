@@ -37,8 +37,9 @@ from terradask._cleanup.search import (
     find_security_groups,
 )
 from terradask._common.progress import Message, Progress, phase
-from terradask._deployments.secret import foreign_secret
-from terradask._deployments.store import EVENTS, STATE, holds_nothing
+from terradask._observe.run_costs.run_account import close_last_account
+from terradask._observe.secret import foreign_secret
+from terradask._observe.store import EVENTS, STATE, holds_nothing
 from terradask.errors import AccessDenied, ClusterError
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import NETWORK_STACK, resource_name
@@ -46,8 +47,8 @@ from terradask_modules.where import ClusterWhere, Where
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._deployments.deployment import Deployment
     from terradask._network.deployed import DeployedNetwork
+    from terradask._observe.record import ClusterRecord
 
 
 #: Returns a state's ids: address -> id. A function, since it takes a process.
@@ -59,14 +60,14 @@ class ClusterRecovery:
     """Ends and removes resources before and after Terraform works on a cluster."""
 
     aws: Aws
-    deployment: Deployment
+    record: ClusterRecord
     network: DeployedNetwork
     progress: Progress
 
     @property
     def name(self) -> str:
         """The cluster's."""
-        return self.deployment.name
+        return self.record.name
 
     @property
     def where(self) -> ClusterWhere:
@@ -139,7 +140,7 @@ class ClusterRecovery:
 
     def forget_empty_state(self) -> None:
         """Remove the empty state of an interrupted first plan: it would count as a cluster."""
-        objects = self.deployment.objects
+        objects = self.record.objects
         with suppress(Exception):
             # If another object is beside it, such as its lock, it is in use.
             if holds_nothing(objects):
@@ -149,8 +150,8 @@ class ClusterRecovery:
         """Remove the leftovers of a cluster that Terraform has destroyed."""
         self._remove_groups_and_secret()
         # Its hosts have ended by now, and its documents are still there.
-        self.deployment.close_account()
-        delete_objects(self.deployment.objects)
+        close_last_account(self.record, "destroyed")
+        delete_objects(self.record.objects)
 
     def _remove_groups_and_secret(self) -> bool:
         left = find_groups_and_secret(self.aws, self.where)

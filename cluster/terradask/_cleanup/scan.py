@@ -16,6 +16,7 @@ from terradask._aws.listing import listed
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
+from terradask._catalog.prices.running import gp3_volume, parts_of_host, parts_of_secret
 from terradask._cleanup.inventory import DeadLock, Deployed, Inventory, Item, NotVisible, OldPlan
 from terradask._cleanup.resources import (
     NETWORK_INTERFACE,
@@ -30,12 +31,11 @@ from terradask._cleanup.search import (
     find_in_ec2,
     find_secrets,
 )
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.instances import Instance, find_instances
-from terradask._deployments.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._network.deployed import cluster_of_key, is_cluster_name
+from terradask._observe.instances import Instance, find_instances
+from terradask._observe.record import ClusterRecord
+from terradask._observe.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._plans.basis import PLAN_LIFETIME
-from terradask._pricing.running import gp3_volume, parts_of_host, parts_of_secret
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.state.lock import LockInfo, proof_of_end
 from terradask._terraform.state.s3 import S3Backend
@@ -158,14 +158,14 @@ class Scan:
 
     def _deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
         """Return the state of one cluster, from the dates of its objects."""
-        is_whole, deployment = DESCRIPTOR in listed, Deployment(self.aws, self._where.bucket, name)
-        is_partial = not is_whole and STATE in listed and has_resources(deployment.objects)
+        is_whole, record = DESCRIPTOR in listed, ClusterRecord(self.aws, self._where.bucket, name)
+        is_partial = not is_whole and STATE in listed and has_resources(record.objects)
         found = Deployed(
             name,
             max(listed.values()),
             is_whole=is_whole,
             has_resources=is_partial,
-            closing_at=listed[CLOSING] if CLOSING in listed and deployment.marked_closing else None,
+            closing_at=listed[CLOSING] if CLOSING in listed and record.marked_closing else None,
             started_at=listed.get(RUN),
         )
         place = S3Backend(self.aws, self._where.bucket, cluster_key(name, STATE))

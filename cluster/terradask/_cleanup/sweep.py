@@ -16,6 +16,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
+from terradask._catalog.prices.price_list import AwsPriceList
+from terradask._catalog.prices.running import price_keys
 from terradask._cleanup.delete import (
     delete_objects,
     delete_resource,
@@ -27,10 +29,9 @@ from terradask._cleanup.inventory import Inventory, Kind
 from terradask._cleanup.orphans import Stray, judge
 from terradask._cleanup.scan import has_resources
 from terradask._common.progress import Message, Progress, phase
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.store import DESCRIPTOR, STATE
-from terradask._pricing.price_list import AwsPriceList
-from terradask._pricing.running import price_keys
+from terradask._observe.record import ClusterRecord
+from terradask._observe.run_costs.run_account import close_last_account
+from terradask._observe.store import DESCRIPTOR, STATE, ClusterObjects
 from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
 from terradask_modules.kinds import KINDS
 from terradask_modules.where import Where
@@ -175,15 +176,15 @@ class OrphanRemoval:
         delete_resources(self._aws, resources, progress=self._progress, cluster=cluster)
 
     def _is_deployed(self, cluster: str) -> bool:
-        objects = Deployment(self._aws, self._bucket, cluster).objects
+        objects = ClusterObjects(self._aws, self._bucket, cluster)
         names = objects.names()
         return DESCRIPTOR in names or (STATE in names and has_resources(objects))
 
     def _forget(self, cluster: str) -> None:
-        deployment = Deployment(self._aws, self._bucket, cluster)
+        record = ClusterRecord(self._aws, self._bucket, cluster)
         # While its documents are there.
-        deployment.close_account()
-        delete_objects(deployment.objects)
+        close_last_account(record, "destroyed")
+        delete_objects(record.objects)
 
 
 def _of(orphans: Iterable[Stray], kind: Kind) -> list[Stray]:

@@ -1,1 +1,1 @@
-"""Cluster: a SpecCluster attached to a deployment, which it scales."""
+"""Cluster: a SpecCluster attached to a deployment, which it scales; `terradask.function`."""

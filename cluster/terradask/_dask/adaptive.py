@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.lifetime import parse_duration
+from terradask._clusters.worker_counts import DEFAULT_MAXIMUM
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.host_workers import HostSize
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.lifetime import parse_duration
-from terradask._deployments.worker_counts import DEFAULT_MAXIMUM
 from terradask.errors import InvalidInput, VersionMismatch
 from terradask_host.commands import Adapt, ChooseHosts, ReadPolicies, Scale
 from terradask_host.scaling_policy import ScalingPolicy, read_policies

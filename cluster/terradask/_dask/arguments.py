@@ -13,9 +13,9 @@ from dataclasses import KW_ONLY, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
+from terradask._clusters.lifetime import Duration
 from terradask._common.progress import Progress
 from terradask._dask.widgets import ClusterWidget
-from terradask._deployments.lifetime import Duration
 from terradask.errors import InvalidInput
 
 Kind = Literal["structure", "run"]

@@ -15,6 +15,8 @@ from typing import Any
 from distributed.core import Status
 
 from terradask._aws.credentials import lend
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.pending_launches import PendingLaunches
 from terradask._common.progress import Message, Progress
 from terradask._dask.adaptive import ScalingPolicies, warn_if_older
 from terradask._dask.connection import SchedulerConnection
@@ -31,9 +33,7 @@ from terradask._dask.request import Request
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Call
 from terradask._dask.waiting import WorkerWaiter, workers_to_wait_for
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.pending_launches import PendingLaunches
-from terradask._deployments.run_reports.report import RunReport
+from terradask._observe.reports.report import RunReport
 from terradask.errors import ReportNotFound
 
 logger = logging.getLogger("terradask")

@@ -18,6 +18,7 @@ from distributed.core import Status
 from distributed.deploy.cluster import Cluster as DaskCluster
 from distributed.deploy.spec import SpecCluster
 
+from terradask._clusters.deployment import Deployment
 from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, adapting_asked
 from terradask._dask.arguments import ClusterArguments
@@ -52,7 +53,6 @@ from terradask._dask.rollback import Origin
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
 from terradask._dask.waiting import WorkerWaiter
-from terradask._deployments.deployment import Deployment
 from terradask.errors import ClusterClosed, ClusterError, InvalidInput
 from terradask_host.commands import SubmitJob
 from terradask_host.scaling_policy import ScalingPolicy
@@ -573,7 +573,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         name = self._request.name
         if self._attached is None or self.status != Status.running:
             return closed_page(name, self.status.name)
-        from terradask._deployments.live_drawing import Drawing
+        from terradask._observe.live_drawing import Drawing
 
         drawing = Drawing(self._live.view(), whole=False).as_mimebundle()
         return cluster_page(

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from terradask._deployments.lifetime import Duration, parse_duration
-from terradask._deployments.private_envs import check_private_envs
-from terradask._jobs.files import files_of_command, find_files, pack
-from terradask._jobs.request import job_request
+from terradask._clusters.jobs.files import files_of_command, find_files, pack
+from terradask._clusters.jobs.request import job_request
+from terradask._clusters.lifetime import Duration, parse_duration
+from terradask._clusters.private_envs import check_private_envs
 from terradask_host.commands import SubmitJob
 
 Method = TypeVar("Method", bound=Callable[..., Any])

@@ -15,13 +15,13 @@ from distributed.comm import Comm
 from distributed.core import rpc
 from distributed.objects import SchedulerInfo
 
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.lifetime import Duration, parse_duration
 from terradask._dask import commands
 from terradask._dask.dial import Dialer
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.threads import cancelled
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.lifetime import Duration, parse_duration
 from terradask.errors import (
     ClusterStopped,
     SchedulerReplaced,

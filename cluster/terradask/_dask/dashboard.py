@@ -21,9 +21,9 @@ from urllib.parse import urlsplit
 
 from distributed.utils import format_dashboard_link
 
+from terradask._clusters.attachment import Attachment
 from terradask._common.once import OncePerCause
 from terradask._dask.commands import packed, read_reply
-from terradask._deployments.attachment import Attachment
 from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Command, MakeReport, ReadDashboardLink
 from terradask_host.http_proxy.admission import LOOPBACK, Admission

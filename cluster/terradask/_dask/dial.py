@@ -17,13 +17,13 @@ from distributed.security import Security
 
 from terradask._aws.group_limits import WATCHDOG_MINUTES
 from terradask._aws.translation import CLOCK_ADVICE
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.endpoint import Endpoint, Route, endpoint_for
 from terradask._common.clock import utc_text
 from terradask._dask.connectivity import addresses_let_in
 from terradask._dask.threads import Call
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.endpoint import Endpoint, Route, endpoint_for
-from terradask._deployments.record import read_scheduler
+from terradask._observe.record import read_scheduler
 from terradask.errors import SchedulerUnreachable
 from terradask_host.preload.closed_streams import expect_closed_streams
 from terradask_modules.names import SCHEDULER_GROUP

@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from terradask._common.clock import utc_text
-from terradask._deployments.events.timeline import Event
-from terradask._deployments.live_view import adapting_text
+from terradask._observe.events.timeline import Event
+from terradask._observe.live_view import adapting_text
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP
 
 if TYPE_CHECKING:
-    from terradask._deployments.deployment import Deployment
+    from terradask._clusters.deployment import Deployment
 
 
 class Counted(Protocol):
@@ -171,7 +171,7 @@ def dask_logs(
     """
     from distributed.utils import Log, Logs
 
-    from terradask._deployments.logs.question import WORKERS
+    from terradask._observe.logs.question import WORKERS
 
     named = [workers] if isinstance(workers, str) else workers
     hosts = [WORKERS] if named is True else [_WORKER.sub(r"\1", one) for one in named or ()]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from distributed.core import Status
 
+from terradask._clusters.deployment import Deployment
 from terradask._dask.threads import Call
-from terradask._deployments.deployment import Deployment
 from terradask.errors import ClusterClosed, ClusterError, SchedulerUnreachable
 
 logger = logging.getLogger("terradask")

@@ -10,9 +10,9 @@ from typing import Any
 
 from distributed.core import Status
 
+from terradask._clusters.jobs.output import JobOutput, write_output
 from terradask._dask.health import Health
 from terradask._dask.job_requests import JobRequests
-from terradask._jobs.output import JobOutput, write_output
 from terradask.errors import JobTimeout
 from terradask_host.jobs import JobRecord
 from terradask_host.rules.job_tasks import JobTask

@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.jobs.output import JobOutput, pieces_of
+from terradask._clusters.jobs.request import submitted
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
-from terradask._deployments.deployment import Deployment
-from terradask._jobs.output import JobOutput, pieces_of
-from terradask._jobs.request import submitted
 from terradask.errors import (
     ClusterClosed,
     ClusterStopped,

@@ -50,7 +50,7 @@ def _hosts(provisioned: Provisioned) -> str:
 
 def hourly_usd(provisioned: Provisioned) -> Decimal | None:
     """Return what a cluster's machines cost now; None if that isn't known."""
-    from terradask._deployments.overview import cluster_hourly_usd
+    from terradask._clusters.overview import cluster_hourly_usd
 
     workspace = provisioned.workspace
     return cluster_hourly_usd(

@@ -15,6 +15,7 @@ from decimal import Decimal
 
 from distributed.core import Status
 
+from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
 from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask._dask.arguments import ClusterArguments
@@ -25,10 +26,9 @@ from terradask._dask.lifecycle import hourly_usd
 from terradask._dask.progress import describe
 from terradask._dask.threads import cancelled
 from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget, terminal_widget
-from terradask._deployments import shortfall
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.live_view import JoinedWorker, LiveView, live_view
-from terradask._deployments.status import DeploymentStatus
+from terradask._observe import shortfall
+from terradask._observe.live_view import JoinedWorker, LiveView, live_view
+from terradask._observe.status import DeploymentStatus
 from terradask.errors import ClusterStopped, InvalidInput
 from terradask_host.documents import HostReport, SchedulerAddress
 

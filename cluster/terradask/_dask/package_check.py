@@ -9,17 +9,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from terradask._clusters.deployment import Deployment
 from terradask._common.naming import some
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.named_environments import NamedEnvironments
-from terradask._deployments.package_sync import (
+from terradask._software.archive_hashes import lock_file_of
+from terradask._software.local_modules import imported_beside
+from terradask._software.named_environments import NamedEnvironments
+from terradask._software.package_sync import (
     describe_differences,
     describe_packages,
     lock_for_hosts,
     sync_of,
 )
-from terradask._software.archive_hashes import lock_file_of
-from terradask._software.local_modules import imported_beside
 from terradask._software.software_file import software_of
 from terradask._software.sync import PackageSync
 

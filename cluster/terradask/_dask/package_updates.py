@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from terradask._clusters.deployment import Deployment
 from terradask._common.progress import Message, Progress
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.store import SOFTWARE
+from terradask._observe.store import SOFTWARE
 from terradask._software.refused import wheel_refused
 from terradask.errors import DocumentChanged, HostFailed
 from terradask_host.commands import UpdatePackages
@@ -117,7 +117,7 @@ class PackageUpdates:
         return names
 
     def _changed(self, lock: str) -> list[LocalWheel]:
-        from terradask._software.indexes import read_indexes
+        from terradask._software.indexes.indexes import read_indexes
         from terradask._software.local_modules import NAME as LOCAL_MODULES
         from terradask._software.local_modules import build_modules
         from terradask._software.local_wheels import build_wheel

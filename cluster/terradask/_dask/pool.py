@@ -16,22 +16,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.translation import is_transient
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.pending_launches import PendingLaunches
 from terradask._common.once import OncePerCause
 from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import HostSize, JoinedWorkers, host_of
 from terradask._dask.scaling import ScaleRequests, planned_names, read_numbers
 from terradask._dask.threads import Call, cancelled
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.pending_launches import PendingLaunches
-from terradask._deployments.problems import group_problems
-from terradask._deployments.shortfall import Shortfall, describe
+from terradask._observe.problems import group_problems
+from terradask._observe.shortfall import Shortfall, describe
 from terradask.errors import ClusterError, TerradaskError
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
-    from terradask._deployments.launch import ScaleCheck
+    from terradask._clusters.launch import ScaleCheck
 
 
 #: Between two polls of AWS; while instances are launching, not more than the last.
@@ -320,7 +320,7 @@ class WorkerPool:
     @cached_property
     def _quotas(self) -> ScaleCheck:
         """Logs a warning, in the background, about numbers above AWS's quotas, read once."""
-        from terradask._deployments.launch import ScaleCheck
+        from terradask._clusters.launch import ScaleCheck
 
         name = self.deployment.name
         return ScaleCheck(

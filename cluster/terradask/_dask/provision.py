@@ -17,6 +17,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.credentials import lend
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.lifetime import lifetime_policy
+from terradask._clusters.snapshot import Snapshot
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress, Warned, phase
 from terradask._common.side_by_side import side_by_side
@@ -32,13 +36,9 @@ from terradask._dask.decision import (
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.key_access import check_key_access
-from terradask._deployments.lifetime import lifetime_policy
-from terradask._deployments.snapshot import Snapshot
-from terradask._deployments.status import DeploymentStatus
-from terradask._deployments.store import STATE_LOCK
+from terradask._observe.key_access import check_key_access
+from terradask._observe.status import DeploymentStatus
+from terradask._observe.store import STATE_LOCK
 from terradask._software.hosts import python_version
 from terradask.errors import (
     ClusterStopped,
@@ -187,7 +187,7 @@ class Provisioner:
 
     def run(self) -> Provisioned:
         """Find or make the cluster and wait for its scheduler. Raises `TerradaskError`."""
-        from terradask._deployments.package_sync import locked_once
+        from terradask._software.package_sync import locked_once
 
         with terminated_in_order(), locked_once():
             try:

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from packaging.requirements import InvalidRequirement, Requirement
 
 from terradask._aws.credentials import check_duration
+from terradask._clusters.lifetime import parse_duration
 from terradask._dask.arguments import ARGUMENT_OF, RUN_SETTINGS, ClusterArguments
 from terradask._dask.decision import check_exclusive
-from terradask._deployments.lifetime import parse_duration
 from terradask.errors import InvalidInput
 
 

@@ -6,8 +6,8 @@ import contextlib
 import logging
 from typing import TYPE_CHECKING, Literal
 
+from terradask._clusters.deployment import Deployment
 from terradask._common.progress import Message, Progress, ProgressEvent
-from terradask._deployments.deployment import Deployment
 from terradask.errors import ClusterNotFound
 
 if TYPE_CHECKING:

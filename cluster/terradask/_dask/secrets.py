@@ -11,13 +11,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from distributed.core import Status
 
 from terradask._aws.credentials import LentCredentials
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.private_envs import check_private_envs
 from terradask._common.once import OncePerCause
 from terradask._dask.commands import send
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.threads import Call, cancelled
-from terradask._deployments.attachment import Attachment
-from terradask._deployments.private_envs import check_private_envs
 from terradask.errors import VersionMismatch, WorkersUntold
 from terradask_host.commands import SendSecrets
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from terradask._common.naming import counted
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import cancelled
-from terradask._deployments.shortfall import describe, no_capacity
-from terradask._deployments.status import HostReports
+from terradask._observe.shortfall import describe, no_capacity
+from terradask._observe.status import HostReports
 from terradask.errors import InvalidInput, WorkersMissing
 from terradask_host.documents import HostReport
 

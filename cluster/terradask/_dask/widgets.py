@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from terradask._deployments.live_view import LiveView
+from terradask._observe.live_view import LiveView
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class TerminalWidget:
         from rich.console import Group
         from rich.text import Text
 
-        from terradask._deployments.live_drawing import Drawing
+        from terradask._observe.live_drawing import Drawing
 
         # Hosts wrote some of it: nothing in it is markup.
         for note in view.notes[self._noted :]:
@@ -76,7 +76,7 @@ class NotebookWidget:
 
     def update(self, view: LiveView) -> None:
         """Draw a view, if it differs from the one that is shown."""
-        from terradask._deployments.live_drawing import Drawing
+        from terradask._observe.live_drawing import Drawing
 
         is_old = time.monotonic() > self._drawn_at + _AGES_SECONDS
         if not is_old and self._drawn == view.without_ages:

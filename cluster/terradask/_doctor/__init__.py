@@ -1,1 +1,1 @@
-"""What is missing on this machine and in this account, and how to mend it."""
+"""What is missing on this machine and in the account; the account check; the demo."""

@@ -17,11 +17,11 @@ from terradask._aws.free_plan import eligible_types
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
+from terradask._catalog.quotas.needs import clusters_of
 from terradask._doctor.finding import Finding
 from terradask._doctor.volume_key import check_volume_key
-from terradask._quotas.needs import clusters_of
-from terradask._stacks.configuration import own_provider_lock
-from terradask._stacks.resolve_cluster import named_or_default
+from terradask._synthesis.configuration import own_provider_lock
+from terradask._synthesis.resolve_cluster import named_or_default
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.events import Event

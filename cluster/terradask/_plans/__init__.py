@@ -1,1 +1,1 @@
-"""Plans: read, check, render and save them, and apply them as reviewed."""
+"""Plans: read, checked by policy, rendered, saved, and applied as reviewed."""

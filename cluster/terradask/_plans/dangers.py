@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from terradask._policy.document import Resource
-from terradask._policy.masking import masked_text
-from terradask._policy.openings import network_of, openings_of
-from terradask._policy.values import decoded
+from terradask._plans.policy.document import Resource
+from terradask._plans.policy.masking import masked_text
+from terradask._plans.policy.openings import network_of, openings_of
+from terradask._plans.policy.values import decoded
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.ingress import is_within
 from terradask_modules.kinds import KINDS

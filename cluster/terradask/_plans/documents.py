@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from terradask._policy.decoding import Undecodable, from_base64, inflated
-from terradask._policy.masking import (
+from terradask._plans.policy.decoding import Undecodable, from_base64, inflated
+from terradask._plans.policy.masking import (
     SENSITIVE,
     in_environment,
     looks_secret,
     masked_text,
     secret_name,
 )
-from terradask._policy.values import decoded
+from terradask._plans.policy.values import decoded
 
 _USER_DATA = ("user_data", "user_data_base64")
 _CONTEXT_LINES = 3

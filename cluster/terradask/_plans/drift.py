@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from terradask._policy.openings import read_rule
-from terradask._policy.values import decoded
+from terradask._plans.policy.openings import read_rule
+from terradask._plans.policy.values import decoded
 from terradask_modules.ingress import ports_text
 
 #: Attributes that terradask changes at runtime.

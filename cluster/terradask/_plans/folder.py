@@ -11,11 +11,11 @@ from typing import Any
 
 from terradask._common.json_text import read_object
 from terradask._common.naming import some
+from terradask._plans.policy.writers import to_sarif
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_json
 from terradask._plans.report import REPORT_FORMAT, WorkspaceReport
 from terradask._plans.saved import PLAN_NAME, Plan
-from terradask._policy.writers import to_sarif
 from terradask.errors import InvalidInput, PlanChanged, TerradaskError
 
 REPORT_JSON = "report.json"

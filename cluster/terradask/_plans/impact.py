@@ -8,8 +8,8 @@ from typing import Any
 
 from terradask._common.naming import counted, some
 from terradask._plans.dangers import Danger
+from terradask._plans.policy.values import AttributeChange
 from terradask._plans.summary import Change, PlanSummary
-from terradask._policy.values import AttributeChange
 from terradask.errors import InUse
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP

@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._catalog.prices.plan_resources import PlannedStack
+from terradask._plans.policy.checks import blocking, evaluate
+from terradask._plans.policy.document import RoleRules
+from terradask._plans.policy.scope import WorkspaceRules
 from terradask._plans.report import PlanReport
-from terradask._policy.checks import blocking, evaluate
-from terradask._policy.document import RoleRules
-from terradask._policy.scope import WorkspaceRules
-from terradask._pricing.plan_resources import PlannedStack
 from terradask._terraform.folder_contents import CONFIGURATION
 from terradask.errors import PolicyViolation
 from terradask_modules.names import NETWORK_STACK
@@ -21,11 +21,11 @@ from terradask_stacks.lock import NetworkLock, read_lock
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+    from terradask._catalog.prices.estimate import CostEstimate
     from terradask._plans.impact import RunningCluster
+    from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import ReportContext
     from terradask._plans.saved import Plan
-    from terradask._policy.findings import PolicyFinding
-    from terradask._pricing.estimate import CostEstimate
     from terradask_stacks.settings import Settings
 
 
@@ -78,9 +78,9 @@ class PolicyGate:
         Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``,
         ``ec2:DescribeLaunchTemplateVersions``.
         """
-        from terradask._pricing.calculation import estimate
-        from terradask._pricing.groups import read_launches
-        from terradask._pricing.price_list import AwsPriceList
+        from terradask._catalog.prices.calculation import estimate
+        from terradask._catalog.prices.groups import read_launches
+        from terradask._catalog.prices.price_list import AwsPriceList
 
         hosts = read_launches(self.aws, document)
         return estimate(

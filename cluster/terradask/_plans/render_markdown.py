@@ -8,7 +8,9 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from terradask._catalog.prices.estimate import HOURS_PER_MONTH, CostEstimate, CostItem
 from terradask._common.naming import counted
+from terradask._plans.policy.values import AttributeChange
 from terradask._plans.render_terminal import (
     SIGNS,
     VERDICTS,
@@ -23,13 +25,11 @@ from terradask._plans.render_terminal import (
     value_text,
 )
 from terradask._plans.summary import Change, Counts, PlanSummary
-from terradask._policy.values import AttributeChange
-from terradask._pricing.estimate import HOURS_PER_MONTH, CostEstimate, CostItem
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
+    from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
-    from terradask._policy.findings import PolicyFinding
 
 
 #: A job finds its own message on drift by this line and updates it in place.

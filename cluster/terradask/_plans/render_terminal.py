@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
+from terradask._catalog.prices.estimate import HOURS_PER_MONTH, CostEstimate
 from terradask._common.naming import counted
+from terradask._plans.policy.values import UNKNOWN, AttributeChange, top_level
 from terradask._plans.summary import Change, PlanSummary
-from terradask._policy.values import UNKNOWN, AttributeChange, top_level
-from terradask._pricing.estimate import HOURS_PER_MONTH, CostEstimate
 from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
     from terradask._plans.dangers import Danger
+    from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import PlanReport, WorkspaceReport
-    from terradask._policy.findings import PolicyFinding
 
 
 SIGNS = {

@@ -13,8 +13,8 @@ from typing import Any
 from terradask._plans.dangers import Danger, dangers_of, new_roles, openings_before
 from terradask._plans.documents import DocumentChange, document_changes
 from terradask._plans.drift import real_drift
-from terradask._policy.values import AttributeChange, attribute_changes, top_level
-from terradask._policy.whole_plan import UNREADABLE, unreadable_plan
+from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
+from terradask._plans.policy.whole_plan import UNREADABLE, unreadable_plan
 
 SUMMARY_FORMAT = 1
 

@@ -1,3 +1,1 @@
-"""The running environment's packages: where each came from, which of them hosts can have, and in
-which versions.
-"""
+"""The packages that hosts install, in exact versions: the client's, or those of a file."""

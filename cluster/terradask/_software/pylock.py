@@ -13,7 +13,7 @@ from packaging.markers import Environment, default_environment
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from terradask._software.hosts import MACHINES, host_markers, python_version
-from terradask._software.indexes import is_index
+from terradask._software.indexes.indexes import is_index
 from terradask._software.refused import file_refused
 from terradask._software.wheel_tags import HOST_GLIBC, manylinux_of_hosts
 

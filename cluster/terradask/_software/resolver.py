@@ -16,9 +16,9 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import read_lock_file
-from terradask._software.configured import Machine
 from terradask._software.hosts import MACHINES
-from terradask._software.indexes import Index, expanded, is_index, pages_here, without_user
+from terradask._software.indexes.configured import Machine
+from terradask._software.indexes.indexes import Index, expanded, is_index, pages_here, without_user
 from terradask._software.pylock import DirectPackage, Selected, select_for_hosts
 from terradask._software.uv import ask_uv
 from terradask._software.wheel_tags import HOST_GLIBC

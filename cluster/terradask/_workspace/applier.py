@@ -11,7 +11,7 @@ from terradask._aws.service_roles import ensure_service_roles
 from terradask._cleanup.inventory import Inventory
 from terradask._cleanup.scan import Scan
 from terradask._cleanup.sweep import ClusterActions, Sweeper
-from terradask._deployments.key_access import check_may_change
+from terradask._observe.key_access import check_may_change
 from terradask._plans.impact import refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan

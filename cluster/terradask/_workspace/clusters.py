@@ -9,18 +9,19 @@ from typing import TYPE_CHECKING
 
 from terradask._cleanup.recover import ClusterRecovery
 from terradask._cleanup.search import ClusterSearch
+from terradask._clusters.deployment import Deployment
 from terradask._common.naming import counted
 from terradask._common.side_by_side import side_by_side
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.store import holds_nothing
 from terradask._network.deployed import listed_clusters
+from terradask._observe.record import ClusterRecord
+from terradask._observe.store import holds_nothing
 from terradask._plans.impact import RunningCluster
 from terradask.errors import DocumentFormat, InUse
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
-    from terradask._deployments.overview import ClusterOverview
+    from terradask._clusters.overview import ClusterOverview
     from terradask._workspace.context import WorkspaceContext
 
 _PARALLEL = 16
@@ -52,7 +53,7 @@ class Clusters:
 
     def overview(self, name: str | None, *, all_workspaces: bool) -> list[ClusterOverview]:
         """Return clusters at a glance; the parameters are those of `Workspace.overview`."""
-        from terradask._deployments.overview import overviews
+        from terradask._clusters.overview import overviews
 
         context = self._context
         look = partial(
@@ -84,7 +85,8 @@ class Clusters:
     def recovery(self, name: str) -> ClusterRecovery:
         """Return what an interruption leaves of a cluster, beside what Terraform's state knows."""
         context = self._context
-        return ClusterRecovery(context.aws, self.one(name), context.network, context.progress)
+        record = ClusterRecord(context.aws, context.bucket, validate_cluster_name(name))
+        return ClusterRecovery(context.aws, record, context.network, context.progress)
 
     def refuse_network_in_use(self) -> None:
         """Refuse to destroy the network while clusters stand on it. Raises `InUse`."""

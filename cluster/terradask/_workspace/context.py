@@ -13,7 +13,7 @@ from terradask._common.progress import Message, Progress, Warned, warnings_logge
 from terradask._network.deployed import DeployedNetwork
 
 if TYPE_CHECKING:
-    from terradask._stacks.configuration import Configuration
+    from terradask._synthesis.configuration import Configuration
     from terradask_stacks.loading import LoadedSettings
     from terradask_stacks.settings import Settings
 
@@ -102,7 +102,7 @@ def configuration_of(
     context: WorkspaceContext, cluster_overrides: Mapping[str, Any] = MappingProxyType({})
 ) -> Configuration:
     """Return what writes configurations, with settings of ``[cluster]`` above all others."""
-    from terradask._stacks.configuration import Configuration
+    from terradask._synthesis.configuration import Configuration
 
     loaded = (
         context.source.with_cluster(cluster_overrides).load()

@@ -11,16 +11,16 @@ from functools import partial
 
 from botocore.exceptions import BotoCoreError, ClientError
 
+from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._common.clock import epoch_text, utc_text
 from terradask._common.side_by_side import side_by_side
-from terradask._deployments.accounts.account import Account, next_starts
-from terradask._deployments.accounts.book import AccountBook, find_prices, log_failure
-from terradask._deployments.accounts.run_account import why_over
-from terradask._deployments.accounts.totals import RunCosts, check_by, costs_of
-from terradask._deployments.logs.times import Moment, moment_of
-from terradask._deployments.record import ClusterRecord
+from terradask._observe.logs.times import Moment, moment_of
+from terradask._observe.record import ClusterRecord
+from terradask._observe.run_costs.account import Account, next_starts
+from terradask._observe.run_costs.book import AccountBook, find_prices, log_failure
+from terradask._observe.run_costs.run_account import why_over
+from terradask._observe.run_costs.totals import RunCosts, check_by, costs_of
 from terradask._plans.applied import HistoryEntry, HistoryNotes
-from terradask._pricing.price_list import AwsPriceList
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import TerradaskError
 from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport

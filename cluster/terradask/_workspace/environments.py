@@ -13,22 +13,22 @@ from pathlib import Path
 
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
-from terradask._deployments.built_environments import (
+from terradask._clusters.built_environments import (
     environment_id,
     not_built,
     wait_for_archive,
 )
-from terradask._deployments.deployment import Deployment
-from terradask._deployments.named_environments import (
+from terradask._clusters.deployment import Deployment
+from terradask._clusters.start import bootable_baseline
+from terradask._observe.record import ClusterRecord
+from terradask._observe.store import SOFTWARE
+from terradask._software.lock import SoftwareLock
+from terradask._software.lock_from_file import lock_file_packages, lock_requirements
+from terradask._software.named_environments import (
     NamedEnvironment,
     NamedEnvironments,
     environment_not_found,
 )
-from terradask._deployments.record import ClusterRecord
-from terradask._deployments.software_file import lock_file_packages, lock_requirements
-from terradask._deployments.software_lock import SoftwareLock
-from terradask._deployments.start import bootable_baseline
-from terradask._deployments.store import SOFTWARE
 from terradask._software.software_file import software_of
 from terradask.errors import InvalidInput
 from terradask_host.documents import EnvironmentArchive

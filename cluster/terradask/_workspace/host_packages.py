@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import ObjectStore
-from terradask._network.host_packages import (
+from terradask._software.host_packages import (
     BootLock,
     beside,
     download,

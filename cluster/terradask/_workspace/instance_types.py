@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from terradask._instance_types.listing import PricedInstanceType
+    from terradask._catalog.instance_types.listing import PricedInstanceType
 
 
 def list_instance_types(
@@ -86,7 +86,7 @@ def list_instance_types(
     >>> for one in terradask.list_instance_types(cores=[4, 8], memory="32 GiB"):  # doctest: +SKIP
     ...     print(one.name, one.vcpus, one.memory_gib, one.hourly_usd)
     """
-    from terradask._instance_types.listing import TypeFilter, find_types
+    from terradask._catalog.instance_types.listing import TypeFilter, find_types
     from terradask._workspace.workspace import Workspace
 
     wanted = TypeFilter.of(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from terradask._plans.report import PlanReport, ReportContext
     from terradask._plans.saved import Plan
     from terradask._plans.summary import PlanSummary
-    from terradask._stacks.answers import HardwareExplanation
+    from terradask._synthesis.answers import HardwareExplanation
     from terradask._workspace.clusters import Clusters
     from terradask._workspace.context import WorkspaceContext
 
@@ -95,8 +95,8 @@ class Planner:
             If the only stack can't be planned; with several, `Plans.errors` has what went wrong.
         """
         from terradask._plans.folder import Plans
+        from terradask._plans.policy.masking import masked_text
         from terradask._plans.report import WorkspaceReport
-        from terradask._policy.masking import masked_text
 
         names = in_order(self._declared() if stacks is None else stacks)
         alone = names[0] if stacks is not None and len(names) == 1 else None
@@ -175,7 +175,7 @@ class Planner:
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
-        from terradask._quotas.check import check_network_quotas
+        from terradask._catalog.quotas.check import check_network_quotas
 
         if destroy:
             self._clusters.refuse_network_in_use()
@@ -276,8 +276,8 @@ class Planner:
         starts: bool = False,
         out: str | os.PathLike[str] | None = None,
     ) -> Plan:
-        from terradask._deployments.launch import planned_launch
-        from terradask._quotas.launch import LaunchCheck
+        from terradask._catalog.quotas.launch import LaunchCheck
+        from terradask._clusters.launch import planned_launch
 
         validate_cluster_name(name)
         configuration = configuration_of(self._context, overrides)
@@ -470,7 +470,7 @@ class Planner:
         """Return the workspace's environment that a planned cluster's hosts run; None if none."""
         if plan.destroy or plan.stack == NETWORK_STACK:
             return None
-        from terradask._deployments.named_environments import NamedEnvironments
+        from terradask._software.named_environments import NamedEnvironments
         from terradask_stacks.validators.dask import is_software_file
 
         named = self._context.settings.cluster_named(plan.stack).software

@@ -25,9 +25,9 @@ from terradask._plans.basis import (
     provider_version,
     terradask_version,
 )
+from terradask._plans.policy.masking import masked_text
 from terradask._plans.saved import Plan
 from terradask._plans.summary import PlanSummary, summarise
-from terradask._policy.masking import masked_text
 from terradask._terraform.events import PlanFile, ResourceProgress
 from terradask._terraform.folder_contents import IMPORTS
 from terradask._terraform.state.model import StateVersion

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore
 from terradask._cleanup.state_guard import StateGuard, without
-from terradask._deployments.store import STATE
+from terradask._observe.store import STATE
 from terradask._plans.applied import AppliedNotes, HistoryNotes
 from terradask._plans.basis import PlanArchive
 from terradask._terraform.state.lock import proof_of_loss

@@ -16,15 +16,15 @@ from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
+    from terradask._catalog.quotas.check import QuotaCheck
     from terradask._cleanup.findings import Sweep, Swept
-    from terradask._deployments.accounts.totals import RunCosts
-    from terradask._deployments.deployment import Deployment
-    from terradask._deployments.logs.times import Moment
-    from terradask._deployments.overview import ClusterOverview
+    from terradask._clusters.deployment import Deployment
+    from terradask._clusters.overview import ClusterOverview
     from terradask._network.baseline import Baseline
+    from terradask._observe.logs.times import Moment
+    from terradask._observe.run_costs.totals import RunCosts
     from terradask._plans.applied import HistoryEntry
     from terradask._plans.saved import Plan
-    from terradask._quotas.check import QuotaCheck
     from terradask._terraform.state.unlock import BrokenLock
     from terradask._workspace.applier import Applier
     from terradask._workspace.environments import Environments
@@ -282,9 +282,9 @@ class Workspace(Planner):
         NoMatchingType
             If no type is as they ask for.
         """
-        from terradask._quotas.check import check_quotas
-        from terradask._quotas.needs import clusters_of
-        from terradask._stacks.answers import group_types
+        from terradask._catalog.quotas.check import check_quotas
+        from terradask._catalog.quotas.needs import clusters_of
+        from terradask._synthesis.answers import group_types
         from terradask_stacks.lock import read_lock
 
         locked = read_lock(self._context.loaded.lock_path).network

@@ -18,8 +18,8 @@ from terradask.cli._invocation import answer, current, flag, json_option, load_w
 from terradask.cli._output import caller_name, result, say, shortened
 
 if TYPE_CHECKING:
-    from terradask._deployments.accounts.totals import CostRow, RunCosts
-    from terradask._deployments.deployment import Deployment
+    from terradask._clusters.deployment import Deployment
+    from terradask._observe.run_costs.totals import CostRow, RunCosts
     from terradask._plans.applied import HistoryEntry
 
 
@@ -87,7 +87,7 @@ def _hours(seconds: int) -> str:
 
 
 def _csv(costs: RunCosts) -> str:
-    from terradask._deployments.accounts.totals import CostRow
+    from terradask._observe.run_costs.totals import CostRow
 
     names = list(CostRow(None).as_dict(costs.by))
     names[1:1] = ["cluster", "owner", "started_at", "ended_at"] if costs.by == "run" else []

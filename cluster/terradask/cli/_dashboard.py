@@ -151,7 +151,7 @@ def metrics(name: str, *, output: Path, private: bool) -> None:
     scheduler by its tags, also one that replaces another.
     """
     from terradask._aws.endpoints import is_aws
-    from terradask._deployments.prometheus import ScrapeTarget, save_scrape_config
+    from terradask._observe.prometheus import ScrapeTarget, save_scrape_config
 
     load_workspace().deployment(name)
     running = _running(name)

@@ -21,8 +21,8 @@ def demo() -> None:
     names a running embedded AWS, that one is used.
     """
     check_installed()
-    from terradask._demo.main_job import run_demo
-    from terradask._demo.story import Story
+    from terradask._doctor.demo.main_job import run_demo
+    from terradask._doctor.demo.story import Story
 
     with interruption("nothing is left: everything was on the embedded AWS, which has ended"):
         if not sys.stdout.isatty():

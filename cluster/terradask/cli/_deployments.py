@@ -21,9 +21,9 @@ from terradask.cli._output import ago, caller_name, result_json, say, usd
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from terradask._deployments.deployment import Deployment
-    from terradask._deployments.overview import ClusterOverview
-    from terradask._deployments.status import DeploymentStatus
+    from terradask._clusters.deployment import Deployment
+    from terradask._clusters.overview import ClusterOverview
+    from terradask._observe.status import DeploymentStatus
 
 #: AWS ends an instance in a minute or two; a command that waits shows the end of it.
 _STOP_SECONDS = 300
@@ -167,8 +167,8 @@ def status(name: str | None, events: bool, watched: bool) -> None:
 
 
 def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
-    from terradask._deployments.live_view import adapting_text
-    from terradask._deployments.status import scheduler_text
+    from terradask._observe.live_view import adapting_text
+    from terradask._observe.status import scheduler_text
 
     facts = [
         ("cluster", status.name),

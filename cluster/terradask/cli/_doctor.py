@@ -24,9 +24,9 @@ from terradask.cli._output import Ready, plain, result, say, styled
 from terradask.cli._story import Story
 
 if TYPE_CHECKING:
+    from terradask._doctor.account_check.check import Offer
+    from terradask._doctor.account_check.steps import Step, StepResult
     from terradask._doctor.finding import Finding
-    from terradask._live_check.check import Offer
-    from terradask._live_check.steps import Step, StepResult
 
 
 _WIDTH = 15
@@ -35,8 +35,8 @@ _WIDTH = 15
 def run_live() -> int:
     """Run the account check, and return the exit code."""
     from terradask._common.progress import PhaseStarted
-    from terradask._live_check.check import LiveCheck
-    from terradask._live_check.steps import Runner
+    from terradask._doctor.account_check.check import LiveCheck
+    from terradask._doctor.account_check.steps import Runner
 
     check_answerable("doctor --live")
     story = Story()

@@ -21,7 +21,7 @@ from terradask.cli._invocation import (
 from terradask.cli._output import ago, say
 
 if TYPE_CHECKING:
-    from terradask._deployments.named_environments import NamedEnvironment
+    from terradask._software.named_environments import NamedEnvironment
     from terradask._workspace.environments import Environments
 
 

@@ -18,7 +18,7 @@ from terradask.cli._invocation import answer, current, flag, json_option, load_w
 from terradask.cli._output import result, result_json, say, shortened
 
 if TYPE_CHECKING:
-    from terradask._deployments.deployment import Deployment
+    from terradask._clusters.deployment import Deployment
     from terradask_host.jobs import JobRecord
 
 
@@ -129,7 +129,7 @@ def logs(job: str, *, task: int, follow: bool) -> None:
     """Show what a task of a job has written, the newest part: its standard output and standard
     error, each to this command's own.
     """
-    from terradask._jobs.output import write_output
+    from terradask._clusters.jobs.output import write_output
 
     deployment, record = _record_of(job)
     if task >= len(record.tasks):
@@ -144,7 +144,7 @@ def logs(job: str, *, task: int, follow: bool) -> None:
 
 def _live_logs(record: JobRecord, task: int, outlet: Outlet, *, follow: bool) -> None:
     from terradask import Cluster
-    from terradask._jobs.output import write_output
+    from terradask._clusters.jobs.output import write_output
 
     with Cluster.from_name(record.cluster, show_widget=False) as cluster:
         running = cluster.job(record.id)
@@ -231,7 +231,7 @@ class Outlet:
 
     def write(self, stream: int, content: bytes, *, is_last: bool = False) -> None:
         """Write what a task has written to standard output (1) or standard error (2)."""
-        from terradask._jobs.output import readable
+        from terradask._clusters.jobs.output import readable
 
         target = sys.stdout if stream == 1 else sys.stderr
         try:

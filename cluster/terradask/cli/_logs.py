@@ -21,7 +21,7 @@ from terradask.cli._invocation import FOLDER, flag, load_workspace
 from terradask.cli._output import Ready, plain, result, say
 
 if TYPE_CHECKING:
-    from terradask._deployments.logs.lines import LogLine
+    from terradask._observe.logs.lines import LogLine
 
 #: Below this width, lines have a short time and the end of an instance id.
 _WIDE_COLUMNS = 100

@@ -221,7 +221,7 @@ def batch(
     if map_over is not None:
         inputs = _inputs(map_over)
     else:
-        from terradask._jobs import request
+        from terradask._clusters.jobs import request
 
         inputs = request.array(array or "")
 

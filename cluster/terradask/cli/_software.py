@@ -45,7 +45,7 @@ def scan_(architecture: str) -> None:
 
     Asks neither AWS nor an index, and changes nothing.
     """
-    from terradask._deployments.software import base
+    from terradask._software.client_versions import base
     from terradask._software.environment import scan_environment
 
     found = scan_environment(architecture, base())
@@ -66,7 +66,7 @@ def lock_(architecture: str, strict: bool, file: Path | None) -> None:
     Asks only indexes, channels and repositories, and changes nothing. What hosts would lack, or get
     in another version, is listed on standard error.
     """
-    from terradask._deployments.package_sync import describe_differences, lock_for_hosts
+    from terradask._software.package_sync import describe_differences, lock_for_hosts
     from terradask._software.sync import PackageSync
 
     sync = PackageSync(file is None, strict=strict)
@@ -113,7 +113,7 @@ def indexes_() -> None:
     """
     import os
 
-    from terradask._software.indexes import read_indexes
+    from terradask._software.indexes.indexes import read_indexes
 
     found = read_indexes(os.environ).as_dicts()
     rows = [[each["url"], each["source"], each["credentials"], each["hosts"]] for each in found]

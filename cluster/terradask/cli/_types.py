@@ -23,10 +23,10 @@ from terradask.cli._story import Story
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._instance_types.listing import Listing, PricedInstanceType
-    from terradask._instance_types.model import Gpus
-    from terradask._pricing.prices import PriceSheet
-    from terradask._quotas.check import QuotaCheck
+    from terradask._catalog.instance_types.listing import Listing, PricedInstanceType
+    from terradask._catalog.instance_types.model import Gpus
+    from terradask._catalog.prices.prices import PriceSheet
+    from terradask._catalog.quotas.check import QuotaCheck
 
 
 @click.command(short_help="List instance types with their prices")
@@ -58,7 +58,7 @@ def types(
     for an hour of Linux, in US dollars; '-' if AWS has none. This machine keeps types for a day,
     prices for a week, spot prices for an hour.
     """
-    from terradask._instance_types.listing import TypeFilter, find_types
+    from terradask._catalog.instance_types.listing import TypeFilter, find_types
 
     listing = find_types(
         load_workspace().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh
@@ -181,7 +181,7 @@ def quotas(request: bool) -> None:
         short = [one for one in short if (asked.get(one.code, one).requested or 0) < one.needed]
     answer([check.as_dict() for check in checks])
     if short:
-        from terradask._quotas.check import too_small
+        from terradask._catalog.quotas.check import too_small
 
         raise too_small(short)
 
@@ -199,7 +199,7 @@ def _quota_table(checks: list[QuotaCheck]) -> str:
 
 def _request(aws: Aws, short: list[QuotaCheck]) -> list[QuotaCheck]:
     """Request more, after a question, where no request is open."""
-    from terradask._quotas.check import request_more
+    from terradask._catalog.quotas.check import request_more
 
     wanted = [check for check in short if check.requested is None]
     for check in short:

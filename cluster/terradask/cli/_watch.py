@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from terradask._deployments.live_view import live_view
-from terradask._deployments.overview import cluster_hourly_usd
+from terradask._clusters.overview import cluster_hourly_usd
+from terradask._observe.live_view import live_view
 from terradask.cli._output import result, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from terradask._deployments.deployment import Deployment
+    from terradask._clusters.deployment import Deployment
     from terradask._workspace.workspace import Workspace
 
 #: Between two looks, each of which takes some seconds itself.
@@ -41,7 +41,7 @@ def watch(workspace: Workspace, name: str) -> None:
 def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> None:
     from rich.live import Live
 
-    from terradask._deployments.live_drawing import Drawing
+    from terradask._observe.live_drawing import Drawing
 
     watched, pools = deployment.watch(), deployment.descriptor.pools
     price: Decimal | None = None

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._deployments.last_words import LastWords
+from terradask._observe.last_words import LastWords
 from terradask.errors import HostFailed
 
 from ...waiting import eventually

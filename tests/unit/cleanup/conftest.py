@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
+from terradask._catalog.prices.prices import Quotes
 from terradask._cleanup import delete
 from terradask._cleanup import sweep as sweeping
-from terradask._pricing.prices import Quotes
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
 from terradask_simulator.aws.fidelity import placement_groups

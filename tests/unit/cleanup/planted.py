@@ -12,8 +12,8 @@ from terradask._cleanup.recover import ClusterRecovery
 from terradask._cleanup.resources import Resource, of_clusters
 from terradask._cleanup.search import ClusterSearch
 from terradask._common.progress import ProgressEvent
-from terradask._deployments.deployment import Deployment
 from terradask._network.baseline import Isolated
+from terradask._observe.record import ClusterRecord
 from terradask_modules.names import (
     ROLES,
     clusters_role_path,
@@ -167,7 +167,7 @@ def remains(
     )
     return ClusterRecovery(
         aws,
-        Deployment(aws, "terradask-default-123456789012-us-east-1", cluster),
+        ClusterRecord(aws, "terradask-default-123456789012-us-east-1", cluster),
         network,
         events.append,
     )

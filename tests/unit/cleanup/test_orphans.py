@@ -11,11 +11,17 @@ from decimal import Decimal
 
 import pytest
 
+from terradask._catalog.prices.prices import Price, PriceKey, Quotes
+from terradask._catalog.prices.running import (
+    RunningHost,
+    Volumes,
+    hourly_usd,
+    parts_of_host,
+    price_keys,
+)
 from terradask._cleanup.findings import Sweep
 from terradask._cleanup.inventory import DeadLock, Deployed, Inventory, Item, Kind, OldPlan
 from terradask._cleanup.orphans import Stray, judge
-from terradask._pricing.prices import Price, PriceKey, Quotes
-from terradask._pricing.running import RunningHost, Volumes, hourly_usd, parts_of_host, price_keys
 
 NOW = datetime.datetime(2026, 11, 20, 12, 0, tzinfo=datetime.UTC)
 GRACE = datetime.timedelta(seconds=30)

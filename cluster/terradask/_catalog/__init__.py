@@ -1,0 +1,1 @@
+"""What AWS offers in a region: instance types, prices, quotas."""

@@ -1,0 +1,305 @@
+"""Choose instance types: catalog and prices in, types with reasons out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from terradask._catalog.instance_types.alternatives import no_match
+from terradask._catalog.instance_types.constraints import select
+from terradask._catalog.instance_types.model import Catalog, InstanceType, Supply
+from terradask._catalog.instance_types.named import named_types
+from terradask._common.naming import some
+from terradask._common.text_table import columns
+from terradask.errors import NoMatchingType
+from terradask_modules.markets import Market
+from terradask_stacks.hardware.architecture import Architecture
+from terradask_stacks.hardware.quantities import bytes_text, memory_text
+from terradask_stacks.hardware.request import HardwareRequest
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A type that was chosen."""
+
+    type: InstanceType
+    #: Its price on demand; None where it isn't known.
+    usd_per_hour: Decimal | None
+    #: Why it stands where it stands, such as ``1.11 times the cheapest``.
+    reason: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output, the price as text."""
+        gpus = self.type.gpus
+        return {
+            "name": self.type.name,
+            "vcpus": self.type.vcpus,
+            "memory_mib": self.type.memory_mib,
+            "gpus": None if gpus is None else {"count": gpus.count, "name": gpus.name},
+            "usd_per_hour": None if self.usd_per_hour is None else str(self.usd_per_hour),
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Types that were not chosen for one reason."""
+
+    #: Why, to be read behind a number of types.
+    reason: str
+    count: int
+    #: The first of them by price.
+    examples: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return {"reason": self.reason, "count": self.count, "examples": list(self.examples)}
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The types for a request."""
+
+    request: HardwareRequest
+    #: Zones or region, for people.
+    where: str
+    #: Of all the types.
+    architecture: Architecture
+    #: Which families came into question, and why.
+    rule: str
+    #: The types in the order in which a group tries them; never empty.
+    types: tuple[Chosen, ...]
+    #: The other types of the region, by reason.
+    left_out: tuple[LeftOut, ...] = ()
+    #: What is unusual about the choice.
+    notes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The types' names, in order."""
+        return tuple(one.type.name for one in self.types)
+
+    @property
+    def has_gpus(self) -> bool:
+        """Whether the first type has a GPU."""
+        return self.types[0].type.gpus is not None
+
+    @property
+    def reason(self) -> str:
+        """The choice in a line: the first type, how many there are besides, and why."""
+        asked = (
+            ""
+            if self.request.vm_types or self.request.is_silent
+            else f" for {self.request.describe()}"
+        )
+        return f"{some(self.names, 1)}{asked}: {self.rule}"
+
+    def explain(self) -> str:
+        """Return the choice for people: what was asked, the types in order, what was left out."""
+        request = self.request
+        tolerance = (
+            f" (within 10 %: {memory_text(request.memory.within_a_tenth())})"
+            if request.memory is not None and not request.memory.is_any
+            else ""
+        )
+        count = len(self.types)
+        lines = [
+            (
+                f"{request.whose}: {request.describe()}{tolerance}, {self.architecture}, in "
+                f"{self.where}"
+            ),
+            f"rule: {self.rule}",
+            "1 type:" if count == 1 else f"{count} types, in the order in which they are tried:",
+            *_table(self.types),
+        ]
+        if self.left_out:
+            lines += [
+                "left out:",
+                *(
+                    f"  {one.count:>5}  {one.reason} ({_examples(one.examples, one.count)})"
+                    for one in self.left_out
+                ),
+            ]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON output."""
+        return {
+            "role": self.request.role,
+            "asked": self.request.parameters(),
+            "where": self.where,
+            "architecture": self.architecture,
+            "rule": self.rule,
+            "types": [one.as_dict() for one in self.types],
+            "left_out": [one.as_dict() for one in self.left_out],
+            "notes": list(self.notes),
+        }
+
+
+def listed_choice(
+    request: HardwareRequest,
+    supply: Supply,
+    types: Sequence[InstanceType],
+    rule: str,
+    *,
+    word: str,
+    notes: tuple[str, ...] = (),
+) -> Choice:
+    """Return a choice of types in a given order, which `word` explains."""
+    chosen = tuple(
+        Chosen(one, supply.prices.get(one.name), f"{word}, number {place}")
+        for place, one in enumerate(types, 1)
+    )
+    return Choice(request, supply.where, types[0].architecture, rule, chosen, notes=notes)
+
+
+def _table(types: tuple[Chosen, ...]) -> list[str]:
+    return [f"  {line}" for line in columns([_row(*one) for one in enumerate(types, 1)])]
+
+
+def _row(place: int, one: Chosen) -> tuple[str, ...]:
+    gpus = one.type.gpus
+    return (
+        f"{place:>2}",
+        one.type.name,
+        f"{one.type.vcpus} cores" if one.type.vcpus > 1 else "1 core",
+        bytes_text(one.type.memory_mib << 20),
+        f"{gpus.count} x {gpus.name}" if gpus is not None else "",
+        f"${one.usd_per_hour:.4f} an hour" if one.usd_per_hour is not None else "",
+        one.reason,
+    )
+
+
+def _examples(names: tuple[str, ...], count: int) -> str:
+    return ", ".join([*names, *(["…"] if count > len(names) else [])])
+
+
+_EXAMPLES = 3
+
+
+def choose(
+    request: HardwareRequest,
+    catalog: Catalog,
+    prices: Mapping[str, Decimal] | None = None,
+    *,
+    zones: Iterable[str] | None = None,
+    markets: Iterable[Market] = ("on-demand",),
+) -> Choice:
+    """Choose the instance types for a request.
+
+    Raises `NoMatchingType`, with the nearest requests that find something, `InvalidInput`.
+    """
+    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
+    return _named(request, supply) if request.vm_types else _selected(request, supply)
+
+
+def choose_default(
+    request: HardwareRequest,
+    names: Iterable[str],
+    catalog: Catalog,
+    prices: Mapping[str, Decimal] | None = None,
+    *,
+    zones: Iterable[str] | None = None,
+    markets: Iterable[Market] = ("on-demand",),
+) -> Choice | None:
+    """Return the default types, for a request that says nothing; None if none can be had."""
+    supply = Supply.of(catalog, prices, zones=zones, markets=markets)
+    types = [catalog.types[name] for name in names if name in catalog.types and supply.has(name)]
+    types = [one for one in types if supply.sells(one)]
+    if not types:
+        return None
+    rule = "the default, since no hardware is requested: 4 cores and 16 GiB"
+    return listed_choice(request, supply, types, rule, word="default")
+
+
+def choose_scheduler(
+    request: HardwareRequest,
+    workers: Choice,
+    catalog: Catalog,
+    prices: Mapping[str, Decimal] | None = None,
+    *,
+    zones: Iterable[str] | None = None,
+) -> Choice:
+    """Choose the instance types for the scheduler of some workers.
+
+    Where its own types aren't named, it has the workers' architecture unless ``arm`` says
+    otherwise, and a GPU when they have one and nothing is said about its own, as far as there is
+    one that meets the rest of the request.
+
+    Raises `TerradaskError`.
+    """
+    if request.vm_types:
+        return choose(request, catalog, prices, zones=zones)
+    if request.arm is None and workers.architecture == "arm64":
+        request = replace(request, arm=True)
+    if request.gpu is not None or request.gpu_type is not None or not workers.has_gpus:
+        return choose(request, catalog, prices, zones=zones)
+    try:
+        choice = choose(replace(request, gpu=1), catalog, prices, zones=zones)
+        note = f"a GPU, since the workers have them; {request.option('gpu')}=False leaves it out"
+    except NoMatchingType:
+        choice = choose(request, catalog, prices, zones=zones)
+        note = (
+            "the workers have GPUs, but no type with a GPU meets this request: the scheduler has "
+            "none"
+        )
+    return replace(choice, notes=(*choice.notes, note))
+
+
+def _selected(request: HardwareRequest, supply: Supply) -> Choice:
+    selection = select(request, supply)
+    if not selection.types:
+        raise no_match(request, supply, selection)
+    attempt = selection.attempt
+    unpriced = sum(one.name not in supply.prices for one in selection.types)
+    notes = [attempt.note] if attempt.note is not None else []
+    if unpriced == len(selection.types):
+        notes.append("no price is known: the smaller types come first, then the newer")
+    elif unpriced:
+        notes.append(
+            f"{unpriced} of {len(selection.types)} types have no known price: they come last, "
+            "the smaller first"
+        )
+    return Choice(
+        request=request,
+        where=supply.where,
+        architecture=attempt.constraints.architecture,
+        rule=attempt.rule,
+        types=_chosen(selection.types, supply),
+        left_out=tuple(
+            LeftOut(why.value, len(types), tuple(one.name for one in types[:_EXAMPLES]))
+            for why, types in selection.rejections.items()
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _chosen(types: tuple[InstanceType, ...], supply: Supply) -> tuple[Chosen, ...]:
+    least = supply.prices.get(types[0].name)
+    found = []
+    for one in types:
+        price = supply.prices.get(one.name)
+        if price is None:
+            reason = "no known price"
+        elif price == least:
+            reason = "the cheapest" if one is types[0] else "as cheap"
+        else:
+            reason = f"{price / least:.2f} times the cheapest" if least else "dearer"
+        found.append(Chosen(one, price, reason))
+    return tuple(found)
+
+
+def _named(request: HardwareRequest, supply: Supply) -> Choice:
+    types = named_types(request, supply)
+    notes = []
+    if request.gpu is not None and any(
+        (one.gpus.count if one.gpus else 0) != request.gpu for one in types
+    ):
+        notes.append(
+            f"{request.option('gpu')}={request.gpu} doesn't count: the named types have the GPUs "
+            "that they have"
+        )
+    rule = "the types that are named, in their order"
+    return listed_choice(request, supply, types, rule, word="named", notes=tuple(notes))

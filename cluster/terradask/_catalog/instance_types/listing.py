@@ -1,0 +1,237 @@
+"""Instance types with their zones and prices, for people to look through."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from terradask._catalog.instance_types.catalog import load_catalog
+from terradask._catalog.instance_types.constraints import known_gpu, model_key
+from terradask._catalog.instance_types.model import Catalog, InstanceType, Supply
+from terradask._catalog.prices.price_list import AwsPriceList
+from terradask.errors import InvalidInput
+from terradask_stacks.hardware.quantities import ANY, Span, parse_cores, parse_memory, parse_span
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._catalog.prices.prices import PriceSheet
+    from terradask_modules.markets import Market
+
+
+@dataclass(frozen=True, slots=True)
+class PricedInstanceType(InstanceType):
+    """An instance type with its prices: Linux, on shared hardware. It has all that `InstanceType`
+    has besides.
+
+    Parameters
+    ----------
+    zones
+        Availability zones in which AWS offers it.
+    hourly_usd
+        Price of an hour on demand, in US dollars, as AWS names it; None where AWS names none.
+    spot_hourly_usd
+        Zone -> price of an hour on spot now, in US dollars, where AWS names one. Empty where spot
+        prices weren't asked for.
+    """
+
+    zones: tuple[str, ...] = ()
+    hourly_usd: Decimal | None = None
+    spot_hourly_usd: Mapping[str, Decimal] = field(default_factory=dict, hash=False)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON: prices as text, digits as AWS writes them."""
+        return {
+            **dataclasses.asdict(self),
+            "memory_gib": self.memory_gib,
+            "hourly_usd": _text(self.hourly_usd),
+            "spot_hourly_usd": {zone: _text(usd) for zone, usd in self.spot_hourly_usd.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Instance types that were looked for."""
+
+    #: The types: cheapest on demand first, those without a price last.
+    types: tuple[PricedInstanceType, ...]
+    catalog: Catalog
+    #: Where the prices come from: on demand, and spot where that was asked for.
+    prices: tuple[PriceSheet, ...]
+
+
+def find_types(
+    aws: Aws,
+    wanted: TypeFilter,
+    *,
+    zone: str | None = None,
+    spot: bool = False,
+    refresh: bool = False,
+) -> Listing:
+    """Look for instance types in a region. Raises `InvalidInput`, `AwsError`."""
+    catalog = load_catalog(aws, refresh=refresh)
+    supply = Supply.of(catalog, zones=[zone] if zone else None)
+    if wanted.gpu_model is not None:
+        known_gpu("gpu_type", wanted.gpu_model, catalog)
+    prices = AwsPriceList(aws)
+    markets: tuple[Market, ...] = ("on-demand", "spot") if spot else ("on-demand",)
+    sheets = [prices.of_region(market, refresh=refresh) for market in markets]
+    found = (one for one in catalog.types.values() if supply.has(one.name) and wanted.matches(one))
+    return Listing(tuple(price_types(found, catalog, sheets, zone=zone)), catalog, tuple(sheets))
+
+
+def price_types(
+    types: Iterable[InstanceType],
+    catalog: Catalog,
+    sheets: Iterable[PriceSheet],
+    *,
+    zone: str | None = None,
+) -> list[PricedInstanceType]:
+    """Put prices to types, and sort them."""
+    usd = {sheet.market: sheet.usd for sheet in sheets}
+    on_demand = usd.get("on-demand", {}).get(catalog.region, {})
+    spot = {
+        where: prices
+        for where, prices in sorted(usd.get("spot", {}).items())
+        if zone in (None, where)
+    }
+    priced = [
+        PricedInstanceType(
+            **{each.name: getattr(one, each.name) for each in dataclasses.fields(InstanceType)},
+            zones=catalog.zones_with(one.name),
+            hourly_usd=on_demand.get(one.name),
+            spot_hourly_usd={
+                where: prices[one.name] for where, prices in spot.items() if one.name in prices
+            },
+        )
+        for one in types
+    ]
+    return sorted(priced, key=Supply.of(catalog, on_demand).rank)
+
+
+def _text(usd: Decimal | None) -> str | None:
+    return None if usd is None else format(usd, "f")
+
+
+# ---- which instance types a listing shows --------------------------------------------------------
+
+
+_NUMBERS = "a number such as 4, a range such as [2, 8], '2-8', or '8+' for 8 and more"
+_SIZES = (
+    "a size such as '16 GiB', a range such as ['16 GiB', '64 GiB'], '16-64 GiB', or '64 "
+    "GiB+' for that and more"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TypeFilter:
+    """What an instance type has to be. Made by `TypeFilter.of`, which reads what people write."""
+
+    #: Patterns for names, such as ``m6i.*``; one without a point is for families. Empty: all.
+    names: tuple[str, ...] = ()
+    cores: Span = ANY
+    #: Memory in bytes, tolerance included.
+    memory: Span = ANY
+    gpus: Span = ANY
+    #: The GPUs' model, in whatever way it is written; None for any.
+    gpu_model: str | None = None
+    #: ARM processors, or x86-64; None for both.
+    arm: bool | None = None
+    #: With local disks, or without; None for both.
+    local_disk: bool | None = None
+    #: Those alone that AWS counts as current.
+    current_generation: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        names: str | Sequence[str] = (),
+        *,
+        cores: Any = None,
+        memory: Any = None,
+        gpu: Any = None,
+        gpu_type: str | None = None,
+        arm: bool | None = None,
+        local_disk: bool | None = None,
+        current_generation: bool = False,
+    ) -> TypeFilter:
+        """Read what was given; None is no filter. Raises `InvalidInput`."""
+        return cls(
+            names=(names,) if isinstance(names, str) else tuple(names),
+            cores=_span(
+                "cores", cores, lambda one: parse_cores("cores", _number(one)).low, _NUMBERS
+            ),
+            memory=_span(
+                "memory", memory, lambda one: parse_memory("memory", one).low, _SIZES
+            ).within_a_tenth(),
+            gpus=_gpus(gpu, gpu_type),
+            gpu_model=gpu_type,
+            arm=arm,
+            local_disk=local_disk,
+            current_generation=current_generation,
+        )
+
+    def matches(self, one: InstanceType) -> bool:
+        """Return whether a type is as wanted."""
+        return (
+            one.vcpus in self.cores
+            and one.memory_mib << 20 in self.memory
+            and (one.gpus.count if one.gpus else 0) in self.gpus
+            and (
+                self.gpu_model is None
+                or (one.gpus is not None and model_key(one.gpus.name) == model_key(self.gpu_model))
+            )
+            and self.arm in (None, one.architecture == "arm64")
+            and self.local_disk in (None, one.local_disk_gb > 0)
+            and (one.current_generation or not self.current_generation)
+            and (not self.names or any(_named(one, pattern) for pattern in self.names))
+        )
+
+
+def _named(one: InstanceType, pattern: str) -> bool:
+    return fnmatchcase(one.name if "." in pattern else one.family, pattern)
+
+
+def _gpus(given: Any, gpu_type: str | None) -> Span:
+    if given is None:
+        return ANY if gpu_type is None else Span(1, None)
+    if isinstance(given, bool):
+        return Span(1, None) if given else Span(0, 0)
+    return _span("gpu", given, _count, f"True for any, {_NUMBERS}")
+
+
+def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> Span:
+    """Read a number, a range of two, or either as text."""
+    if given is None:
+        return ANY
+    if isinstance(given, str):
+        text = given.rstrip()
+        if text.endswith("+"):
+            return Span(read(text[:-1]), None)
+        return parse_span(option, _ends(text), read, allowed)
+    return parse_span(option, given, read, allowed)
+
+
+def _ends(text: str) -> str | tuple[str, str]:
+    """Split ``16-64 GiB``; what has no unit has the other end's."""
+    low, dash, high = text.partition("-")
+    if not dash:
+        return text
+    return low if re.search("[A-Za-z]", low) else low + "".join(re.findall("[A-Za-z]", high)), high
+
+
+def _number(given: Any) -> Any:
+    return int(given) if isinstance(given, str) and given.strip().isdecimal() else given
+
+
+def _count(given: Any) -> int:
+    number = _number(given)
+    if isinstance(number, bool) or not hasattr(number, "__index__") or int(number) < 0:
+        raise InvalidInput(
+            "gpu is not a number of GPUs", given=repr(given), allowed=f"True for any, {_NUMBERS}"
+        )
+    return int(number)

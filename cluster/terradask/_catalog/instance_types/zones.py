@@ -1,0 +1,225 @@
+"""Which zone is best for the chosen types: offers, failed launches, spot prices. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from terradask._catalog.instance_types.choose import Choice
+from terradask._catalog.instance_types.model import Catalog
+from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_modules.markets import ON_DEMAND_ALONE, Market
+
+#: A zone with fewer of the types on spot than this part of what another one has is behind it,
+#: however cheap: the more types, the less likely AWS takes one back.
+_ENOUGH_TYPES = 0.5
+
+
+@dataclass(frozen=True)
+class ZoneFailure:
+    """A launch that AWS has refused in a zone."""
+
+    zone: str
+    market: Market
+    problem: LaunchProblem
+
+    def __str__(self) -> str:
+        how = "on spot" if self.market == "spot" else "on demand"
+        return f"{self.problem.code}: {self.problem.instance_type or 'no type named'}, {how}"
+
+    def concerns(self, choice: Choice, markets: frozenset[Market]) -> bool:
+        """Return whether a group of these types on these markets would meet the same there.
+
+        A quota is short in every zone alike. A subnet without addresses takes no host, whatever its
+        type.
+        """
+        if self.problem.kind == "addresses":
+            return True
+        if self.problem.kind not in {"capacity", "unsupported"} or self.market not in markets:
+            return False
+        return self.problem.instance_type is None or self.problem.instance_type in choice.names
+
+
+@dataclass(frozen=True)
+class ZoneEvidence:
+    """What was found out about zones."""
+
+    failures: tuple[ZoneFailure, ...] = ()
+    #: Zone -> type -> US dollars by the hour on spot. What isn't in it has no known price.
+    spot_usd: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
+    #: What couldn't be looked at, and why.
+    notes: tuple[str, ...] = ()
+
+    def against(
+        self, zone: str, wanted: Iterable[tuple[Choice, frozenset[Market]]]
+    ) -> tuple[ZoneFailure, ...]:
+        """Return the failures in a zone that concern what is wanted, each kind of them once."""
+        wanted = list(wanted)
+        found = (
+            one
+            for one in self.failures
+            if one.zone == zone and any(one.concerns(choice, markets) for choice, markets in wanted)
+        )
+        return tuple(
+            {
+                (one.market, one.problem.code, one.problem.instance_type): one for one in found
+            }.values()
+        )
+
+    def spot_price(self, zone: str, offered: Iterable[Iterable[str]]) -> Decimal | None:
+        """Return the spot price of one instance of each group in a zone; None if unknown."""
+        known = self.spot_usd.get(zone, {})
+        cheapest = [
+            min((known[name] for name in names if name in known), default=None) for names in offered
+        ]
+        return (
+            None
+            if None in cheapest
+            else sum((price for price in cheapest if price is not None), Decimal())
+        )
+
+
+@dataclass(frozen=True)
+class ZoneOffer:
+    """What a zone offers of some choices."""
+
+    zone: str
+    #: The chosen types that it offers, by choice, in their order.
+    offered: tuple[tuple[str, ...], ...]
+    #: Whether each choice can be had there: one of its types, all of them where they are named.
+    usable: bool
+    #: Of how many choices it has the first type.
+    firsts: int = 0
+    #: Launches of such types that AWS refused there lately.
+    failures: tuple[ZoneFailure, ...] = ()
+    #: Whether another zone has more than twice as many of the types that are wanted on spot.
+    few_on_spot: bool = False
+    #: What one instance of each group on spot costs there, in US dollars; None if not known.
+    spot_usd: Decimal | None = None
+
+    @property
+    def rank(self) -> tuple[bool, int, int, bool, bool, Decimal, int]:
+        """What zones are sorted by, the best first."""
+        return (
+            not self.usable,
+            len(self.failures),
+            -self.firsts,
+            self.few_on_spot,
+            self.spot_usd is None,
+            self.spot_usd or Decimal(),
+            -sum(map(len, self.offered)),
+        )
+
+
+def rank_zones(
+    catalog: Catalog,
+    choices: Sequence[Choice],
+    zones: Iterable[str] | None = None,
+    *,
+    markets: Sequence[frozenset[Market]] | None = None,
+    evidence: ZoneEvidence | None = None,
+) -> list[ZoneOffer]:
+    """Return what zones offer of some choices, the best zone first."""
+    known = evidence or ZoneEvidence()
+    wanted = list(zip(choices, markets or [ON_DEMAND_ALONE] * len(choices), strict=True))
+    names = sorted(catalog.zones) if zones is None else zones
+    offers = [_offer(zone, wanted, catalog.zones.get(zone, frozenset()), known) for zone in names]
+    most = max((_on_spot(offer, wanted) for offer in offers), default=0)
+    offers = [
+        replace(offer, few_on_spot=_on_spot(offer, wanted) < most * _ENOUGH_TYPES)
+        for offer in offers
+    ]
+    return sorted(offers, key=lambda offer: offer.rank)
+
+
+def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
+    """Return why a zone was taken, in a line."""
+    usable = [offer for offer in offers if offer.usable]
+    place = next(place for place, offer in enumerate(usable) if offer.zone == zone)
+    best, others = usable[place], usable[place + 1 :]
+    if not others:
+        first = (
+            f"the only one of {len(offers)} zones that has the types"
+            if len(offers) > 1
+            else "the only zone"
+        )
+    else:
+        first = _difference(best, others[0])
+    avoided = [
+        f"{offer.zone} has refused launches recently ({'; '.join(map(str, offer.failures))})"
+        for offer in sorted(usable, key=lambda offer: offer.zone)
+        if len(offer.failures) > len(best.failures)
+    ]
+    own = (
+        [f"launches failed here recently as well ({'; '.join(map(str, best.failures))})"]
+        if best.failures
+        else []
+    )
+    return "; ".join([first, *own, *avoided])
+
+
+def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
+    """Return what puts a zone before the next."""
+    if len(best.failures) != len(next_best.failures):
+        return (
+            "the fewest launches failed here recently"
+            if best.failures
+            else "no launch has failed here recently"
+        )
+    if best.firsts != next_best.firsts:
+        return "it has the first type of more groups"
+    if best.few_on_spot != next_best.few_on_spot:
+        return "it has more types on spot"
+    if best.spot_usd is not None and best.spot_usd != next_best.spot_usd:
+        against = (
+            f"{next_best.spot_usd:.4f} in {next_best.zone}"
+            if next_best.spot_usd is not None
+            else f"unknown in {next_best.zone}"
+        )
+        return (
+            f"the cheapest on spot, {best.spot_usd:.4f} US dollars an hour for a worker of "
+            f"each group, {against}"
+        )
+    counts = [sum(map(len, offer.offered)) for offer in (best, next_best)]
+    return (
+        "it has more of the types"
+        if counts[0] != counts[1]
+        else f"as good as {next_best.zone}, and first by name"
+    )
+
+
+def _offer(
+    zone: str,
+    wanted: Sequence[tuple[Choice, frozenset[Market]]],
+    there: frozenset[str],
+    evidence: ZoneEvidence,
+) -> ZoneOffer:
+    offered = tuple(tuple(name for name in choice.names if name in there) for choice, _ in wanted)
+    usable = all(
+        len(found) == len(choice.names) if choice.request.vm_types else found
+        for (choice, _), found in zip(wanted, offered, strict=True)
+    )
+    both = list(zip(wanted, offered, strict=True))
+    on_spot = [found for (_, markets), found in both if "spot" in markets]
+    return ZoneOffer(
+        zone,
+        offered,
+        bool(usable),
+        # On spot the order of types doesn't count.
+        firsts=sum(
+            found[:1] == choice.names[:1]
+            for (choice, markets), found in both
+            if "on-demand" in markets
+        ),
+        failures=evidence.against(zone, wanted),
+        spot_usd=evidence.spot_price(zone, on_spot) if on_spot else None,
+    )
+
+
+def _on_spot(offer: ZoneOffer, wanted: Sequence[tuple[Choice, frozenset[Market]]]) -> int:
+    return sum(
+        len(found)
+        for (_, markets), found in zip(wanted, offer.offered, strict=True)
+        if "spot" in markets
+    )

@@ -1,0 +1,299 @@
+"""What an Auto Scaling group costs once it is raised: instances, volumes, addresses. Pure, but for
+what EC2 says of a launch template that a plan only names.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from terradask._aws.session import Aws
+from terradask._catalog.prices.plan_resources import PlannedResource, PlannedStack
+from terradask._catalog.prices.prices import Component, PriceKey
+from terradask._catalog.prices.running import Volumes, gp3_volume
+from terradask.errors import AwsError
+from terradask_modules.markets import Market
+from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
+
+#: https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer_within_the_same_AWS_Region
+_CROSS_ZONE = (
+    "in several zones: AWS charges for each GB between them, in both directions; not in the totals"
+)
+
+_MARKETS: tuple[Market, ...] = ("on-demand", "spot")
+
+
+@dataclass(frozen=True)
+class TemplateVersion:
+    """A launch template in one version."""
+
+    id: str
+    version: str
+
+
+@dataclass(frozen=True)
+class HostLaunch:
+    """What a launch template gives to each instance."""
+
+    #: The type, where the group names none.
+    instance_type: str | None = None
+    #: Its gp3 volumes together; None if they aren't known.
+    volumes: Volumes | None = None
+    #: Whether an instance gets a public IPv4 address; None where the subnet decides.
+    public_address: bool | None = None
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    desired: int
+    maximum: int
+
+
+def template_of(group: PlannedResource) -> TemplateVersion | None:
+    """Return the launch template that a planned group uses; None where the plan doesn't say."""
+    mixed = _first(_first(group.values.get("mixed_instances_policy")).get("launch_template"))
+    single = _first(group.values.get("launch_template"))
+    used = _first(mixed.get("launch_template_specification")) or single
+    name, version = used.get("launch_template_id") or used.get("id"), used.get("version")
+    return TemplateVersion(str(name), str(version)) if name and version else None
+
+
+def group_components(
+    group: PlannedResource, stack: PlannedStack, region: str, launch: HostLaunch | None
+) -> Iterator[Component]:
+    """Yield what a group costs at its sizes."""
+    launch = launch or HostLaunch()
+    sizes = _sizes(group, stack)
+    part = partial(
+        Component,
+        address=group.address,
+        desired=sizes.desired,
+        maximum=sizes.maximum,
+        while_stopped=False,
+    )
+    types = _types(group, launch)
+    zones = tuple(_entry(group, stack).get("zones") or filter(None, [stack.descriptor.get("zone")]))
+    if types:
+        yield from _instances(
+            part, _by_market(group, sizes), sizes, types, region=region, zones=zones
+        )
+    else:
+        problem = "neither the group nor its launch template names its instance types"
+        yield part(what="instances", problem=problem)
+    yield from _volumes(part, region, launch.volumes)
+    if launch.public_address is None:
+        problem = "whether instances get a public address isn't known"
+        yield part(what="public IPv4 address", problem=problem)
+    elif launch.public_address:
+        yield part(what="public IPv4 address", keys=(PriceKey("public-ipv4", region),))
+
+
+def _instances(
+    part: Callable[..., Component],
+    planned: Mapping[Market, _Sizes],
+    sizes: _Sizes,
+    types: tuple[str, ...],
+    *,
+    region: str,
+    zones: tuple[str, ...],
+) -> Iterator[Component]:
+    for market in _MARKETS:
+        counted = planned[market].maximum > 0 or (market == "on-demand" and sizes.maximum == 0)
+        shown = planned[market] if counted else sizes
+        # A spot price is a zone's; on demand there is one for the region.
+        where = zones if market == "spot" else (None,)
+        keys = tuple(
+            PriceKey("instance", region, name, market, zone) for zone in where for name in types
+        )
+        yield part(
+            what=f"{' or '.join(types)} (Linux, {market})",
+            keys=keys,
+            desired=shown.desired,
+            maximum=shown.maximum,
+            market=market,
+            note=(_CROSS_ZONE if len(zones) > 1 else None)
+            if counted
+            else "to compare; not in the totals",
+            problem="the plan doesn't name the zone of the spot price"
+            if market == "spot" and not zones
+            else None,
+            counted=counted,
+        )
+
+
+def _volumes(
+    part: Callable[..., Component], region: str, volumes: Volumes | None
+) -> Iterator[Component]:
+    if volumes is None:
+        problem = "the volumes of the launch template aren't known, or aren't gp3"
+        yield part(what="volume", amount=Decimal(0), problem=problem)
+        return
+    what = {
+        "gp3-storage": f"gp3 volume, {volumes.gib} GiB",
+        "gp3-throughput": f"gp3 throughput, {volumes.mibps} MiB/s more",
+        "gp3-iops": f"gp3 IOPS, {volumes.iops} more",
+    }
+    for key, amount in volumes.parts(region):
+        yield part(what=what[key.product], keys=(key,), amount=amount)
+
+
+def _entry(group: PlannedResource, stack: PlannedStack) -> Mapping[str, Any]:
+    """Return what the cluster's descriptor says of a group."""
+    entries = (stack.descriptor.get("groups") or {}).values()
+    name = group.values.get("name")
+    return next((entry for entry in entries if entry.get("autoscaling_group") == name), {})
+
+
+def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
+    template = _first(_first(group.values.get("mixed_instances_policy")).get("launch_template"))
+    named = [override.get("instance_type") for override in template.get("override") or []]
+    return tuple(
+        dict.fromkeys(name for name in [*named, *([] if named else [launch.instance_type])] if name)
+    )
+
+
+def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
+    """Return the number of instances of a started cluster's group, and the most it may have."""
+    maximum = int(group.values.get("max_size") or 0)
+    entry = _entry(group, stack)
+    if entry.get("role") == "scheduler":
+        desired = 1
+    elif entry.get("role") == "worker":
+        desired = _workers_at_start(entry, stack)
+    else:
+        desired = int(group.values.get("desired_capacity") or group.values.get("min_size") or 0)
+    return _Sizes(min(desired, maximum), maximum)
+
+
+def _workers_at_start(entry: Mapping[str, Any], stack: PlannedStack) -> int:
+    """Return how many workers start in one of their groups."""
+    mine = entry.get("worker_group", WORKER_GROUP)
+    workers = [
+        other
+        for other in stack.descriptor["groups"].values()
+        if other.get("role") == "worker" and other.get("worker_group", WORKER_GROUP) == mine
+    ]
+    # All start on the market that is asked first: spot before on demand.
+    if entry is not min(workers, key=lambda other: other.get("market") != "spot"):
+        return 0
+    settings, default = stack.descriptor.get("settings") or {}, DEFAULT_WORKERS
+    if mine != WORKER_GROUP:
+        settings, default = (settings.get("worker_groups") or {}).get(mine, {}), 0
+    at_start = first_of(settings.get("n_workers"))
+    return default if at_start is None else at_start
+
+
+def _by_market(group: PlannedResource, sizes: _Sizes) -> dict[Market, _Sizes]:
+    distribution = _first(
+        _first(group.values.get("mixed_instances_policy")).get("instances_distribution")
+    )
+    base = int(distribution.get("on_demand_base_capacity") or 0)
+    percentage = distribution.get("on_demand_percentage_above_base_capacity")
+    share = 100 if percentage is None else int(percentage)
+
+    def on_demand(number: int) -> int:
+        above = max(number - base, 0)
+        # Rounded up: the dearer half of an instance.
+        return number - above + -(-above * share // 100)
+
+    first = _Sizes(on_demand(sizes.desired), on_demand(sizes.maximum))
+    return {
+        "on-demand": first,
+        "spot": _Sizes(sizes.desired - first.desired, sizes.maximum - first.maximum),
+    }
+
+
+def _first(blocks: Any) -> Mapping[str, Any]:
+    block = blocks[0] if isinstance(blocks, list) and blocks else None
+    return block if isinstance(block, Mapping) else {}
+
+
+# ---- what launch templates give to an instance: read from EC2 where a plan only names them -------
+
+
+def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
+    """Read the launch templates that the groups of a plan use.
+
+    Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
+    """
+    found: dict[TemplateVersion, HostLaunch] = {}
+    resources = PlannedStack.of(document).resources
+    own = {
+        resource.values.get("id")
+        for resource in resources
+        if resource.type == "aws_launch_template"
+    }
+    groups = [resource for resource in resources if resource.type == "aws_autoscaling_group"]
+    for template in dict.fromkeys(filter(None, map(template_of, groups))):
+        if template.id in own:
+            # Planned beside the group: that says it too, and says what it will be.
+            continue
+        try:
+            answer = aws.client("ec2").describe_launch_template_versions(
+                LaunchTemplateId=template.id, Versions=[template.version]
+            )
+        except (AwsError, BotoCoreError, ClientError):
+            continue
+        for version in answer["LaunchTemplateVersions"]:
+            found[template] = launch_of(version["LaunchTemplateData"])
+    return found
+
+
+def launch_of(data: Mapping[str, Any]) -> HostLaunch:
+    """Return what one version of a launch template gives."""
+    interfaces = data.get("NetworkInterfaces") or [{}]
+    public = interfaces[0].get("AssociatePublicIpAddress")
+    mappings = data.get("BlockDeviceMappings") or []
+    return HostLaunch(
+        instance_type=data.get("InstanceType"),
+        volumes=_template_volumes([mapping["Ebs"] for mapping in mappings if mapping.get("Ebs")]),
+        # Terraform has it as text, and empty where nothing is said.
+        public_address=None if public in (None, "") else str(public).lower() == "true",
+    )
+
+
+def _template_volumes(volumes: list[Mapping[str, Any]]) -> Volumes | None:
+    """Return all volumes together; None without any, or if one isn't a gp3 of a known size."""
+    known = [each for each in volumes if each.get("VolumeType") == "gp3" and each.get("VolumeSize")]
+    if not volumes or len(known) < len(volumes):
+        return None
+    return sum((gp3_volume(each["VolumeSize"], each) for each in known), Volumes())
+
+
+def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:
+    """Return what a group's launch template gives if the same stack makes it, else None."""
+    named = json.dumps(
+        [group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")]
+    )
+    for resource in stack.resources:
+        # As Terraform lists references: the address itself, beside those of its attributes.
+        if resource.type == "aws_launch_template" and f'"{resource.address}"' in named:
+            return _launch_of_values(resource.values)
+    return None
+
+
+def _launch_of_values(values: Mapping[str, Any]) -> HostLaunch:
+    data = _as_ec2_names_it(values)
+    volumes = [
+        ebs for mapping in data.get("BlockDeviceMappings") or [] for ebs in mapping.get("Ebs") or []
+    ]
+    return launch_of({**data, "BlockDeviceMappings": [{"Ebs": ebs} for ebs in volumes]})
+
+
+def _as_ec2_names_it(value: Any) -> Any:
+    """Return what Terraform plans, with ``VolumeSize`` for ``volume_size`` and so on."""
+    if isinstance(value, list):
+        return [_as_ec2_names_it(each) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        "".join(map(str.capitalize, name.split("_"))): _as_ec2_names_it(each)
+        for name, each in value.items()
+    }

@@ -1,0 +1,230 @@
+"""How AWS's price list is asked for a product, and how its answer is read. Pure.
+
+The fields and usage types are those of AWS's price list: ``BoxUsage``, ``NatGateway-Hours``,
+``EBS:VolumeUsage.gp3``, ``EBS:VolumeP-Throughput.gp3`` and ``EBS:VolumeP-IOPS.gp3`` of
+``AmazonEC2``, ``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of
+``AmazonVPC``, ``AWSSecretsManager-Secrets``, ``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``.
+Before a usage type stands a region's prefix (``USE1-``), in us-east-1 not always: the region is
+asked for by ``regionCode``, and the prefix is skipped here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from terradask._catalog.prices.estimate import price_text
+from terradask._catalog.prices.prices import PriceKey, Product, Unit
+
+_UNITS: Mapping[str, Unit] = {
+    "hrs": "hour",
+    "hours": "hour",
+    "gb-mo": "GB-month",
+    "gibps-mo": "GiBps-month",
+    "iops-mo": "IOPS-month",
+    "secrets": "month",
+    "metrics": "month",
+}
+
+
+@dataclass(frozen=True)
+class ProductQuery:
+    """A question to the price list."""
+
+    #: AWS's code of the service, such as ``AmazonEC2``.
+    service: str
+    #: Field -> value that it must have.
+    filters: Mapping[str, str]
+    #: The usage type that counts, without a region's prefix: AWS can't filter by it.
+    usage_type: str
+    #: The unit that the price must be in.
+    per: Unit
+    #: Whether the price falls with the account's use. The first step's counts then, which is the
+    #: dearest: what else the account uses isn't known here.
+    falls: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A price read from the list's answer, or why there is none."""
+
+    usd: Decimal | None = None
+    problem: str | None = None
+
+
+#: What AWS answers: where -> type or product -> price.
+Answer = Mapping[str, Mapping[str, Reading]]
+
+#: What reading an answer of another shape raises.
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, InvalidOperation)
+
+
+#: Product -> its question, without the region.
+_QUERIES: Mapping[Product, ProductQuery] = {
+    # Without the last two filters, reservations and capacity blocks answer as well.
+    "instance": ProductQuery(
+        "AmazonEC2",
+        {
+            "operatingSystem": "Linux",
+            "preInstalledSw": "NA",
+            "tenancy": "Shared",
+            "capacitystatus": "Used",
+            "marketoption": "OnDemand",
+        },
+        "BoxUsage",
+        "hour",
+    ),
+    "nat-gateway": ProductQuery(
+        "AmazonEC2", {"productFamily": "NAT Gateway"}, "NatGateway-Hours", "hour"
+    ),
+    "gp3-storage": ProductQuery(
+        "AmazonEC2",
+        {"productFamily": "Storage", "volumeApiName": "gp3"},
+        "EBS:VolumeUsage.gp3",
+        "GB-month",
+    ),
+    "gp3-throughput": ProductQuery(
+        "AmazonEC2",
+        {"productFamily": "Provisioned Throughput", "volumeApiName": "gp3"},
+        "EBS:VolumeP-Throughput.gp3",
+        "GiBps-month",
+    ),
+    "gp3-iops": ProductQuery(
+        "AmazonEC2",
+        {"productFamily": "System Operation", "volumeApiName": "gp3"},
+        "EBS:VolumeP-IOPS.gp3",
+        "IOPS-month",
+    ),
+    # Public addresses have no product family.
+    "public-ipv4": ProductQuery(
+        "AmazonVPC", {"group": "VPCPublicIPv4Address"}, "PublicIPv4:InUseAddress", "hour"
+    ),
+    "interface-endpoint": ProductQuery(
+        "AmazonVPC", {"productFamily": "VpcEndpoint"}, "VpcEndpoint-Hours", "hour"
+    ),
+    "secret": ProductQuery(
+        "AWSSecretsManager", {"productFamily": "Secret"}, "AWSSecretsManager-Secrets", "month"
+    ),
+    "custom-metric": ProductQuery(
+        "AmazonCloudWatch",
+        {"productFamily": "Metric"},
+        "CW:MetricMonitorUsage",
+        "month",
+        falls=True,
+    ),
+}
+
+
+def query_for(key: PriceKey) -> ProductQuery:
+    """Return the question for prices that aren't spot prices."""
+    query, name = _QUERIES[key.product], key.instance_type
+    return replace(
+        query,
+        filters={
+            "regionCode": key.region,
+            **({"instanceType": name} if name else {}),
+            **query.filters,
+        },
+        usage_type=f"{query.usage_type}:{name}" if name else query.usage_type,
+    )
+
+
+def unit_of(key: PriceKey) -> Unit:
+    """Return the unit that a price is in; spot prices are by the hour too."""
+    return _QUERIES[key.product].per
+
+
+def fields_of(query: ProductQuery) -> dict[str, Any]:
+    """Return a question as ``GetProducts`` takes it."""
+    filters = [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value}
+        for field, value in query.filters.items()
+    ]
+    return {"ServiceCode": query.service, "Filters": filters}
+
+
+def read_prices(key: PriceKey, entries: Iterable[str]) -> dict[str, Reading]:
+    """Read what a key is for out of the answer to `query_for`: type or product -> price on demand.
+
+    An entry whose instance type can't be read is left out: that type then has no price.
+    """
+    if not key.is_of_all_types:
+        return {key.what: read_price(query_for(key), entries)}
+    own: dict[str, list[str]] = {}
+    for entry in entries:
+        with suppress(*_MALFORMED):
+            name = str(json.loads(entry)["product"]["attributes"]["instanceType"])
+            own.setdefault(name, []).append(entry)
+    return {
+        name: read_price(query_for(replace(key, instance_type=name)), found)
+        for name, found in own.items()
+    }
+
+
+def prices_in(answer: Answer) -> dict[str, dict[str, Decimal]]:
+    """Return the prices of an answer by where and what, without what has none."""
+    return {
+        where: {what: one.usd for what, one in found.items() if one.usd is not None}
+        for where, found in answer.items()
+    }
+
+
+def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
+    """Read the price on demand out of the answer's entries."""
+    try:
+        found = {offer for entry in entries for offer in _offers(query, json.loads(entry))}
+    except _MALFORMED as error:
+        problem = "the price list's answer isn't as AWS documents it"
+        return Reading(problem=f"{problem}: {type(error).__name__}: {error}")
+    if not found:
+        return Reading(problem="the price list has no such product")
+    if len(found) > 1:
+        offers = ", ".join(f"{price_text(usd)} per {unit}" for usd, unit in sorted(found, key=str))
+        return Reading(problem=f"the price list has several prices, and none is chosen: {offers}")
+    ((usd, unit),) = found
+    if usd is None:
+        return Reading(problem="the price list has no price in US dollars")
+    if _UNITS.get(unit.lower()) != query.per:
+        return Reading(problem=f"the price list has a price per {unit}, not per {query.per}")
+    return Reading(usd)
+
+
+def _offers(query: ProductQuery, entry: Mapping[str, Any]) -> Iterator[tuple[Decimal | None, str]]:
+    usage_type = entry["product"]["attributes"].get("usagetype", "")
+    if not re.fullmatch(rf"(?:[A-Za-z0-9-]+-)?{re.escape(query.usage_type)}", usage_type):
+        return
+    for term in entry["terms"].get("OnDemand", {}).values():
+        steps = sorted(term["priceDimensions"].values(), key=_begin)
+        offers = [_offer(step) for step in steps]
+        if query.falls and steps and _begin(steps[0]) == 0 and _fall(offers):
+            yield offers[0]
+        else:
+            yield from offers
+
+
+def _begin(dimension: Mapping[str, Any]) -> Decimal:
+    """Return the use from which on a price counts."""
+    return Decimal(dimension.get("beginRange", "0"))
+
+
+def _offer(dimension: Mapping[str, Any]) -> tuple[Decimal | None, str]:
+    text = dimension["pricePerUnit"].get("USD")
+    usd = None if text is None else Decimal(text)
+    if usd is not None and not (usd.is_finite() and usd >= 0):
+        raise ValueError(f"{text} is no price")
+    return usd, str(dimension["unit"])
+
+
+def _fall(offers: list[tuple[Decimal | None, str]]) -> bool:
+    """Return whether each step is as dear as the one before it at most, in the same unit."""
+    prices = [usd for usd, _ in offers if usd is not None]
+    return (
+        len(prices) == len(offers)
+        and len({unit for _, unit in offers}) == 1
+        and prices == sorted(prices, reverse=True)
+    )

@@ -1,0 +1,1 @@
+"""Deployed clusters: start, attach, stop, their jobs."""

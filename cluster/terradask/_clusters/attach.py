@@ -1,0 +1,290 @@
+"""Attaching to a run: wait for its scheduler, then return what a client needs to connect."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from terradask._aws.answers import unless
+from terradask._clusters.attachment import Attachment
+from terradask._clusters.pending_launches import check_scheduler_launches
+from terradask._common.side_by_side import side_by_side
+from terradask._observe.documents import Descriptor, read_host_reports, read_run
+from terradask._observe.key_access import translated_key_errors
+from terradask._observe.keys import KeySet
+from terradask._observe.last_words import LastWords
+from terradask._observe.record import ClusterRecord, read_reports, read_scheduler
+from terradask._observe.state import of_run, over
+from terradask._observe.status import DeploymentStatus, status_of
+from terradask._observe.store import HOSTS, RUN, parse_object, read_secret
+from terradask.errors import (
+    ClusterError,
+    DocumentChanged,
+    HostFailed,
+    SchedulerMissing,
+    TerradaskError,
+)
+from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_of
+from terradask_modules.names import SCHEDULER_GROUP
+
+#: The next read for the scheduler's address follows after a twentieth of the time waited so far,
+#: within these bounds. S3 allows 5,500 reads a second below one prefix:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
+_SHARE_OF_WAIT = 0.05
+_SHORTEST_SECONDS = 0.1
+_LONGEST_SECONDS = 2.0
+
+_REPORT_SECONDS = 3.0
+
+
+def attach(
+    record: ClusterRecord,
+    run: Run,
+    *,
+    timeout_seconds: float,
+    on_wait: Callable[[DeploymentStatus], None] | None,
+    cancelled: Callable[[], bool],
+    report_seconds: float = _REPORT_SECONDS,
+) -> Attachment:
+    """Wait for the scheduler of `run`, reading its host's report so often, and return what a client
+    needs. Raises as `Deployment.attach` does.
+    """
+    # Keys are read before the wait, so that a caller without permission gets the error at once.
+    reads: list[Callable[[], Any]] = [
+        partial(_read_keys_if_written, record, run),
+        partial(_ready, record, run),
+        partial(record.objects.read_bytes, RUN),
+    ]
+    keys, scheduler, content = side_by_side(reads, len(reads))
+    if scheduler is None:
+        hosts = _SchedulerHosts(record, run)
+        scheduler = _wait_for_scheduler(hosts, timeout_seconds, report_seconds, on_wait, cancelled)
+        content = record.objects.read_bytes(RUN)
+    if keys is None:
+        keys = _read_keys_if_written(record, run)
+    if keys is None:
+        raise _keys_gone(record.descriptor)
+    return Attachment(record.descriptor, _checked_run(record, run, keys, content), scheduler, keys)
+
+
+def attached_by(
+    record: ClusterRecord,
+    run: Run,
+    content: bytes,
+    scheduler: SchedulerAddress | None,
+    secret: tuple[str, dict[str, Any]] | None,
+) -> Attachment | None:
+    """Return what a client needs, of what was read at once: the run and its document, the
+    scheduler's address, and the current version of the secret.
+
+    None where these don't belong together: `attach` reads them in turn, and says what is wrong.
+    """
+    scheduler = of_run(scheduler, run)
+    if scheduler is None or scheduler.ended is not None or secret is None:
+        return None
+    version_id, document = secret
+    if version_id != run.secret_version_id:
+        return None
+    with contextlib.suppress(TerradaskError):
+        keys = KeySet.from_document(document)
+        run = _checked_run(record, run, keys, content)
+        return Attachment(record.descriptor, run, scheduler, keys)
+    return None
+
+
+@dataclass
+class _SchedulerHosts:
+    """Reads the reports of a run's scheduler hosts; costs the same for any number of workers."""
+
+    record: ClusterRecord
+    run: Run
+    _seen: dict[str, None] = field(default_factory=dict, init=False)
+    _words: LastWords = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._words = LastWords(self.record, self.run)
+
+    def read(self) -> DeploymentStatus:
+        """Return the status, with the reports of these hosts; if none exists, check why AWS
+        launches none, and what hosts that can't report say in their log.
+
+        Raises `ClusterStopped` where another client has ended the run.
+        """
+        with self.record.limiter.slot():
+            groups = self.record.groups.describe()
+        group = groups.get(SCHEDULER_GROUP)
+        members = () if group is None else group.members
+        self._seen |= dict.fromkeys(member.instance_id for member in members)
+        documents = [self._read_report(instance_id) for instance_id in self._seen]
+        reports = read_host_reports(document for document in documents if document is not None)
+        if group is None or not group.active_ids:
+            self._check_not_over(is_raised=group is not None and group.desired > 0)
+            check_scheduler_launches(self.record, self.run)
+        elif any(report.run_id != self.run.run_id for report in reports):
+            self._check_not_over(is_raised=True)
+        if not any(report.belongs_to(self.run.run_id) for report in reports):
+            self._words.check(self._seen)
+        return status_of(self.record, [groups, self.run, None, reports, False])
+
+    def read_all(self) -> list[HostReport]:
+        """Return the reports of all scheduler hosts, also of one that ended between two reads."""
+        reports = [
+            r
+            for r in read_reports(self.record.objects)
+            if r.belongs_to(self.run.run_id) and r.role == "scheduler"
+        ]
+        if not reports:
+            check_scheduler_launches(self.record, self.run)
+        return reports
+
+    def describe(self, reports: Iterable[HostReport]) -> str:
+        """Return how far these hosts have come, by their reports, else by their log. Raises
+        `HostFailed`.
+        """
+        if reported := "; ".join(r.describe() for r in reports):
+            return reported
+        told = self._words.check_now(self._seen)
+        return f"its host has not reported{f'; in its log: {told}' if told else ' yet'}"
+
+    def _check_not_over(self, *, is_raised: bool) -> None:
+        """Check that no other client has stopped or destroyed the cluster, or started it again.
+
+        An object that isn't found may be there all the same, while its group is raised.
+        """
+        with self.record.limiter.slot():
+            document = self.record.objects.read(RUN)
+        current = None if document is None else read_run(document)
+        is_own = current is not None and current.run_id == self.run.run_id
+        if not is_own and (current is not None or not is_raised):
+            raise over(self.record.descriptor.cluster, self.run.run_id, current, None)
+
+    def _read_report(self, instance_id: str) -> dict[str, Any] | None:
+        with self.record.limiter.slot():
+            return self.record.objects.read(f"{HOSTS}{instance_id}.json")
+
+
+def _wait_for_scheduler(
+    hosts: _SchedulerHosts,
+    timeout_seconds: float,
+    report_seconds: float,
+    on_wait: Callable[[DeploymentStatus], None] | None,
+    cancelled: Callable[[], bool],
+) -> SchedulerAddress:
+    cluster, run = hosts.record.descriptor.cluster, hosts.run
+    started = time.monotonic()
+    next_report = started + report_seconds
+    while True:
+        if cancelled():
+            raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
+        scheduler = _ready(hosts.record, run)
+        if scheduler is not None:
+            return scheduler
+        waited_seconds = time.monotonic() - started
+        if waited_seconds > timeout_seconds:
+            reports = hosts.read_all()
+            _check_not_failed(cluster, reports, sent_config=bool(run.dask_config))
+            raise _scheduler_missing(cluster, hosts.describe(reports), timeout_seconds)
+        if time.monotonic() > next_report:
+            status = hosts.read()
+            _check_not_failed(cluster, status.hosts, sent_config=bool(run.dask_config))
+            if on_wait is not None:
+                on_wait(status)
+            next_report = time.monotonic() + report_seconds
+        time.sleep(_pause_seconds(waited_seconds))
+
+
+def _ready(record: ClusterRecord, run: Run) -> SchedulerAddress | None:
+    """Return where the run's scheduler is; None before it is up. Raises `ClusterStopped`."""
+    scheduler = read_scheduler(record.objects)
+    if scheduler is None or scheduler.run_id != run.run_id:
+        return None
+    if scheduler.ended is not None:
+        raise over(record.descriptor.cluster, run.run_id, run, scheduler)
+    return scheduler
+
+
+def _pause_seconds(waited_seconds: float) -> float:
+    """Return the pause between two reads of the address: a share of the time waited so far."""
+    return min(max(waited_seconds * _SHARE_OF_WAIT, _SHORTEST_SECONDS), _LONGEST_SECONDS)
+
+
+#: What a Dask that doesn't start may have, where the client's own does.
+_WITHOUT_CONFIG = (
+    "; if it is this process's Dask configuration, send_dask_config=False keeps that from hosts"
+)
+
+
+def _check_not_failed(cluster: str, reports: Iterable[HostReport], *, sent_config: bool) -> None:
+    failed = [r for r in reports if r.state == "failed"]
+    if failed:
+        last = max(failed, key=lambda report: report.at)
+        raise HostFailed(
+            f"The scheduler's host of cluster {cluster!r} failed.",
+            cluster=cluster,
+            instance_id=last.instance_id,
+            reason=last.reason,
+            log_tail=last.log_tail,
+            advice=(
+                f"terradask logs {cluster} scheduler shows all of its log; fix the cause, then: "
+                f"terradask start {cluster}{_WITHOUT_CONFIG if sent_config else ''}"
+            ),
+        )
+
+
+def _scheduler_missing(cluster: str, came: str, timeout_seconds: float) -> SchedulerMissing:
+    return SchedulerMissing(
+        f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
+        given=came,
+        advice=(
+            f"terradask status {cluster} shows every host, terradask logs {cluster} scheduler what "
+            "it prints; or pass a longer `timeout`"
+        ),
+    )
+
+
+def _checked_run(record: ClusterRecord, run: Run, keys: KeySet, content: bytes | None) -> Run:
+    """Return the run as ``run.json`` describes it, if that is the document it was started with.
+
+    What others say of the scheduler needs no such check: only a scheduler with this run's
+    certificate is connected to.
+    """
+    if not keys.sha256:
+        # An older terradask started it.
+        return run
+    cluster = record.descriptor.cluster
+    current = None if content is None else read_run(parse_object(content, RUN))
+    if content is None or current is None or current.run_id != run.run_id:
+        raise over(cluster, run.run_id, current, None)
+    if sha256_of(content) != keys.sha256.get(RUN):
+        raise DocumentChanged(RUN, cluster=cluster)
+    return current
+
+
+def _read_keys_if_written(record: ClusterRecord, run: Run) -> KeySet | None:
+    aws, descriptor = record.aws, record.descriptor
+    # ``run.json`` is written before the keys; the scheduler can't start without them.
+    with translated_key_errors(aws, descriptor), unless("ResourceNotFoundException"):
+        # AWS's word for a secret that is to be deleted.
+        with unless("InvalidRequestException"):
+            _, document = read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
+            return KeySet.from_document(document)
+        raise _keys_gone(descriptor)
+    return None
+
+
+def _keys_gone(descriptor: Descriptor) -> ClusterError:
+    name = descriptor.cluster
+    return ClusterError(
+        f"The keys of cluster {name!r} are gone: its secret was deleted, or holds another version.",
+        cluster=name,
+        given=f"secret {descriptor.secret_id}",
+        advice=(
+            f"what runs goes on, but nothing new can attach or join: terradask stop {name}; "
+            f"terradask apply {name} makes the secret again; then terradask start {name}. Find out "
+            "what deleted it"
+        ),
+    )

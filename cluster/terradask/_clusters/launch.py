@@ -1,0 +1,90 @@
+"""What a cluster launches at its start and may launch, as planned or as deployed, and the check of
+AWS's quotas while it is scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from terradask._catalog.quotas.launch import Hosts, LaunchCheck
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._observe.documents import Descriptor
+    from terradask_stacks.lock import ClusterLock
+    from terradask_stacks.settings import ClusterSettings
+
+
+def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
+    """Return what a planned cluster starts with."""
+    from terradask_stacks.groups import groups_of, worker_groups_of
+
+    most = {group.name: group.max_workers for group in worker_groups_of(cluster)}
+    unnamed = (
+        min(DEFAULT_WORKERS, cluster.max_workers)
+        if (first := first_of(cluster.n_workers)) is None
+        else first
+    )
+    start = {
+        WORKER_GROUP: unnamed,
+        **{each: group.n_workers for each, group in cluster.worker_groups.items()},
+    }
+    pools = (
+        (group.worker_group or SCHEDULER_GROUP, group.market, group.instance_types)
+        for group in groups_of(cluster, lock)
+    )
+    return _hosts(pools, start, most)
+
+
+def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> list[Hosts]:
+    """Return what a deployed cluster starts with, or is scaled to."""
+    most = {group: descriptor.most_workers(group) for group in descriptor.worker_groups}
+    keys = {SCHEDULER_GROUP: [SCHEDULER_GROUP], **descriptor.worker_groups}
+    found = ((group, descriptor.pools[key]) for group, names in keys.items() for key in names)
+    pools = ((group, pool.market, pool.instance_types) for group, pool in found)
+    return _hosts(pools, numbers, most)
+
+
+def _hosts(
+    pools: Iterable[tuple[str, str, Iterable[str]]],
+    start: Mapping[str, int],
+    most: Mapping[str, int],
+) -> list[Hosts]:
+    choices: dict[str, tuple[tuple[str, str], ...]] = {}
+    for group, market, types in pools:
+        choices[group] = (*choices.get(group, ()), *((name, market) for name in types))
+    start, most = ({**numbers, SCHEDULER_GROUP: 1} for numbers in (start, most))
+    return [
+        Hosts(group, start.get(group, 0), most.get(group, 0), of_group)
+        for group, of_group in choices.items()
+    ]
+
+
+@dataclass
+class ScaleCheck:
+    """Warns of numbers of workers for which AWS's quotas have no room, without holding up the call.
+    The quotas are read once.
+
+    Permissions needed: those of `LaunchCheck`; without them one warning is logged, and no more.
+    """
+
+    aws: Aws
+    descriptor: Descriptor
+    warn: Callable[[str], None]
+    #: Group -> its number of workers.
+    considered: dict[str, int]
+    _check: LaunchCheck | None = field(default=None, init=False)
+
+    def consider(self, numbers: Mapping[str, int]) -> None:
+        """Check new numbers in the background."""
+        grown = any(number > self.considered.get(group, 0) for group, number in numbers.items())
+        self.considered.update(numbers)
+        if grown:
+            of, hosts = self.descriptor, deployed_launch(self.descriptor, self.considered)
+            if self._check is None:
+                self._check = LaunchCheck(self.aws, of.cluster, hosts, workspace=of.workspace)
+            self._check.warn_when_known(hosts, self.warn)

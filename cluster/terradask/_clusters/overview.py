@@ -1,0 +1,267 @@
+"""An overview of every cluster in an account and region: bucket, groups' tags, instances."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from terradask._aws.listing import listed_groups
+from terradask._aws.session import Aws
+from terradask._aws.tags import tag_filters, tags_of
+from terradask._catalog.prices.estimate import price_text
+from terradask._catalog.prices.prices import Quotes
+from terradask._catalog.prices.running import Parts, hourly_usd, parts_of_host, price_keys
+from terradask._clusters.deployment import Deployment
+from terradask._common.clock import utc_text
+from terradask._observe.instances import Instance, find_instances
+from terradask._observe.state import state_by_numbers
+from terradask._observe.status import DeploymentStatus, hosts_by_state
+from terradask.errors import AccessDenied, DocumentFormat
+from terradask_modules.names import (
+    SCHEDULER_GROUP,
+    TAG_CLUSTER,
+    TAG_GROUP,
+    TAG_RUN_PREFIX,
+    TAG_WORKSPACE,
+)
+
+_PARALLEL = 16
+
+
+@dataclass(frozen=True)
+class ClusterOverview:
+    """One cluster, as far as the caller may see it.
+
+    Parameters
+    ----------
+    workspace, name
+        Names of the workspace and the cluster.
+    state
+        As in `DeploymentStatus`; or ``unreadable``: its documents aren't as terradask writes them;
+        or ``strange``: an object under ``clusters/`` that is no cluster's, with its key as the
+        name; or ``unfinished``: deployed or destroyed in part; or ``unowned``:
+        instances or groups of a cluster that isn't deployed, which ``terradask sweep`` removes. For
+        clusters of another workspace, derived from the numbers of their groups.
+    deployed_at, started_at
+        When its oldest group was made, and when its run was started, UTC; None without a group or
+        run.
+    owner
+        ARN of the caller that started the run.
+    workers
+        How many instances its groups of workers have, and are to have.
+    max_workers
+        Most workers that it may have; None if the caller can't read that.
+    hosts
+        State of a host -> number of hosts.
+    hourly_usd
+        Price of its instances per hour, in US dollars; None if a price or an instance isn't known.
+    last_activity
+        Time of the last report of a host, UTC; None without one.
+    status
+        Its full status; None if the caller may not read it, or there is none.
+    """
+
+    workspace: str
+    name: str
+    state: str
+    deployed_at: str | None = None
+    started_at: str | None = None
+    owner: str | None = None
+    workers: tuple[int, int] = (0, 0)
+    max_workers: int | None = None
+    hosts: Mapping[str, int] = field(default_factory=dict)
+    hourly_usd: Decimal | None = None
+    last_activity: str | None = None
+    status: DeploymentStatus | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the overview for ``--json`` output: the status if there is one, and the fields
+        here; the price as text.
+        """
+        return {
+            **({} if self.status is None else self.status.as_dict()),
+            "workspace": self.workspace,
+            "name": self.name,
+            "state": self.state,
+            "deployed_at": self.deployed_at,
+            "started_at": self.started_at,
+            "owner": self.owner,
+            "max_workers": self.max_workers,
+            "hosts_by_state": dict(self.hosts),
+            "hourly_usd": price_text(self.hourly_usd),
+            "last_activity": self.last_activity,
+        }
+
+
+@dataclass(frozen=True)
+class TaggedGroup:
+    """An Auto Scaling group, with its workspace and cluster from its tags."""
+
+    workspace: str
+    cluster: str
+    is_workers: bool
+    desired: int
+    instances: int
+    made_at: datetime.datetime | None
+    owner: str | None
+    started_at: str | None
+
+
+def overviews(
+    aws: Aws,
+    *,
+    workspace: str,
+    deployments: Sequence[Deployment],
+    others: Mapping[str, str],
+    all_workspaces: bool,
+    strict: bool = False,
+) -> list[ClusterOverview]:
+    """Return the overview of every cluster; `others` are those without a readable deployment: name
+    -> state. One document that can't be read hides no other cluster, unless it is `strict`.
+
+    Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and
+    ``DescribeVolumes`` for what instances cost, and the permissions of the price list. Without them
+    there is no price.
+    """
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        statuses = list(pool.map(lambda one: _status(one, strict=strict), deployments))
+        groups_ = pool.submit(_tagged_groups, aws, None if all_workspaces else workspace)
+        machines_ = pool.submit(_machines, aws, None if all_workspaces else workspace)
+        known = {(workspace, status.name): status for status in statuses if status is not None}
+        groups, machines = groups_.result(), machines_.result()
+    unread = {one.name: "unreadable" for one in deployments if (workspace, one.name) not in known}
+    named = {(workspace, name): state for name, state in {**others, **unread}.items()}
+    found = [
+        overview(whose, known.get(whose), named.get(whose), groups, own=whose[0] == workspace)
+        for whose in _whose(known, named, groups, machines)
+    ]
+    return _priced(aws, found, machines)
+
+
+def _status(deployment: Deployment, *, strict: bool) -> DeploymentStatus | None:
+    try:
+        return deployment.status()
+    except DocumentFormat:
+        if strict:
+            raise
+        return None
+
+
+def overview(
+    whose: tuple[str, str],
+    status: DeploymentStatus | None,
+    state: str | None,
+    groups: Iterable[TaggedGroup],
+    *,
+    own: bool,
+) -> ClusterOverview:
+    """Return one cluster's overview from its status and its groups' tags, unpriced. Pure."""
+    mine = [group for group in groups if (group.workspace, group.cluster) == whose]
+    workers = [group for group in mine if group.is_workers]
+    numbers = sum(group.desired for group in mine), sum(group.instances for group in mine)
+    dates = [group.made_at for group in mine if group.made_at is not None]
+    by_tags = ClusterOverview(
+        *whose,
+        state=state or ("unowned" if own or not mine else state_by_numbers(*numbers)),
+        deployed_at=utc_text(min(dates)) if dates else None,
+        started_at=next(
+            (group.started_at for group in mine if group.started_at and group.desired), None
+        ),
+        owner=next((group.owner for group in mine if group.owner and group.desired), None),
+        workers=(
+            sum(group.instances for group in workers),
+            sum(group.desired for group in workers),
+        ),
+        hosts={"launched": numbers[1]} if numbers[1] else {},
+    )
+    if status is None:
+        return by_tags
+    return replace(
+        by_tags,
+        state=status.state,
+        started_at=status.started_at,
+        owner=status.owner,
+        workers=(status.workers("instances"), status.workers("desired")),
+        max_workers=status.max_workers,
+        hosts=hosts_by_state(status.groups, status.hosts),
+        last_activity=max((host.at for host in status.hosts), default=None),
+        status=status,
+    )
+
+
+def _whose(*found: Any) -> list[tuple[str, str]]:
+    known, named, groups, machines = found
+    tagged = {(group.workspace, group.cluster) for group in groups}
+    running = {
+        (machine.workspace, machine.cluster) for machine in machines or () if machine.cluster
+    }
+    return sorted({*known, *named, *tagged, *running})
+
+
+def _priced(
+    aws: Aws, found: list[ClusterOverview], machines: Sequence[Instance] | None
+) -> list[ClusterOverview]:
+    if machines is None:
+        return found
+    parts: dict[tuple[str, str | None], list[Parts]] = {}
+    for machine in machines:
+        parts.setdefault((machine.workspace, machine.cluster), []).append(_parts(aws, machine))
+    quotes = _quotes(aws, [each for listed in parts.values() for each in listed])
+    return [
+        replace(one, hourly_usd=hourly_usd(parts.get((one.workspace, one.name), []), quotes))
+        for one in found
+    ]
+
+
+def cluster_hourly_usd(aws: Aws, *, workspace: str, cluster: str) -> Decimal | None:
+    """Return what one cluster's instances cost by the hour, in US dollars; None where a price isn't
+    known. It takes two calls, and more if prices aren't kept here.
+    """
+    machines = _machines(aws, workspace, cluster)
+    if machines is None:
+        return None
+    parts = [_parts(aws, each) for each in machines]
+    return hourly_usd(parts, _quotes(aws, parts))
+
+
+def _parts(aws: Aws, machine: Instance) -> Parts:
+    return parts_of_host(machine.host, aws.region, is_on=machine.is_on)
+
+
+def _quotes(aws: Aws, parts: Iterable[Parts]) -> Quotes:
+    from terradask._catalog.prices.price_list import AwsPriceList
+
+    return AwsPriceList(aws).look_up(price_keys(parts))
+
+
+def _machines(aws: Aws, workspace: str | None, cluster: str | None = None) -> list[Instance] | None:
+    try:
+        return find_instances(aws, workspace=workspace, cluster=cluster)
+    except AccessDenied:
+        return None
+
+
+def _tagged_groups(aws: Aws, workspace: str | None) -> list[TaggedGroup]:
+    ours = tag_filters({TAG_WORKSPACE: workspace})
+    return [
+        _tagged(group, tags)
+        for group in listed_groups(aws.client("autoscaling"), Filters=ours)
+        if TAG_CLUSTER in (tags := tags_of(group["Tags"]))
+    ]
+
+
+def _tagged(group: Mapping[str, Any], tags: Mapping[str, str]) -> TaggedGroup:
+    return TaggedGroup(
+        tags[TAG_WORKSPACE],
+        tags[TAG_CLUSTER],
+        tags.get(TAG_GROUP) != SCHEDULER_GROUP,
+        group["DesiredCapacity"],
+        len(group["Instances"]),
+        group.get("CreatedTime"),
+        tags.get(f"{TAG_RUN_PREFIX}owner"),
+        tags.get(f"{TAG_RUN_PREFIX}started"),
+    )

@@ -1,0 +1,526 @@
+"""Starting a deployed cluster: plan, claim, prepare a run, raise the groups. No Terraform."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import secrets
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from terradask._aws.endpoints import is_loopback_endpoint
+from terradask._aws.group_limits import WATCHDOG_MINUTES
+from terradask._aws.s3 import as_json
+from terradask._catalog.quotas.launch import LaunchCheck
+from terradask._clusters.built_environments import BuiltEnvironments, environment_id
+from terradask._clusters.dask_config import portable_config
+from terradask._clusters.launch import deployed_launch
+from terradask._clusters.lifetime import lifetime_policy
+from terradask._clusters.private_envs import warn_of_secrets
+from terradask._clusters.run_end import note_end
+from terradask._clusters.worker_counts import numbers_at_start, policies_at_start
+from terradask._common.clock import utc_text
+from terradask._common.side_by_side import side_by_side
+from terradask._observe.documents import Descriptor, read_descriptor, read_run
+from terradask._observe.key_access import check_may_change
+from terradask._observe.keys import KeySet
+from terradask._observe.problems import problems_at_start
+from terradask._observe.record import ClusterRecord
+from terradask._observe.run_costs.run_account import open_account
+from terradask._observe.store import (
+    CLOSING,
+    DESCRIPTOR,
+    ENVIRONMENT,
+    HOSTS,
+    RUN,
+    SCHEDULER,
+    SOFTWARE,
+    parse_object,
+)
+from terradask._software.archive_hashes import lock_file_of
+from terradask._software.host_packages import check_host_packages
+from terradask._software.lock import SoftwareLock
+from terradask._software.named_environments import NamedEnvironments
+from terradask._software.package_sync import (
+    describe_differences,
+    describe_loopback,
+    lock_for_hosts,
+    sync_of,
+    versions_in_image,
+)
+from terradask._software.software_file import Software, software_of
+from terradask._software.sync import PackageSync
+from terradask._software.wheel_tags import describe_newer
+from terradask.errors import (
+    ClusterError,
+    ClusterStopped,
+    DocumentChanged,
+    InvalidInput,
+    QuotaExceeded,
+)
+from terradask_host.documents import LifetimePolicy, Run, sha256_of
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
+
+if TYPE_CHECKING:
+    from terradask._network.baseline import Baseline
+    from terradask_stacks.settings import ClusterSettings
+
+
+#: From the settings with which a cluster is deployed, those of one of its runs.
+Change = Callable[["ClusterSettings"], "ClusterSettings"]
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """A run to start."""
+
+    #: The content of ``run.json``.
+    run: Run
+    #: Group of workers -> number of workers to start.
+    numbers: Mapping[str, int]
+    #: Exact versions for the hosts.
+    software: SoftwareLock
+    #: The check of AWS's quotas, already running; None if they aren't checked.
+    check: LaunchCheck | None = None
+    #: What the hosts' environment follows from.
+    environment_id: str = ""
+
+    @property
+    def sha256(self) -> dict[str, str]:
+        """The digest of each document that hosts act on, by its name."""
+        return {
+            RUN: sha256_of(as_json(self.run.to_document())),
+            SOFTWARE: sha256_of(self.software.to_requirements().encode()),
+        }
+
+
+#: A start goes by what was read for it so long ago, and no longer: others may have changed it.
+_COUNTS_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class _StartSnapshot:
+    """What a start with these settings reads of AWS before it plans its run, all side by side."""
+
+    settings: ClusterSettings
+    began_at: float
+    descriptor: Future[Descriptor]
+    groups: Future[dict[str, Group]]
+    baseline: Future[Baseline]
+    quotas: Future[LaunchCheck | None]
+
+    @classmethod
+    def begin(
+        cls, record: ClusterRecord, settings: ClusterSettings, check_quotas: bool
+    ) -> _StartSnapshot:
+        """Begin to read; what fails is raised where it is needed."""
+
+        def begin_check() -> LaunchCheck | None:
+            descriptor = record.descriptor
+            hosts = deployed_launch(descriptor, numbers_at_start(descriptor, settings))
+            workspace = descriptor.workspace
+            return LaunchCheck(record.aws, descriptor.cluster, hosts, workspace=workspace)
+
+        pool = ThreadPoolExecutor(4)
+        try:
+            return cls(
+                settings,
+                time.time(),
+                # It may have been applied since it was read.
+                pool.submit(record.read_descriptor),
+                pool.submit(check_startable, record),
+                pool.submit(bootable_baseline, record),
+                pool.submit(begin_check if check_quotas else lambda: None),
+            )
+        finally:
+            pool.shutdown(wait=False)
+
+
+def _counts(read_at: float) -> bool:
+    """Return whether a start goes by what was read then, in seconds since the epoch: a machine's
+    sleep counts too.
+    """
+    return 0 <= time.time() - read_at < _COUNTS_SECONDS
+
+
+@dataclass(eq=False, repr=False)
+class Starter:
+    """Starts runs of one cluster.
+
+    `stop` rolls a start back, paths in settings are relative to `root`, `prepare` writes all that
+    must exist before a host boots.
+    """
+
+    record: ClusterRecord
+    _: KW_ONLY
+    stop: Callable[[], object]
+    root: Path | None = None
+    prepare: Callable[[ClusterRecord, RunPlan, KeySet], None] | None = None
+    #: Id of the run that was started here last; None if another start took over.
+    started_run_id: str | None = field(default=None, init=False)
+    #: What the environment of that run's hosts follows from.
+    environment_id: str = field(default="", init=False)
+    _begun: _StartSnapshot | None = field(default=None, init=False)
+
+    def begin(self, settings: ClusterSettings) -> None:
+        """Begin to read what a start with these settings goes by, quotas too, beside what comes
+        before it.
+        """
+        self._begun = _StartSnapshot.begin(self.record, settings, check_quotas=True)
+
+    def start(
+        self,
+        change: Change,
+        *,
+        life: LifetimePolicy | None = None,
+        check_quotas: bool = True,
+        warn: Callable[[str], None] = lambda text: None,
+    ) -> Run:
+        """Start a run unless one is active; without a `life`, that of its settings.
+
+        Raises `ClusterPrivate`, `DocumentChanged`.
+        """
+        snapshot = self._snapshot(change, check_quotas)
+        try:
+            groups, plan = self._planned(snapshot, life)
+            is_old = self.record.know(snapshot.descriptor.result())
+        except Exception:
+            is_old = self.record.know(snapshot.descriptor.result())
+            if not is_old:
+                raise
+        if is_old:
+            groups, plan = self._planned(self._snapshot(change, check_quotas), life)
+        for problem in problems_at_start(self.record.descriptor, groups):
+            warn(problem)
+        return self.start_planned(plan, warn)
+
+    def _snapshot(self, change: Change, check_quotas: bool) -> _StartSnapshot:
+        """Return what was begun, if it is for this start and new enough, or what begins now."""
+        settings = change(self.record.descriptor.cluster_settings)
+        begun, self._begun = self._begun, None
+        if begun is not None and begun.settings == settings and _counts(begun.began_at):
+            return begun
+        return _StartSnapshot.begin(self.record, settings, check_quotas)
+
+    def _planned(
+        self, snapshot: _StartSnapshot, life: LifetimePolicy | None
+    ) -> tuple[dict[str, Group], RunPlan]:
+        check_may_change(self.record.aws, self.record.descriptor, "start it")
+        plan = plan_run(self.record, snapshot, self.root, life)
+        return snapshot.groups.result(), plan
+
+    def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:
+        """Start a run unless one is active.
+
+        Raises `ClusterStopped`, `QuotaExceeded`.
+        """
+        record, run = self.record, plan.run
+        if plan.software.newer_glibc:
+            warn(describe_newer(plan.software.newer_glibc))
+        if differences := describe_differences(plan.software):
+            warn(differences)
+        if plan.software.loopback and not is_loopback_endpoint(os.environ):
+            warn(describe_loopback(plan.software.loopback))
+        with ThreadPoolExecutor(1) as pool:
+            # They are generated while the run is claimed.
+            made = pool.submit(_keys_of, record, run)
+            while not claim(record, run):
+                current = record.current_run()
+                if current is not None:
+                    return current
+            keys = made.result()
+        self.started_run_id, self.environment_id = run.run_id, plan.environment_id
+        with ThreadPoolExecutor(2) as pool:
+            # No host needs it.
+            pool.submit(open_account, record, run)
+            unmarked = pool.submit(record.objects.delete, [CLOSING])
+            return self._launch(plan, keys, warn, unmarked)
+
+    def _launch(
+        self, plan: RunPlan, keys: KeySet, warn: Callable[[str], None], unmarked: Future[None]
+    ) -> Run:
+        record, run = self.record, plan.run
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                # Its connections are new ones, mostly.
+                groups = pool.submit(prepare_groups, record, plan)
+                (self.prepare or prepare_run)(record, plan, keys)
+                unmarked.result()
+                if plan.check is not None:
+                    plan.check.check(warn, starts=True)
+                looked_at, current = time.time(), record.run()
+                groups.result()
+        except QuotaExceeded:
+            # Nothing was launched. If another start has taken over, its run stays.
+            current = record.run()
+            if current is not None and current.run_id == run.run_id:
+                self.stop()
+            raise
+        if not _counts(looked_at):
+            current = record.run()
+        if current is None:
+            name = record.name
+            raise ClusterStopped(
+                f"Cluster {name!r} was stopped while it was starting.",
+                cluster=name,
+                advice=f"terradask start {name}",
+            )
+        if current.run_id != run.run_id:
+            # Preparing took so long (the machine slept) that another start took over.
+            self.started_run_id = None
+            warn(
+                f"another start of {record.name} took over while this one was delayed; if new "
+                f"hosts fail: terradask stop {record.name}, then start"
+            )
+            return current
+        self._raise_groups(plan.numbers)
+        return run
+
+    def _raise_groups(self, numbers: Mapping[str, int]) -> None:
+        record = self.record
+        record.groups.set_desired(SCHEDULER_GROUP, 1)
+        # If AWS has no capacity there, the scheduler's host moves the rest to the next group.
+        for name, n in numbers.items():
+            record.groups.set_desired(record.descriptor.worker_groups[name][0], n)
+
+
+def plan_run(
+    record: ClusterRecord, snapshot: _StartSnapshot, root: Path | None, life: LifetimePolicy | None
+) -> RunPlan:
+    """Return the plan of a run; writes nothing.
+
+    Raises `InvalidInput`, and as `bootable_baseline` does, by which the network is read.
+    """
+    descriptor, settings = record.descriptor, snapshot.settings
+    software, sync = software_of(settings, root), sync_of(settings, os.environ)
+    warn_of_secrets(record.name, settings.environ)
+    numbers = numbers_at_start(descriptor, settings)
+    named = NamedEnvironments(record.aws, record.bucket)
+    container = descriptor.lock.get("container")
+    if container:
+        _check_no_packages(settings, sync, container)
+        lock = versions_in_image()
+    else:
+        lock = lock_for_hosts(
+            software,
+            sync,
+            architecture=descriptor.architecture,
+            lock_file=lock_file_of(settings, root),
+            named=named,
+            jupyter=descriptor.structure.scheduler.jupyter,
+        )
+    baseline = snapshot.baseline.result()
+    identity = environment_id(record, baseline, lock.python, lock.to_requirements())
+    now = datetime.datetime.now(datetime.UTC)
+    run = Run(
+        run_id=f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}",
+        started_at=utc_text(now),
+        owner=record.aws.caller_arn,
+        secret_version_id=str(uuid.uuid4()),
+        python=lock.python,
+        packages=lock.versions,
+        n_workers=sum(numbers.values()),
+        environ=dict(settings.environ),
+        dask_config=portable_config() if settings.send_dask_config else {},
+        life=life or lifetime_policy(settings),
+        hashed=lock.is_hashed,
+        structure=descriptor.structure,
+        host_roles=baseline.host_roles(record.name),
+        environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
+        or (None if container else BuiltEnvironments(record).find(identity)),
+        container=container,
+        scaling=policies_at_start(descriptor, settings),
+        spot_fallback_seconds=float(settings.spot_fallback_seconds),
+    )
+    return RunPlan(run, numbers, lock, snapshot.quotas.result(), identity)
+
+
+def _check_no_packages(settings: ClusterSettings, sync: PackageSync, container: str) -> None:
+    ways = {
+        "software": settings.software,
+        "software_lock": settings.software_lock,
+        "package_sync": sync,
+    }
+    given = [name for name, value in ways.items() if value]
+    if given:
+        raise InvalidInput(
+            "Hosts that run a container image get no other packages.",
+            given=f"{given[0]}, with {container}",
+            allowed="what the image has",
+            advice=f"leave {given[0]} out, or the cluster's container",
+        )
+
+
+def as_given(
+    settings: ClusterSettings,
+    *,
+    software: Software | None = None,
+    software_lock: Path | None = None,
+    package_sync: PackageSync | None = None,
+    group_workers: Mapping[str, int] = MappingProxyType({}),
+    **others: Any,
+) -> ClusterSettings:
+    """Return settings with what a start is given, unless that is None. What names packages takes
+    the place of the settings' other ways to do so.
+    """
+    from terradask_stacks.settings import WorkerGroupSettings
+
+    update = {name: value for name, value in others.items() if value is not None}
+    groups = dict(settings.worker_groups)
+    for name, n in group_workers.items():
+        # A group that the cluster lacks is refused with the numbers.
+        group = groups.get(name, WorkerGroupSettings())
+        groups[name] = group.model_copy(update={"n_workers": n})
+    if software is not None:
+        file = Path.cwd() / software if isinstance(software, Path) else None
+        update["software"] = software if file is None else str(file)
+    if software_lock is not None:
+        update["software_lock"] = str(Path.cwd() / software_lock)
+    if package_sync is not None:
+        update |= package_sync.settings
+    elif software is not None or software_lock is not None:
+        kept = software_lock is None and settings.local_modules
+        update |= {"package_sync": False, "local_modules": kept}
+    return settings.model_copy(update={**update, "worker_groups": groups})
+
+
+def bootable_baseline(record: ClusterRecord) -> Baseline:
+    """Return the network, which has what hosts need to boot.
+
+    Raises `BaselineError`.
+    """
+    # pydantic is slow to import
+    from terradask._network.baseline import read_baseline
+
+    baseline = read_baseline(record.aws, record.bucket)
+    # Hosts of an embedded AWS are processes, which install nothing.
+    if not is_loopback_endpoint(os.environ):
+        check_host_packages(record.aws, baseline, record.descriptor.architecture)
+    return baseline
+
+
+def claim(record: ClusterRecord, run: Run) -> bool:
+    """Write ``run.json`` if no run is active; return whether it was: S3 decides a race."""
+    objects = record.objects
+    if objects.claim(RUN, run.to_document()):
+        return True
+    found = objects.read_version(RUN)
+    if found is None or record.goes_on(read_run(found[0])):
+        return False
+    # That run is over or broken off: the start that replaces this version removes what is left.
+    if not objects.replace(RUN, run.to_document(), found[1]):
+        return False
+    before = read_run(found[0])
+    note_end(record, lambda: before)
+    objects.delete([CLOSING, SCHEDULER, ENVIRONMENT, *objects.names(HOSTS)])
+    record.groups.zero()
+    return True
+
+
+def _python_of_hosts(plan: RunPlan) -> str:
+    """Return the version of Python that hosts install; none if it comes with the packages."""
+    if plan.run.container:
+        return "of-container"
+    return "of-conda" if plan.software.conda else plan.run.python
+
+
+def _keys_of(record: ClusterRecord, run: Run) -> KeySet:
+    from terradask._clusters.certificates import make_keys
+
+    return make_keys(
+        record.name,
+        run.run_id,
+        lifetime_days=_longest_seconds(run) / 86_400,
+        clock_ahead_seconds=record.aws.clock_ahead_seconds,
+    )
+
+
+def prepare_run(record: ClusterRecord, plan: RunPlan, keys: KeySet) -> None:
+    """Write the software lock and the keys, which must exist before a host boots. With the keys,
+    the secret binds the documents that hosts act on.
+    """
+    objects, software, version_id = record.objects, plan.software, plan.run.secret_version_id
+    document = replace(keys, sha256=plan.sha256, indexes=software.credentials).to_document()
+    writes: list[Callable[[], object]] = [
+        partial(record.secret.write, document, version_id=version_id),
+        partial(objects.write_text, SOFTWARE, software.to_requirements()),
+        partial(objects.put_wheels, software.contents),
+    ]
+    side_by_side(writes, len(writes))
+
+
+def prepare_groups(record: ClusterRecord, plan: RunPlan) -> None:
+    """Set the tags that hosts boot by, and the watchdog schedule, which ends a run whose scheduler
+    never comes up.
+    """
+    run, groups = plan.run, record.groups
+    tags = {
+        "terradask:run:id": run.run_id,
+        "terradask:run:owner": run.owner,
+        "terradask:run:started": run.started_at,
+        # boot.sh installs it: hosts may not.
+        "terradask:run:python": _python_of_hosts(plan),
+    }
+    minutes = min(WATCHDOG_MINUTES, _longest_seconds(run) / 60)
+    side_by_side([partial(groups.tag, tags), partial(groups.set_watchdog, minutes)], 2)
+
+
+def _longest_seconds(run: Run) -> float:
+    return (run.life or LifetimePolicy()).max_lifetime_seconds
+
+
+# ---- whether a deployed cluster can be started ---------------------------------------------------
+
+
+def check_startable(record: ClusterRecord) -> dict[str, Group]:
+    """Return the cluster's groups; check that they and the secret are its own, and that it is not
+    destroyed in part.
+
+    Raises `ForeignResources`, `ClusterError`, and as `check_bound` does.
+    """
+    with ThreadPoolExecutor(1) as pool:
+        own = pool.submit(record.secret.check_own)
+        groups = record.groups.describe()
+        gone = set(record.descriptor.groups) - set(groups)
+        record.groups.check_own()
+    if gone:
+        marked = record.marked_closing
+        why = "its destruction was not finished" if marked else "some of its groups are gone"
+        raise ClusterError(
+            f"Cluster {record.name!r} is destroyed in part: {why}.",
+            cluster=record.name,
+            given=f"without {', '.join(sorted(gone))}",
+            advice=(
+                f"terradask destroy {record.name} finishes it; terradask apply {record.name} "
+                "restores the cluster"
+            ),
+        )
+    own.result()
+    check_bound(record)
+    return groups
+
+
+def check_bound(record: ClusterRecord) -> None:
+    """Check that ``cluster.json`` is what was applied, if the cluster's secret binds it: hosts run
+    what it says, and others may write it.
+
+    Raises `DocumentChanged`.
+    """
+    bound = record.secret.tags.get(TAG_DESCRIPTOR)
+    if bound is None:
+        return
+    content = record.objects.read_bytes(DESCRIPTOR) or b""
+    if sha256_of(content) != bound or (
+        # What was read before, which the start goes by.
+        read_descriptor(parse_object(content, DESCRIPTOR)) != record.descriptor
+    ):
+        advice = f"delete it and run: terradask apply {record.name}"
+        raise DocumentChanged(DESCRIPTOR, cluster=record.name, advice=advice)

@@ -1,0 +1,78 @@
+"""How many workers each group of a cluster starts with, and its limits. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from terradask._observe.documents import Descriptor
+from terradask.errors import InvalidInput
+from terradask_host.scaling_policy import ScalingPolicy
+from terradask_modules.names import WORKER_GROUP
+from terradask_stacks.numbers import DEFAULT_WORKERS, bounds_of, first_of
+
+if TYPE_CHECKING:
+    from terradask_stacks.settings import ClusterSettings
+
+#: Most workers of a group that adapts without a given maximum.
+DEFAULT_MAXIMUM = 200
+
+#: Bounds of a cluster without `n_workers`.
+USUAL_BOUNDS = (DEFAULT_WORKERS, 20)
+
+
+def numbers_at_start(descriptor: Descriptor, settings: ClusterSettings) -> dict[str, int]:
+    """Return how many workers each group starts with. Raises `InvalidInput`."""
+    first = first_of(settings.n_workers)
+    if first is None:
+        first = min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP))
+    named = {name: group.n_workers for name, group in settings.worker_groups.items()}
+    numbers = {**dict.fromkeys(descriptor.worker_groups, 0), **named, WORKER_GROUP: first}
+    for group, n in numbers.items():
+        check_workers(descriptor, n, group)
+    return numbers
+
+
+def policies_at_start(
+    descriptor: Descriptor, settings: ClusterSettings
+) -> dict[str, ScalingPolicy]:
+    """Return how groups scale themselves from the start: as the bounds say, by the usual ones
+    without a number.
+    """
+    asked = settings.n_workers
+    bounds = USUAL_BOUNDS if asked is None else bounds_of(asked)
+    if bounds is None:
+        return {}
+    most = descriptor.most_workers(WORKER_GROUP)
+    return {WORKER_GROUP: ScalingPolicy(*(min(bound, most) for bound in bounds))}
+
+
+def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
+    """Check that a group may have a number of workers. Raises `InvalidInput`."""
+    known, cluster = descriptor.worker_groups, descriptor.cluster
+    if group not in known:
+        raise InvalidInput(
+            f"Cluster {cluster!r} has no group of workers {group!r}.",
+            given=group,
+            allowed=", ".join(known),
+            advice="make a cluster with such a group; for a declared one, add it to "
+            f"[clusters.{cluster}.worker_groups] and run: terradask apply {cluster}",
+        )
+    if isinstance(n, bool) or not isinstance(n, int):
+        raise InvalidInput(
+            "The number of workers must be a whole number.", given=n, allowed="0 or more"
+        )
+    most = descriptor.most_workers(group)
+    if not 0 <= n <= most:
+        named = group != WORKER_GROUP
+        where, table = (
+            (f" in its group {group!r}", f"clusters.{cluster}.worker_groups.{group}")
+            if named
+            else ("", f"clusters.{cluster}")
+        )
+        raise InvalidInput(
+            f"Cluster {cluster!r} can't have {n} workers{where}.",
+            given=n,
+            allowed=f"0 to {most}, its max_workers",
+            advice="ask for fewer, or make a cluster with a larger max_workers; for a declared "
+            f"one, set it in [{table}] and run: terradask apply {cluster}",
+        )

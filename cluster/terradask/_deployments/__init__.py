@@ -1,1 +1,0 @@
-"""Deployed clusters: their documents, keys, start, stop, attach, status and events."""

@@ -1,0 +1,257 @@
+"""Whether the caller may do what the check does, as AWS's own policy simulator sees it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from terradask._aws.answers import unless
+from terradask._aws.listing import listed as listed_pages
+from terradask._aws.session import Aws
+from terradask._doctor.account_check.steps import StepResult
+from terradask.errors import AccessDenied, TerradaskError
+from terradask_modules.caller_policies import CallerScope, caller_statements
+from terradask_modules.iam import Statement, allow, listed, policy_document
+
+#: So many actions are asked about at once.
+_AT_ONCE = 50
+#: Operators whose values are known -> the type of such keys.
+_OPERATORS = {"StringEquals": "string", "ArnLike": "string", "Bool": "boolean"}
+_ALLOWED = "allowed"
+#: What a call says of an object's encryption; policies may demand it:
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
+_WRITE = "s3:PutObject"
+_ENCRYPTION = "s3:x-amz-server-side-encryption"
+_KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
+#: Of a right that the simulator can't judge.
+NOT_KNOWN = "not known"
+#: What the role of the check needs, in addition to the network's rights.
+_MAKE_THE_ROLE = (
+    "iam:AttachRolePolicy",
+    "iam:CreatePolicy",
+    "iam:CreateRole",
+    "iam:DeletePolicy",
+    "iam:DeleteRole",
+    "iam:DetachRolePolicy",
+    "sts:AssumeRole",
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Some of a statement's actions on its resources, with what the calls would carry."""
+
+    actions: tuple[str, ...]
+    #: Of several kinds: each action works on one of them at least.
+    resources: tuple[str, ...]
+    #: Condition key -> its type, as the simulator calls it, and its value.
+    context: Mapping[str, tuple[str, str]]
+    #: What they are allowed by.
+    statement: Statement
+
+
+def questions(
+    statements: Iterable[Statement], region: str, keys: Mapping[str, str | None]
+) -> Iterator[Question]:
+    """Yield what to ask, so that exactly such statements would be enough.
+
+    Parameters
+    ----------
+    statements, region
+        What callers are allowed, and where.
+    keys
+        ARN of a bucket -> the key by which writes to it are encrypted; None: S3's own.
+    """
+    for one in statements:
+        if one["Effect"] != "Allow":
+            continue
+        context = dict(_context(one.get("Condition", {})))
+        resources = tuple(listed(one["Resource"]))
+        actions = [action for action in listed(one["Action"]) if "*" not in action]
+        writes = [action for action in actions if action == _WRITE]
+        others = [action for action in actions if action != _WRITE]
+        for some, more in ((others, {}), (writes, _encryption(resources[0], keys))):
+            for start in range(0, len(some), _AT_ONCE):
+                yield Question(
+                    tuple(some[start : start + _AT_ONCE]),
+                    resources,
+                    {"aws:RequestedRegion": ("string", region), **context, **more},
+                    one,
+                )
+
+
+def _encryption(resource: str, keys: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+    bucket = resource.partition("/")[0]
+    if bucket not in keys:
+        return {}
+    key = keys[bucket]
+    if key is None:
+        return {_ENCRYPTION: ("string", "AES256")}
+    return {_ENCRYPTION: ("string", "aws:kms"), _KEY: ("string", key)}
+
+
+def _context(condition: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield condition keys with values for which a condition holds."""
+    for key, value in condition.get("Null", {}).items():
+        if value == "false":
+            # Whichever value it has.
+            yield key, ("stringList" if key == "aws:TagKeys" else "string", "any")
+    for operator, kind in _OPERATORS.items():
+        for key, value in condition.get(operator, {}).items():
+            yield key, (kind, str(listed(value)[0]))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the simulator says to one action on one resource."""
+
+    action: str
+    resource: str
+    #: Such as ``allowed``, or ``implicitDeny, by a policy of the organisation``.
+    decision: str
+    #: Whether it depends on facts that weren't given.
+    depends: bool = False
+
+
+def answers(results: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
+    """Yield what results say: of each resource that was named, else of all."""
+    for one in results:
+        organisation = one.get("OrganizationsDecisionDetail", {})
+        by = (
+            ", by a policy of the organisation"
+            if organisation.get("AllowedByOrganizations") is False
+            else ""
+        )
+        for part in one.get("ResourceSpecificResults") or [one]:
+            decision = part.get("EvalResourceDecision") or one["EvalDecision"]
+            missing = part.get("MissingContextValues") or one.get("MissingContextValues")
+            yield Answer(
+                one["EvalActionName"],
+                part["EvalResourceName"],
+                decision if decision == _ALLOWED else f"{decision}{by}",
+                bool(missing),
+            )
+
+
+def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str]:
+    """Return the actions that a caller isn't found to have: action -> AWS's decision, or
+    `NOT_KNOWN`.
+
+    Parameters
+    ----------
+    found
+        What the simulator says to the caller's policies.
+    judged
+        What it says to the very statement that is asked about, alone. It refuses an action on a
+        resource of a kind that the action doesn't know, whatever policies say: a refusal of the
+        caller counts only where this statement would be allowed.
+    """
+    known = {(one.action, one.resource) for one in judged if one.decision == _ALLOWED}
+    held, lacking, open_ones = set[str](), dict[str, str](), set[str]()
+    for one in found:
+        if one.decision == _ALLOWED:
+            held.add(one.action)
+        elif one.depends or (one.action, one.resource) not in known:
+            open_ones.add(one.action)
+        else:
+            lacking[one.action] = one.decision
+    return {**dict.fromkeys(open_ones - held, NOT_KNOWN), **lacking}
+
+
+def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None:
+    """Ask AWS about everything that a check does; return why that can't be asked.
+
+    Raises `TerradaskError`. Permissions needed: ``iam:SimulatePrincipalPolicy`` and
+    ``iam:SimulateCustomPolicy``, and for a role's session ``iam:GetRole``; without them nothing is
+    found wrong.
+    """
+    client = aws.client("iam")
+    statements = [
+        *caller_statements(scope, "setup"),
+        *caller_statements(scope, "user"),
+        allow("MakeTheRole", list(_MAKE_THE_ROLE), "*"),
+        allow(
+            "RemoveBucketOfState", ["s3:DeleteBucket", "s3:ListBucketVersions"], scope.state_bucket
+        ),
+        allow("RemoveState", "s3:DeleteObjectVersion", f"{scope.state_bucket}/*"),
+    ]
+    found = None
+    try:
+        with unless("NoSuchEntity"):
+            source = _entity(aws.caller_arn, client)
+            if source is None:
+                return "AWS's policy simulator knows users and roles only"
+            keys = {scope.state_bucket: scope.state_key_arn, scope.bucket: scope.hosts.kms_key_arn}
+            found = [
+                (question, _verdicts(client, source, question))
+                for question in questions(statements, aws.region, keys)
+            ]
+    except AccessDenied as error:
+        return f"this caller lacks {error.action}"
+    if found is None:
+        return "AWS's policy simulator doesn't know this caller"
+    result.facts["actions"] = len({action for question, _ in found for action in question.actions})
+    said = [
+        (action, why if why == NOT_KNOWN else f"{why}{_carrying(question)}")
+        for question, verdict in found
+        for action, why in verdict.items()
+    ]
+    result.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
+    missing = dict(sorted((action, why) for action, why in said if why != NOT_KNOWN))
+    if missing:
+        settings = " and ".join(f"network.{name}" for name in sorted(scope.settings))
+        raise TerradaskError(
+            f"the caller lacks {len(missing)} of the rights that the check needs",
+            given="; ".join(f"{action} ({why})" for action, why in missing.items()),
+            allowed=f"those of terradask iam setup and terradask iam user, with {settings}",
+            advice="use an administrator's credentials for the check",
+        )
+    return None
+
+
+def _carrying(question: Question) -> str:
+    named = question.context.get(_ENCRYPTION)
+    return "" if named is None else f", of objects encrypted with {named[1]}"
+
+
+def _verdicts(client: Any, source: str, question: Question) -> dict[str, str]:
+    """Return the actions of a question that the caller isn't found to have."""
+    # Actions that AWS's simulator doesn't take together, it refuses as a whole.
+    with unless("InvalidInput"):
+        found = list(_asked(client, "simulate_principal_policy", question, PolicySourceArn=source))
+        if all(one.decision == _ALLOWED for one in found):
+            return {}
+        alone = json.dumps(policy_document([question.statement]))
+        judged = _asked(client, "simulate_custom_policy", question, PolicyInputList=[alone])
+        return verdicts(found, judged)
+    return dict.fromkeys(question.actions, NOT_KNOWN)
+
+
+def _asked(client: Any, operation: str, question: Question, **whose: Any) -> Iterator[Answer]:
+    context = [
+        {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": kind}
+        for key, (kind, value) in question.context.items()
+    ]
+    results = listed_pages(
+        client,
+        operation,
+        "EvaluationResults",
+        **whose,
+        ActionNames=list(question.actions),
+        ResourceArns=list(question.resources),
+        ContextEntries=context,
+    )
+    yield from answers(results)
+
+
+def _entity(caller_arn: str, client: Any) -> str | None:
+    """Return the user or role behind a caller; None where there is neither."""
+    kind, _, name = caller_arn.split(":")[5].partition("/")
+    if kind == "user":
+        return caller_arn
+    if kind == "assumed-role":
+        # A session's ARN lacks the role's path.
+        return str(client.get_role(RoleName=name.partition("/")[0])["Role"]["Arn"])
+    return None

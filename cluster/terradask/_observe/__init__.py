@@ -1,0 +1,1 @@
+"""Deployed clusters as they are: documents, status, logs, events, costs, reports. Reads only."""

@@ -1,0 +1,101 @@
+"""Keys of one run of a cluster, as in its secret; `certificates` makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from terradask._observe.documents import reading
+
+if TYPE_CHECKING:
+    from distributed.security import Security
+
+Role = Literal["scheduler", "worker", "client"]
+
+ROLES: tuple[Role, ...] = ("scheduler", "worker", "client")
+
+
+@dataclass(frozen=True, repr=False)
+class Bundle:
+    """A certificate and its key, both PEM."""
+
+    cert: str
+    key: str
+
+
+@dataclass(frozen=True, repr=False)
+class KeySet:
+    """The keys of one run: the authority's certificate and a bundle for each role; and the SHA-256
+    of each document that hosts act on, by its name; and credentials of package indexes and
+    channels.
+
+    Its repr shows no key material.
+    """
+
+    run_id: str
+    ca: str
+    scheduler: Bundle
+    worker: Bundle
+    client: Bundle
+    #: Empty if an older terradask started the run.
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    #: Credentials of package indexes and of conda's channels, by URL.
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    #: Of a certificate that opens the scheduler's page with metrics, and nothing else; None if an
+    #: older terradask started the run.
+    metrics: Bundle | None = None
+
+    def __repr__(self) -> str:
+        return f"KeySet(run_id={self.run_id!r})"
+
+    def to_document(self) -> dict[str, Any]:
+        """Return the document that the cluster's secret holds."""
+        return {"format": 1, **asdict(self)}
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> KeySet:
+        """Read the document that the cluster's secret holds. Raises `DocumentFormat`."""
+        with reading(
+            "What the cluster's secret holds",
+            "stop the cluster and start it again: start writes keys",
+        ):
+            bundles = {role: _bundle(document[role]) for role in ROLES}
+            metrics = document.get("metrics")
+            sha256 = {name: _text(each) for name, each in document.get("sha256", {}).items()}
+            indexes = {url: _text(each) for url, each in document.get("indexes", {}).items()}
+            return cls(
+                _text(document["run_id"]),
+                _text(document["ca"]),
+                **bundles,
+                sha256=sha256,
+                indexes=indexes,
+                metrics=None if metrics is None else _bundle(metrics),
+            )
+
+    def client_security(self) -> Security:
+        """Return a Dask client's security for this cluster: mutual TLS, at least version 1.3."""
+        import ssl
+
+        from distributed.security import Security
+
+        return Security(
+            require_encryption=True,
+            tls_ca_file=self.ca,
+            tls_client_cert=self.client.cert,
+            tls_client_key=self.client.key,
+            tls_min_version=ssl.TLSVersion.TLSv1_3,
+            # Override the caller's Dask configuration.
+            tls_max_version=None,
+            tls_ciphers=None,
+        )
+
+
+def _bundle(document: Mapping[str, Any]) -> Bundle:
+    return Bundle(cert=_text(document["cert"]), key=_text(document["key"]))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("no text")
+    return value

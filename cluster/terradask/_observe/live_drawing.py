@@ -1,0 +1,159 @@
+"""A cluster's live view as rich draws it: in a terminal, and as text and HTML in a notebook."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.style import Style
+from rich.table import Table
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from terradask._common.text_table import duration
+from terradask._observe.live_view import DASHBOARD, LiveView
+from terradask_host.documents import plain_text
+from terradask_stacks.hardware.quantities import bytes_text
+
+#: Lines of a view besides those of its hosts, and the fewest hosts.
+_OTHER_LINES, _FEWEST_HOSTS = 20, 3
+#: A notebook's output scrolls: more hosts than these would hide what is below.
+_NOTEBOOK_COLUMNS, _NOTEBOOK_HOSTS = 115, 12
+_STYLES = {
+    "problem": "bold red",
+    "running": "green",
+    "failed": "bold red",
+    "lost": "red",
+    "ended": "red",
+}
+#: Red and green that can be read on a light page and on a dark one; there are no other colours.
+_THEME = TerminalTheme(
+    (255, 255, 255), (0, 0, 0), [(0, 0, 0), (192, 57, 43), (46, 139, 87), *[(128, 128, 128)] * 5]
+)
+_PAGE = (
+    '<div class="terradask-cluster"><pre style="font-size: 13px; line-height: 1.4; '
+    'text-align: left; overflow-x: auto; white-space: pre;">{code}</pre></div>'
+)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A view for rich to print: what the cluster is, its groups, what is waited for, and as many
+    hosts as there are lines for.
+
+    Hosts and tasks wrote some of it: nothing in it is markup, and no control character is left.
+    """
+
+    view: LiveView
+    #: Whether to say what the cluster is, and not only what it has and waits for.
+    whole: bool = True
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the blocks, with an empty line between them."""
+        most = max(options.size.height - _OTHER_LINES, _FEWEST_HOSTS)
+        blocks = _blocks(self.view.with_hosts(most), whole=self.whole, cut=options.is_terminal)
+        for number, block in enumerate(blocks):
+            yield from ([Text()] if number else [])
+            yield block
+
+    def as_mimebundle(self) -> dict[str, str]:
+        """Return it as what a notebook displays."""
+        console = Console(
+            file=io.StringIO(),
+            record=True,
+            force_jupyter=False,
+            force_terminal=False,
+            width=_NOTEBOOK_COLUMNS,
+            height=_OTHER_LINES + _NOTEBOOK_HOSTS,
+        )
+        console.print(self)
+        text = console.export_text(clear=False).rstrip()
+        page = console.export_html(theme=_THEME, code_format=_PAGE, inline_styles=True)
+        # All text is escaped: what looks like a link is one.
+        return {
+            "text/plain": text,
+            "text/html": page.replace("<a href=", '<a target="_blank" href='),
+        }
+
+
+def _blocks(view: LiveView, *, whole: bool, cut: bool) -> Iterator[RenderableType]:
+    if whole:
+        facts = [("cluster", f"{view.name}: {view.state}"), *view.facts]
+        yield from ([_text("\n".join(view.notes))] if view.notes else [])
+        yield _facts(facts)
+    groups = [
+        (
+            group.name,
+            f"{group.instances}/{group.desired}",
+            _counts(group.states),
+            group.market,
+            group.first_type,
+        )
+        for group in view.groups
+    ]
+    yield from _table(("group", "hosts", "states", "market", "types"), groups)
+    steps = [*filter(None, [view.step]), *(f"waiting: {sentence}" for sentence in view.waits)]
+    yield from ([_text("\n".join(steps))] if steps else [])
+    yield from ([_facts([("problem", each) for each in view.problems])] if view.problems else [])
+    hosts = [
+        (
+            host.instance_id,
+            host.group,
+            host.state,
+            None if host.seconds is None else duration(host.seconds),
+            host.threads,
+            None if host.memory_bytes is None else bytes_text(host.memory_bytes),
+            host.reason,
+        )
+        for host in view.hosts
+    ]
+    heads = ("host", "group", "state", "for", "threads", "memory", "reason")
+    yield from _table(heads, hosts, cut=cut)
+    if view.hidden:
+        yield _text(f"and {sum(view.hidden.values()):,} more: {_counts(view.hidden)}")
+
+
+def _counts(states: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {state}" for state, number in states.items())
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(min_width=10, no_wrap=True, style="bold")
+    grid.add_column(overflow="fold")
+    for label, value in facts:
+        text = _text(value)
+        if label == DASHBOARD:
+            # rich writes it into the page as it is.
+            text.stylize(Style(link=escape(value)))
+        grid.add_row(_text(label), text)
+    return grid
+
+
+def _table(
+    heads: Sequence[str], rows: Sequence[Sequence[object]], *, cut: bool = False
+) -> Iterator[Table]:
+    """Yield a table of the columns that have a value, if there is any; its last column takes what
+    room is left, and is cut or has several lines.
+    """
+    used = [at for at in range(len(heads)) if any(row[at] not in (None, "") for row in rows)]
+    if not used:
+        return
+    table = Table(box=None, pad_edge=False)
+    for at in used:
+        table.add_column(heads[at].upper(), no_wrap=heads[at] not in ("states", "reason"))
+    for row in rows:
+        cells = [_text("-" if row[at] in (None, "") else str(row[at])) for at in used]
+        cells[-1].no_wrap, cells[-1].overflow = cut or None, "ellipsis" if cut else "fold"
+        table.add_row(*cells)
+    yield table
+
+
+def _text(text: str) -> Text:
+    shown = Text(plain_text(text))
+    for word, style in _STYLES.items():
+        shown.highlight_regex(rf"\b{word}\b", style)
+    return shown

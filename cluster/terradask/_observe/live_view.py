@@ -1,0 +1,282 @@
+"""What a person sees of a cluster while it is made, scaled, healed and ended. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+
+from terradask._common.naming import counted
+from terradask._common.text_table import duration
+from terradask._observe.shortfall import Pool
+from terradask._observe.status import (
+    OVER,
+    DeploymentStatus,
+    hosts_by_state,
+    scheduler_text,
+)
+from terradask_host.documents import HostReport, LifetimePolicy, Run
+from terradask_host.scaling_policy import ScalingPolicy
+from terradask_stacks.hardware.quantities import bytes_text
+
+#: State of a host, as `timeline.STATE_OF_STEP` has them -> what it waits for.
+_WAITS = {
+    "requested": "AWS launches {}",
+    "launched": "{} boot",
+    "booting": "{} read what they run",
+    "environment": "{} get their packages",
+    "waiting": "{} look for the scheduler",
+    "starting": "Dask starts on {}",
+    "leaving": "{} leave",
+}
+#: Label of the link, which opens nothing without its token.
+DASHBOARD = "dashboard"
+
+#: What to look at first.
+_ORDER = ("failed", "leaving", "booting", "environment", "waiting", "starting", "launched")
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    """An Auto Scaling group, with its hosts by state."""
+
+    name: str
+    desired: int
+    instances: int
+    market: str
+    types: tuple[str, ...]
+    states: Mapping[str, int]
+
+    @property
+    def first_type(self) -> str:
+        """Its first instance type, and how many more there are."""
+        more = len(self.types) - 1
+        return self.types[0] + (f" and {more} more" if more > 0 else "")
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """A host: since when it is in its state, and why; its Dask workers, where they are known."""
+
+    instance_id: str
+    group: str
+    state: str
+    #: Length of time in that state; None if it isn't known.
+    seconds: float | None = None
+    reason: str | None = None
+    #: Threads and memory that its workers have together.
+    threads: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class LiveView:
+    """A cluster at one moment, as `Cluster`'s widget and ``terradask status --watch`` draw it.
+
+    Parameters
+    ----------
+    name
+        The cluster's name.
+    state
+        As in `DeploymentStatus`; or ``making``, before it is deployed and started.
+    facts
+        Label and value, such as ``("zone", "us-east-1a")``.
+    groups
+        Its Auto Scaling groups, each with ``name``, ``desired``, ``instances``, ``market``,
+        ``types`` and ``states`` (state of a host -> number of hosts). Empty while it is made.
+    waits
+        What is being waited for, a sentence each; empty if nothing is.
+    hosts
+        Those to look at: failed ones first, running ones last. Each has ``instance_id``, ``group``,
+        ``state``, ``seconds``, ``reason``, ``threads`` and ``memory_bytes``.
+    hidden
+        State -> how many hosts are left out of that list.
+    problems
+        What keeps the cluster from being as asked, and what helps, a sentence each.
+    notes
+        What is to stay in sight, such as packages that hosts won't have.
+    step
+        What is being done just now, such as a phase of making the cluster; None if nothing is.
+    """
+
+    name: str
+    state: str
+    facts: tuple[tuple[str, str], ...] = ()
+    groups: tuple[GroupRow, ...] = ()
+    waits: tuple[str, ...] = ()
+    hosts: tuple[HostRow, ...] = ()
+    hidden: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    step: str | None = None
+    problems: tuple[str, ...] = ()
+
+    def with_hosts(self, most: int) -> LiveView:
+        """Return the same with so many hosts at most; the others are counted in ``hidden``."""
+        hidden = Counter(self.hidden)
+        hidden.update(host.state for host in self.hosts[most:])
+        return replace(self, hosts=self.hosts[:most], hidden=dict(hidden))
+
+    @property
+    def without_ages(self) -> LiveView:
+        """The same without what changes with time alone, to be compared."""
+        return replace(
+            self,
+            facts=tuple(fact for fact in self.facts if fact[0] != "for"),
+            hosts=tuple(replace(host, seconds=None) for host in self.hosts),
+        )
+
+
+@dataclass(frozen=True)
+class JoinedWorker:
+    """What the scheduler says of one Dask worker."""
+
+    instance_id: str
+    threads: int
+    memory_bytes: int
+
+
+def live_view(
+    status: DeploymentStatus,
+    pools: Mapping[str, Pool],
+    *,
+    now: datetime,
+    run: Run | None = None,
+    hourly_usd: Decimal | None = None,
+    workers: Sequence[JoinedWorker] = (),
+    waits: Sequence[str] = (),
+    dashboard_link: str | None = None,
+) -> LiveView:
+    """Return what to show of a status, of its run, and of the workers that the scheduler has."""
+    facts = _facts(status, pools, run=run, hourly_usd=hourly_usd, workers=workers, now=now)
+    if dashboard_link:
+        facts.append((DASHBOARD, dashboard_link))
+    order = list(pools)
+    groups = tuple(
+        GroupRow(
+            name,
+            numbers["desired"],
+            numbers["instances"],
+            pools[name].market,
+            pools[name].instance_types,
+            hosts_by_state({name: numbers}, [h for h in status.hosts if h.group == name]),
+        )
+        for name, numbers in sorted(status.groups.items(), key=lambda each: order.index(each[0]))
+    )
+    hosts = sorted(status.hosts, key=lambda host: (_position(host.state), host.at))
+    by_host: dict[str, list[JoinedWorker]] = {}
+    for each in workers:
+        by_host.setdefault(each.instance_id, []).append(each)
+    return LiveView(
+        status.name,
+        status.state,
+        tuple(facts),
+        groups,
+        (*waits, *_waits(groups)),
+        # Those that are gone are told by the events.
+        tuple(
+            _row(host, by_host.get(host.instance_id, ()), now)
+            for host in hosts
+            if host.state not in OVER
+        ),
+        problems=status.problems,
+    )
+
+
+def _facts(
+    status: DeploymentStatus,
+    pools: Mapping[str, Pool],
+    *,
+    run: Run | None,
+    hourly_usd: Decimal | None,
+    workers: Sequence[JoinedWorker],
+    now: datetime,
+) -> list[tuple[str, str]]:
+    zones = sorted({zone for pool in pools.values() for zone in pool.zones})
+    facts = {
+        "for": None if status.started_at is None else _age(status.started_at, now),
+        "owner": status.owner,
+        "zone": ", ".join(zones),
+        "price": None if hourly_usd is None else f"${hourly_usd:.4f} an hour",
+        "software": None if run is None else _software(run),
+        "adapts": adapting_text(status.adapting),
+        "limits": _limits(status.max_workers, None if run is None else run.life),
+        "scheduler": scheduler_text(status),
+        "dask": _dask(workers) if workers else None,
+        "ended": status.why_ended,
+    }
+    return [(label, value) for label, value in facts.items() if value]
+
+
+def adapting_text(policies: Mapping[str, ScalingPolicy]) -> str:
+    """Return between which numbers groups adapt, ``workers: 4 to 20``; empty if none does."""
+    return ", ".join(
+        f"{group}: {policy.minimum} to {policy.maximum}"
+        for group, policy in sorted(policies.items())
+    )
+
+
+def _software(run: Run) -> str:
+    if run.container is not None:
+        return run.container
+    by_hash = ", by hash" if run.hashed else ""
+    return f"Python {run.python}, {len(run.packages):,} packages{by_hash}"
+
+
+def _limits(max_workers: int, life: LifetimePolicy | None) -> str:
+    ends = {
+        "{} idle": None if life is None else life.idle_timeout_seconds,
+        "{} without a client": None if life is None else life.no_client_timeout_seconds,
+        "{} in all": None if life is None else life.max_lifetime_seconds,
+    }
+    after = [text.format(duration(seconds)) for text, seconds in ends.items() if seconds]
+    most = f"{max_workers:,} workers"
+    return f"{most}; ends after {', or '.join(after)}" if after else most
+
+
+def _dask(workers: Sequence[JoinedWorker]) -> str:
+    threads = sum(each.threads for each in workers)
+    return f"{counted(len(workers), 'worker')}, {threads:,} threads, {bytes_text(_memory(workers))}"
+
+
+def _memory(workers: Iterable[JoinedWorker]) -> int:
+    return sum(each.memory_bytes for each in workers)
+
+
+def _waits(groups: Sequence[GroupRow]) -> tuple[str, ...]:
+    return tuple(
+        sentence.format(f"{group.states[state]} of {group.name}")
+        for group in groups
+        for state, sentence in _WAITS.items()
+        if group.states.get(state)
+    )
+
+
+def _position(state: str) -> int:
+    return _ORDER.index(state) if state in _ORDER else len(_ORDER)
+
+
+def _row(host: HostReport, workers: Sequence[JoinedWorker], now: datetime) -> HostRow:
+    return HostRow(
+        host.instance_id,
+        host.group,
+        host.state,
+        _seconds(host.at, now),
+        host.reason,
+        threads=sum(each.threads for each in workers) if workers else None,
+        memory_bytes=_memory(workers) if workers else None,
+    )
+
+
+def _age(moment: str, now: datetime) -> str:
+    seconds = int(_seconds(moment, now) or 0)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {seconds % 60:02} s"
+
+
+def _seconds(moment: str, now: datetime) -> float | None:
+    """Return how long ago a moment was; None without one."""
+    if not moment:
+        return None
+    return max(0.0, (now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds())

@@ -1,0 +1,168 @@
+"""Reads the lines of one cluster's logs."""
+
+from __future__ import annotations
+
+import datetime
+import heapq
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from terradask._observe.logs.cloudwatch import EVENTS_PAGE, LogGroup
+from terradask._observe.logs.lines import Leveller, LogLine
+from terradask._observe.logs.question import ALL_RUNS, Question, Streams, choose_streams
+from terradask._observe.logs.times import from_milliseconds, milliseconds, run_start
+from terradask.errors import ClusterNotFound, InvalidInput
+from terradask_host.log_streams import NO_RUN, RUN_ID, LogStream, parse_stream
+
+#: So many streams are looked through for what an error names.
+_MOST_STREAMS = 500
+
+Event = dict[str, Any]
+
+
+class LogReader:
+    """The logs of one cluster, whether or not it is deployed."""
+
+    def __init__(self, group: LogGroup, cluster: str) -> None:
+        self._group = group
+        self._cluster = cluster
+
+    def last_run(self) -> str | None:
+        """Return the id of the last run that has a stream; None if there is none."""
+        for stream in self._group.streams(f"{self._cluster}/", newest_first=True):
+            # Any host of the workspace may make streams: of runs to come, too.
+            if run_start(stream.run_id) <= datetime.datetime.now(datetime.UTC):
+                return stream.run_id
+        return None
+
+    def runs(self) -> list[str]:
+        """Return the ids of runs with streams, newest first, as far as some hundred streams say."""
+        streams = self._group.streams(f"{self._cluster}/", newest_first=True)
+        some = (stream for _, stream in zip(range(_MOST_STREAMS), streams, strict=False))
+        return list(dict.fromkeys(stream.run_id for stream in some))
+
+    def hosts(self, run_id: str) -> list[LogStream]:
+        """Return the streams of a run's hosts, or of all."""
+        run = "" if run_id == ALL_RUNS else f"{run_id}/"
+        return list(self._group.streams(f"{self._cluster}/{run}"))
+
+    def not_found(self) -> ClusterNotFound:
+        """Return the error for a cluster without logs, with clusters that have some."""
+        others = sorted({one.cluster for one in self._group.recent(most=_MOST_STREAMS)})
+        return ClusterNotFound(
+            f"There are no logs of a cluster {self._cluster!r} in this workspace.",
+            cluster=self._cluster,
+            given=self._cluster,
+            allowed=(
+                f"a cluster with logs: {', '.join(others)}" if others else "no cluster has any yet"
+            ),
+            advice=(
+                "CloudWatch keeps logs for network.log_retention_days; `terradask list` shows the "
+                "clusters that are deployed"
+            ),
+        )
+
+    def check_run(self, run_id: str) -> None:
+        """Check that a run has logs. Raises `InvalidInput`, with the runs that have some."""
+        is_name = run_id == NO_RUN or RUN_ID.fullmatch(run_id) is not None
+        if not is_name or next(self._group.streams(f"{self._cluster}/{run_id}/"), None) is None:
+            runs = self.runs()
+            if not runs:
+                raise self.not_found()
+            raise InvalidInput(
+                f"Cluster {self._cluster!r} has no logs of such a run.",
+                given=run_id,
+                allowed=", ".join([*runs, ALL_RUNS]),
+                advice="`terradask status NAME --events` shows what happened when",
+            )
+
+    def choose(self, question: Question, run_id: str, *, is_last: bool) -> list[Streams]:
+        """Return which streams to read. Raises `InvalidInput` for an unknown host or group."""
+        known = self.hosts(run_id) if question.names_hosts else []
+        runless: list[LogStream] = []
+        if is_last and run_id not in (ALL_RUNS, NO_RUN):
+            begin = milliseconds(run_start(run_id))
+            runless = self._group.runless(self._cluster, begin)
+        run = None if run_id == ALL_RUNS else run_id
+        chosen = choose_streams(self._cluster, run, question.hosts, [*known, *runless])
+        names = {one.name for one in runless if chosen.wanted(one)} - set(chosen.names)
+        if not names or chosen.prefix is None:
+            return [chosen]
+        return [chosen, Streams(None, tuple(sorted(names)), chosen.wanted)]
+
+    def lines(
+        self, question: Question, chosen: list[Streams], run_id: str
+    ) -> Iterator[tuple[Event, LogLine]]:
+        """Yield the lines that are asked for, oldest first, with their events."""
+        start_ms, end_ms = span(question, run_id)
+        if question.tail is None:
+            yield from self._levelled(question, self.events(chosen, start_ms, end_ms))
+            return
+        # A line's level may depend on the one before it.
+        if question.level is None and self._group.reads_from_tail:
+            few = {} if question.pattern else {"limit": min(question.tail, EVENTS_PAGE)}
+            newest = self.events(chosen, start_ms, end_ms, newest_first=True, **few)
+            wanted = (event for event in newest if question.wants(read_line(event)))
+            last = [event for _, event in zip(range(question.tail), wanted, strict=False)]
+            yield from self._levelled(question, reversed(last))
+            return
+        forward = self._levelled(question, self.events(chosen, start_ms, end_ms))
+        yield from deque(forward, question.tail)
+
+    def events(
+        self,
+        chosen: list[Streams],
+        start_ms: int,
+        end_ms: int | None = None,
+        *,
+        newest_first: bool = False,
+        **more: Any,
+    ) -> Iterator[Event]:
+        """Yield the events of wanted hosts between two times, by default oldest first."""
+        if newest_first:
+            more["startFromHead"] = False
+        each = [_of_hosts(one, self._group.events(one, start_ms, end_ms, **more)) for one in chosen]
+        return heapq.merge(*each, key=lambda one: int(one["timestamp"]), reverse=newest_first)
+
+    def _levelled(
+        self, question: Question, events: Iterable[Event]
+    ) -> Iterator[tuple[Event, LogLine]]:
+        levels = Leveller()
+        for event in events:
+            line = levelled_line(event, levels)
+            if question.wants(line):
+                yield event, line
+
+
+def read_line(event: Event) -> LogLine:
+    """Return an event of a host's stream as a line, without its level."""
+    _, run_id, group, host = event["logStreamName"].split("/")
+    at = from_milliseconds(int(event["timestamp"]))
+    return LogLine(at, host, group, None if run_id == NO_RUN else run_id, None, event["message"])
+
+
+def levelled_line(event: Event, levels: Leveller) -> LogLine:
+    """Return a host's next event as a line with its level."""
+    line = read_line(event)
+    return replace(line, level=levels.level_of(line.host, line.text))
+
+
+def _of_hosts(streams: Streams, events: Iterator[Event]) -> Iterator[Event]:
+    """Yield the events of wanted hosts alone: any name may stand in the group."""
+    wanted: dict[str, bool] = {}
+    for event in events:
+        name = event["logStreamName"]
+        if name not in wanted:
+            stream = parse_stream(name)
+            wanted[name] = stream is not None and streams.wanted(stream)
+        if wanted[name]:
+            yield event
+
+
+def span(question: Question, run_id: str) -> tuple[int, int | None]:
+    """Return from when on and until when to read, as CloudWatch counts."""
+    first = run_start(None if run_id == ALL_RUNS else run_id)
+    start = first if question.since is None else max(question.since, first)
+    return milliseconds(start), None if question.until is None else milliseconds(question.until)

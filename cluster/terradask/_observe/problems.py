@@ -1,0 +1,234 @@
+"""What keeps a cluster from being as it was asked to be, and what helps: a sentence each, from what
+AWS and the hosts say. Pure.
+
+Whatever AWS lets others change beside Terraform is looked at here: tags, limits, suspended
+processes, groups and documents that are gone. https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+
+from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
+from terradask._observe.documents import Descriptor
+from terradask._observe.shortfall import Shortfall, shortfall_text
+from terradask._observe.state import is_raised
+from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.launch_problem import LaunchProblem
+from terradask_modules.names import SCHEDULER_GROUP
+
+#: A scheduler's host reports long before, if it can.
+_REPORTED = datetime.timedelta(seconds=180)
+
+#: How far ahead a scheduler's host, which lives, keeps the watchdog schedule.
+_AHEAD = datetime.timedelta(minutes=WATCHDOG_MINUTES)
+#: Where AWS refuses, a host tries again a minute later.
+_SILENT = datetime.timedelta(minutes=WATCHDOG_MOVED_MINUTES + 2)
+
+#: Processes without which a group doesn't follow its number, or doesn't heal.
+_NEEDED_PROCESSES = {
+    "Launch": "launches nothing, whatever its number",
+    "Terminate": "ends nothing, whatever its number",
+    "HealthCheck": "doesn't notice hosts that die",
+    "ReplaceUnhealthy": "doesn't replace hosts that die",
+    "ScheduledActions": "isn't brought to zero by the watchdog schedule",
+}
+
+
+def problems_of(
+    descriptor: Descriptor,
+    groups: Mapping[str, Group],
+    *,
+    run: Run | None,
+    scheduler: SchedulerAddress | None,
+    reports: Sequence[HostReport],
+    failures: Mapping[str, tuple[LaunchProblem, ...]],
+    fires_at: datetime.datetime | None = None,
+) -> tuple[str, ...]:
+    """Return what is wrong with a cluster; nothing if it is as it should be.
+
+    `failures`: group of workers that lacks instances -> why launches failed lately. `fires_at`:
+    when the watchdog schedule sets groups to zero, where that was read.
+    """
+    name = descriptor.cluster
+    raised = is_raised(groups)
+    found = [*group_problems(descriptor, groups, raised=raised)]
+    if raised:
+        found += _documents(name, run, scheduler, reports)
+        known = {each.instance_id for each in reports}
+        if scheduler is not None:
+            known.add(scheduler.instance_id)
+        found += _unreported(name, groups.get(SCHEDULER_GROUP), run, known)
+        if run is not None and scheduler is not None and fires_at is not None:
+            found += _silence(name, groups.get(SCHEDULER_GROUP), run, scheduler, fires_at)
+        found += _given_up(name, reports)
+    if (short := _shortfall(descriptor, groups, failures)) is not None:
+        found.append(shortfall_text(name, short, descriptor.pools))
+    return tuple(found)
+
+
+def group_problems(
+    descriptor: Descriptor, groups: Mapping[str, Group], *, raised: bool
+) -> Iterator[str]:
+    """Yield what is wrong with a cluster's groups as AWS describes them; a stopped cluster's lack
+    nothing while they aren't used.
+    """
+    name = descriptor.cluster
+    gone = sorted(descriptor.groups.keys() - groups.keys())
+    if gone:
+        yield (
+            f"AWS doesn't have {_groups(gone)} of this cluster any more: deleted by hand, or "
+            f"tagged for another cluster. terradask apply {name} makes what is gone again"
+        )
+    untagged = sorted(key for key, group in groups.items() if group.untagged)
+    if untagged:
+        yield (
+            f"the tags of {_groups(untagged)} were taken off: hosts and most callers may neither "
+            f"scale nor end what has none, and hosts launched now fail. terradask apply {name} "
+            "puts them back, by a caller who may tag what has no tags, such as an administrator; "
+            "find out what took them off"
+        )
+    for key, group in sorted(groups.items()):
+        if key not in descriptor.groups:
+            continue
+        named = descriptor.groups[key].autoscaling_group
+        most = descriptor.groups[key].max_size
+        if group.max_size < most:
+            yield (
+                f"{key}: its maximum is {group.max_size} at AWS, and {most} as applied: changed by "
+                f"hand. It gets no more until terradask apply {name} restores it"
+            )
+        for process, effect in _NEEDED_PROCESSES.items() if raised else ():
+            if process in group.suspended:
+                why = group.suspended[process]
+                yield (
+                    f"{key}: {process} is suspended{f' ({why})' if why else ''}: the group "
+                    f"{effect}. When the cause is mended: aws autoscaling resume-processes "
+                    f"--auto-scaling-group-name {named} --scaling-processes {process}"
+                )
+
+
+def problems_at_start(descriptor: Descriptor, groups: Mapping[str, Group]) -> list[str]:
+    """Return what will keep a cluster that is being started from its numbers; a start puts lost
+    tags back.
+    """
+    tagged = {key: replace(group, untagged=False) for key, group in groups.items()}
+    return list(group_problems(descriptor, tagged, raised=True))
+
+
+def _groups(keys: Sequence[str]) -> str:
+    return f"{'the group' if len(keys) == 1 else 'the groups'} {', '.join(keys)}"
+
+
+def _documents(
+    name: str,
+    run: Run | None,
+    scheduler: SchedulerAddress | None,
+    reports: Iterable[HostReport],
+) -> Iterator[str]:
+    again = f"terradask stop {name}, then terradask start {name}"
+    if run is None:
+        yield (
+            "run.json is gone from the bucket, and groups are to have hosts: those launched now "
+            f"fail, and no client can attach. {again}; find out what deleted it"
+        )
+    elif scheduler is None and any(
+        each.role == "scheduler" and each.state == "running" for each in reports
+    ):
+        yield (
+            "scheduler.json is gone from the bucket, and the scheduler runs: neither new workers "
+            f"nor new clients find it. {again}; find out what deleted it"
+        )
+
+
+def _unreported(name: str, group: Group | None, run: Run | None, known: Set[str]) -> Iterator[str]:
+    """Yield that the scheduler's host runs and has said nothing, when the run isn't young."""
+    active = () if group is None else group.active_ids
+    if run is None or not active or not known.isdisjoint(active):
+        return
+    if _now() - datetime.datetime.fromisoformat(run.started_at) > _REPORTED:
+        yield (
+            f"the scheduler's host {active[0]} runs and has reported nothing: it boots, or S3, the "
+            f"key or the network refuses it; terradask logs {name} {SCHEDULER_GROUP} shows what "
+            "it prints"
+        )
+
+
+def may_be_silent(scheduler: SchedulerAddress | None) -> bool:
+    """Return whether a scheduler has run for long enough to have gone silent."""
+    started_at = None if scheduler is None else scheduler.started_at
+    return started_at is not None and _now() - datetime.datetime.fromisoformat(started_at) > _SILENT
+
+
+def _silence(
+    name: str,
+    group: Group | None,
+    run: Run,
+    scheduler: SchedulerAddress,
+    fires_at: datetime.datetime,
+) -> Iterator[str]:
+    """Yield that the scheduler's host runs, and has not put off the watchdog schedule of its group,
+    which fires at that time, for too long.
+    """
+    host, heard_at = scheduler.instance_id, fires_at - _AHEAD
+    lifetime_seconds = (run.life or LifetimePolicy()).max_lifetime_seconds
+    # Beyond the end of the cluster's lifetime it is never put off.
+    latest = datetime.timedelta(seconds=lifetime_seconds - 1)
+    is_last = fires_at > datetime.datetime.fromisoformat(run.started_at) + latest
+    runs = group is not None and host in group.active_ids and may_be_silent(scheduler)
+    if runs and not is_last and _now() - heard_at >= _SILENT:
+        yield (
+            f"the scheduler's host {host} runs, as AWS sees it, and gave its last sign of life at "
+            f"{heard_at:%H:%M} UTC: it hangs, or doesn't reach AWS. Unless it comes back, AWS sets "
+            f"all groups to 0 at {fires_at:%H:%M} UTC. Sooner: terradask stop {name}, then "
+            f"terradask start {name}"
+        )
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+def _given_up(name: str, reports: Sequence[HostReport]) -> Iterator[str]:
+    """Yield the groups that the scheduler's host has given up, and that have had no host since."""
+    notes = {
+        group: (at, why)
+        for each in reports
+        for at, group, what, why in each.notes
+        if what == "given up"
+    }
+    for group, (at, why) in sorted(notes.items()):
+        own = [each for each in reports if each.group == group]
+        if any(each.history and each.history[0][1] > at for each in own):
+            continue
+        failed = [each for each in own if each.failed_once and each.reason]
+        if failed:
+            last = max(failed, key=lambda each: each.at)
+            reason = f"The last one's reason: {' '.join(str(last.reason).split())}"
+        else:
+            reason = (
+                "None has reported why: S3, the key or the network may refuse hosts; terradask "
+                f"logs {name} {group} shows what they print"
+            )
+        yield f"{group}: {why}. {reason}"
+
+
+def _shortfall(
+    descriptor: Descriptor,
+    groups: Mapping[str, Group],
+    failures: Mapping[str, tuple[LaunchProblem, ...]],
+) -> Shortfall | None:
+    problems = {group: found for group, found in failures.items() if found and group in groups}
+    if not problems:
+        return None
+    workers = [
+        groups[key] for keys in descriptor.worker_groups.values() for key in keys if key in groups
+    ]
+    return Shortfall(
+        wanted=sum(group.desired for group in workers),
+        there=sum(len(group.active_ids) for group in workers),
+        problems=problems,
+    )

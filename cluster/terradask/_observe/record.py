@@ -1,0 +1,232 @@
+"""One deployed cluster as read from the bucket and AWS. Reads only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import cached_property
+
+from terradask._aws.autoscaling import Groups
+from terradask._aws.rate_limit import RateLimiter
+from terradask._aws.session import Aws
+from terradask._observe.documents import (
+    Descriptor,
+    read_address,
+    read_descriptor,
+    read_host_reports,
+    read_run,
+)
+from terradask._observe.place import check_names, where_is
+from terradask._observe.secret import ClusterSecret
+from terradask._observe.state import ended_by_itself, is_raised, is_young, over
+from terradask._observe.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
+from terradask.errors import ClusterNotFound, ClusterStopped, DocumentFormat
+from terradask_host.documents import HostReport, Run, SchedulerAddress
+from terradask_host.rules.autoscaling_groups import Group
+from terradask_modules.names import cluster_key
+from terradask_modules.where import ClusterWhere
+
+
+class ClusterRecord:
+    """A cluster by its objects in the bucket and its Auto Scaling groups."""
+
+    def __init__(self, aws: Aws, bucket: str, name: str) -> None:
+        self.aws = aws
+        self.name = name
+        self.bucket = bucket
+        self.objects = ClusterObjects(aws, bucket, name)
+        #: Shared by all polling of this cluster.
+        self.limiter = RateLimiter()
+        self._descriptor: Descriptor | None = None
+
+    @property
+    def exists(self) -> bool:
+        """Whether Terraform has deployed the cluster completely."""
+        if self._descriptor is None:
+            self._descriptor = self._find_descriptor()
+        return self._descriptor is not None
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """The cluster's structure, read once. Raises `ClusterNotFound`, `ForeignDescriptor`."""
+        if self._descriptor is None:
+            self._descriptor = self.read_descriptor()
+        return self._descriptor
+
+    def read_descriptor(self) -> Descriptor:
+        """Return the cluster's structure as it is now. Raises `ClusterNotFound`,
+        `ForeignDescriptor`.
+        """
+        descriptor = self._find_descriptor()
+        if descriptor is None:
+            raise not_found(self.where, raised_groups(self.aws, self.where))
+        return descriptor
+
+    def _find_descriptor(self) -> Descriptor | None:
+        document = self.objects.read(DESCRIPTOR)
+        if document is None:
+            return None
+        descriptor = read_descriptor(document, self.name)
+        check_names(descriptor, self.where)
+        return descriptor
+
+    def find_groups(self) -> Groups:
+        """Return the cluster's groups, also where ``cluster.json`` is gone. Raises
+        `ClusterNotFound` where they are gone too.
+        """
+        if not self.exists:
+            groups, state = groups_at_aws(self.aws, self.where)
+            if not state:
+                raise not_found(self.where, {})
+            vars(self)["groups"] = groups
+        return self.groups
+
+    def know(self, descriptor: Descriptor) -> bool:
+        """Go by the cluster's structure as it was just read; return whether that is new."""
+        known, self._descriptor = self._descriptor, descriptor
+        if known != descriptor:
+            vars(self).pop("groups", None)
+        return known is not None and known != descriptor
+
+    @cached_property
+    def where(self) -> ClusterWhere:
+        """Which cluster it is, whatever its documents say."""
+        return where_is(self.bucket, self.aws.region, self.name)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The cluster's Auto Scaling groups."""
+        groups = self.descriptor.groups
+        return Groups(self.aws, groups, workspace=self.where.workspace, cluster=self.name)
+
+    @cached_property
+    def secret(self) -> ClusterSecret:
+        """The cluster's secret."""
+        return ClusterSecret(self.aws, self.where)
+
+    @property
+    def marked_closing(self) -> bool:
+        """Whether the deployment is marked for destruction.
+
+        A mark counts only when no group is to have an instance: the roles of the workspace's
+        schedulers may write it for any cluster. Groups are found by their tags and names, whatever
+        ``cluster.json`` says.
+        """
+        if not self.objects.exists(CLOSING):
+            return False
+        _, groups = groups_at_aws(self.aws, self.where)
+        return not is_raised(groups)
+
+    def run(self) -> Run | None:
+        """Return the run that was started last, even if it has ended by itself; None if the cluster
+        was stopped.
+        """
+        document = self.objects.read(RUN)
+        return None if document is None else read_run(document)
+
+    def current_run(self) -> Run | None:
+        """Return the active run; None if the cluster is stopped, or its run ended by itself: idle,
+        or its hosts gone.
+        """
+        run = self.run()
+        return run if run is not None and self.goes_on(run) else None
+
+    def goes_on(
+        self,
+        run: Run,
+        scheduler: SchedulerAddress | None = None,
+        groups: Mapping[str, Group] | None = None,
+    ) -> bool:
+        """Return whether a run was just begun, or has hosts, and has not ended by itself.
+
+        What was just read of its scheduler, and its groups, can be given.
+        """
+        if is_young(run) and ended_by_itself(run, scheduler or self.scheduler()) is None:
+            return True
+        return is_raised(self.groups.describe() if groups is None else groups)
+
+    def scheduler(self) -> SchedulerAddress | None:
+        """Return where the scheduler is; None before it is up."""
+        return read_scheduler(self.objects)
+
+    def may_have(self, run_id: str, boot: int) -> bool:
+        """Return whether a run's scheduler's process may still be there."""
+        try:
+            run, scheduler = self.run(), self.scheduler()
+        except DocumentFormat:
+            return True
+        if run is None or run.run_id != run_id:
+            return False
+        return scheduler is None or (scheduler.ended is None and scheduler.boot == boot)
+
+    def reports(self, most: int | None = None) -> list[HostReport]:
+        """Return the report of each host, or the latest ones."""
+        return read_reports(self.objects, most)
+
+    def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
+        """Return the error with the reason why the cluster doesn't run: it was stopped, or has
+        ended by itself.
+
+        Parameters
+        ----------
+        run_id
+            The run that the caller was attached to. By default the one that was started last.
+        """
+        return over(self.name, run_id, self.run(), self.scheduler())
+
+
+def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
+    """Return where the scheduler is; None before it is up."""
+    document = objects.read(SCHEDULER)
+    return None if document is None else read_address(document)
+
+
+def read_reports(objects: ClusterObjects, most: int | None = None) -> list[HostReport]:
+    """Return the report of each host, or the latest ones."""
+    return read_host_reports(objects.hosts(most))
+
+
+logger = logging.getLogger("terradask")
+
+
+def groups_at_aws(aws: Aws, where: ClusterWhere) -> tuple[Groups, dict[str, Group]]:
+    """Find a cluster's groups by their tags and names, whatever the documents say."""
+    return Groups.found(aws, workspace=where.workspace, cluster=where.cluster)
+
+
+def raised_groups(aws: Aws, where: ClusterWhere) -> dict[str, Group]:
+    """Return which of a cluster's groups are to have hosts; none if the caller may not look."""
+    try:
+        _, found = groups_at_aws(aws, where)
+    except Exception:
+        logger.debug("can't look for groups of %s", where.cluster, exc_info=True)
+        return {}
+    return {name: group for name, group in found.items() if group.desired}
+
+
+def not_found(where: ClusterWhere, raised: Mapping[str, Group]) -> ClusterNotFound:
+    """Return the error for a cluster without ``cluster.json``; `raised` are its groups that
+    are to have hosts all the same: a start needs the document, so it was there.
+    """
+    name = where.cluster
+    if not raised:
+        return ClusterNotFound(
+            f"There is no cluster {name!r} in this workspace.",
+            given=name,
+            allowed="a cluster that is deployed; `terradask list` shows them",
+            advice=f"terradask apply {name}, or Cluster(name={name!r}) from Python",
+        )
+    numbers = ", ".join(f"{key} {group.desired}" for key, group in sorted(raised.items()))
+    return ClusterNotFound(
+        f"cluster.json of cluster {name!r} is gone from the bucket, and the cluster runs.",
+        cluster=name,
+        given=(
+            f"nothing at s3://{where.bucket}/{cluster_key(name, DESCRIPTOR)}; instances that its "
+            f"groups are to have: {numbers}"
+        ),
+        advice=(
+            f"terradask apply {name} writes it again, and what runs goes on; terradask stop {name} "
+            "ends the hosts without it. Find out what deleted it: a lifecycle rule of the bucket, "
+            "or by hand"
+        ),
+    )

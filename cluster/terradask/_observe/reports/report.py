@@ -1,0 +1,180 @@
+"""What a run did, as users get it: a page to open in a browser, with the run's events, and Dask's
+report where it can do nothing else.
+
+The report is HTML with scripts, from a host that runs tasks' code. The frame's sandbox gives it an
+origin of its own, so that it reads neither files nor cookies; the page's policy, which holds for
+the frame too, lets it load and send nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from terradask._common.clock import utc_text
+from terradask._observe.events.gather import events_in, events_of_run
+from terradask._observe.events.timeline import Event
+from terradask._observe.record import ClusterRecord
+from terradask._observe.reports.kept import KeptReport, ReportStore
+from terradask.errors import ClusterNotFound, ReportNotFound
+from terradask_host.documents import plain_lines
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """What one run of a cluster did.
+
+    Parameters
+    ----------
+    cluster
+        The cluster's name.
+    run
+        Id of the run.
+    boot
+        Number of the scheduler's process that has made the report.
+    at
+        Time in UTC at which it was kept.
+    events
+        The events of the run, oldest first, as far as they are known.
+    html
+        Dask's performance report. It has scripts and comes from a host that runs tasks' code:
+        open what `save` writes, which encloses it, and not this.
+    """
+
+    cluster: str
+    run: str
+    boot: int
+    at: datetime.datetime
+    events: tuple[Event, ...] = field(repr=False)
+    html: str = field(repr=False)
+
+    @classmethod
+    def of(cls, cluster: str, kept: KeptReport, html: str, events: Iterable[Event]) -> RunReport:
+        """Return the report that is kept."""
+        return cls(cluster, kept.run, kept.boot, kept.at, tuple(events), html)
+
+    @property
+    def page(self) -> str:
+        """The page that `save` writes: the events, and the report in a frame that can load, send
+        and reach nothing.
+        """
+        return report_page(self.cluster, self.run, self.at, self.html, self.events)
+
+    def save(self, path: str | Path | None = None) -> Path:
+        """Write the page to a file that only you can read.
+
+        Parameters
+        ----------
+        path
+            File, or folder for ``<cluster>-<run>.html``. By default the working directory.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        target = Path() if path is None else Path(path)
+        if target.is_dir():
+            target = target / f"{self.cluster}-{self.run}.html"
+        target.touch(mode=0o600)
+        target.write_text(self.page, encoding="utf-8")
+        return target
+
+
+def read_report(record: ClusterRecord, run: str | None) -> RunReport:
+    """Return a run's report. Raises `ReportNotFound`."""
+    store = store_of(record)
+    for kept in store.list(run)[:1]:
+        if (page := store.read(kept)) is not None:
+            return RunReport.of(record.name, kept, page, _events(record, store, kept.run))
+    raise ReportNotFound(record.name, run, sorted({one.run for one in store.list()}))
+
+
+def store_of(record: ClusterRecord) -> ReportStore:
+    """Return where a cluster's reports are."""
+    return ReportStore(record.aws, record.bucket, record.name)
+
+
+def _events(record: ClusterRecord, store: ReportStore, run_id: str) -> list[Event]:
+    """Return a run's events: those kept at its end, else those that AWS and its hosts have now."""
+    if (document := store.events(run_id)) is not None:
+        return events_in(document)
+    run = record.run()
+    try:
+        return events_of_run(record, run) if run is not None and run.run_id == run_id else []
+    except ClusterNotFound:
+        # Its groups went before what else there is of it.
+        return []
+
+
+# ---- the page -----------------------------------------------------------------------------------
+
+#: Bokeh's scripts and styles are in the report itself; it compiles some of its functions.
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'unsafe-inline' 'unsafe-eval'",
+        "style-src 'unsafe-inline'",
+        "img-src data:",
+        "font-src data:",
+        "frame-src 'none'",
+        "form-action 'none'",
+        "base-uri 'none'",
+    )
+)
+
+_STYLE = """
+body { margin: 0; font: 14px/1.4 sans-serif; display: flex; flex-direction: column; height: 100vh; }
+header { padding: 8px 16px; }
+h1 { font-size: 16px; margin: 0; }
+details { max-height: 45vh; overflow: auto; }
+table { border-collapse: collapse; }
+td, th { padding: 1px 12px 1px 0; text-align: left; vertical-align: top; }
+iframe { flex: 1; border: 0; border-top: 1px solid #ccc; min-height: 50vh; }
+"""
+
+_HEADS = ("at", "subject", "group", "state", "reason")
+
+
+def report_page(
+    cluster: str, run: str, at: datetime.datetime, report: str, events: Iterable[Event]
+) -> str:
+    """Return the page as HTML."""
+    title = _text(f"{cluster}, run {run}")
+    rows = list(events)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{html.escape(POLICY)}">
+<meta name="referrer" content="no-referrer">
+<title>{title}</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<header>
+<h1>{title}</h1>
+<p>Dask's performance report of {utc_text(at)}</p>
+<details><summary>{len(rows)} events</summary>
+<table><tr>{"".join(f"<th>{head}</th>" for head in _HEADS)}</tr>
+{"".join(map(_row, rows))}</table>
+</details>
+</header>
+<iframe title="Dask's performance report" sandbox="allow-scripts" srcdoc="{html.escape(report)}">
+</iframe>
+</body>
+</html>
+"""
+
+
+def _row(event: Event) -> str:
+    state = event.state if event.step is None else f"{event.state} ({event.step})"
+    cells = (utc_text(event.at), event.subject, event.group, state, event.reason)
+    return f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>\n"
+
+
+def _text(value: object) -> str:
+    return html.escape(str(plain_lines("" if value is None else str(value))))

@@ -1,0 +1,182 @@
+"""The accounts in a workspace's bucket: read, listed, and brought up to date from AWS."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import re
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from botocore.exceptions import BotoCoreError, ClientError
+
+from terradask._aws.activities import activities_since
+from terradask._aws.listing import listed_instances
+from terradask._aws.s3 import ObjectStore, as_json
+from terradask._aws.session import Aws
+from terradask._aws.tags import tag_filters
+from terradask._catalog.prices.prices import PriceKey, PriceList
+from terradask._common.json_text import parse_json
+from terradask._common.side_by_side import begun, side_by_side
+from terradask._observe.place import where_is
+from terradask._observe.run_costs.account import (
+    Account,
+    Look,
+    Offer,
+    UsePrice,
+    looked,
+    read_account,
+)
+from terradask.errors import AwsError, DocumentFormat
+from terradask_host.documents import UNREADABLE, HostReport
+from terradask_host.log_streams import RUN_ID
+from terradask_modules.names import (
+    ACCOUNTS,
+    CLUSTER_PATTERN,
+    TAG_RUN_PREFIX,
+)
+
+logger = logging.getLogger("terradask")
+
+MOST_BYTES = 8 * 2**20
+
+_PARALLEL_READS = 32
+#: Auto Scaling limits the calls of all callers of an account together.
+_PARALLEL_CALLS = 4
+_KEY = re.compile(rf"{RUN_ID.pattern}/{CLUSTER_PATTERN.strip('^$')}\.json", re.ASCII)
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class AccountBook:
+    """The accounts of a workspace's runs.
+
+    Permissions needed: ``s3:GetObject`` and ``PutObject`` on ``accounts/*``, ``s3:ListBucket``;
+    ``autoscaling:DescribeScalingActivities``, ``ec2:DescribeInstances``; those of the price list.
+    """
+
+    aws: Aws
+    bucket: str
+    #: None: instances that have no price yet get none.
+    prices: Callable[[], PriceList] | None = None
+
+    @property
+    def _store(self) -> ObjectStore:
+        return ObjectStore(self.aws, self.bucket, ACCOUNTS)
+
+    def keys(self, since: datetime.datetime | None = None) -> list[str]:
+        """List the accounts' keys, the oldest run first: of those that may have gone on at a time
+        or later, by their ids. A call for each thousand.
+        """
+        first = "" if since is None else f"{since:%Y%m%dT%H%M%SZ}"
+        return sorted(key for key in self._store.names() if _KEY.fullmatch(key) and key >= first)
+
+    def read_all(self, keys: Sequence[str]) -> list[Account]:
+        """Read accounts, several at a time; those that can't be read are warned of and left out."""
+        found = side_by_side([partial(self._read, key) for key in keys], _PARALLEL_READS)
+        return [account for account in found if account is not None]
+
+    def _read(self, key: str) -> Account | None:
+        try:
+            found = self._store.read(key, most_bytes=MOST_BYTES)
+            if found is None:
+                return None
+            return read_account(key, parse_json(found.content), found.etag)
+        except (*UNREADABLE, DocumentFormat, ArithmeticError) as error:
+            problem = "is left out: it isn't as terradask writes it"
+            logger.warning("%s%s %s (%s)", ACCOUNTS, key, problem, type(error).__name__)
+            return None
+
+    def bring_up_to_date(
+        self,
+        account: Account,
+        read_reports: Callable[[], Sequence[HostReport]] = tuple,
+        *,
+        is_over: bool,
+        next_start: int | None = None,
+        reason: str | None = None,
+        when: Callable[[], bool] = lambda: True,
+    ) -> Account:
+        """Ask AWS about a run, and return its account as it is then; keep that in the bucket, if
+        `when` says so.
+        """
+        with ThreadPoolExecutor(1) as pool:
+            look = begun(pool, partial(self._look, account, read_reports))
+            stored = account if account.etag else self._read(account.key) or account
+
+            def change(base: Account) -> Account:
+                now = looked(base, look(), is_over=is_over, next_start=next_start, reason=reason)
+                if self.prices is None or not (offers := now.unpriced()):
+                    return now
+                return now.with_prices(find_prices(self.prices(), self.aws.region, offers))
+
+            return self.keep(stored, change, when)
+
+    def keep(
+        self,
+        account: Account,
+        change: Callable[[Account], Account],
+        when: Callable[[], bool] = lambda: True,
+    ) -> Account:
+        """Return an account that is changed, and write it. If another caller was first, its version
+        is changed; if AWS refuses that, it is logged.
+        """
+        for _ in range(_ATTEMPTS):
+            now = change(account)
+            try:
+                if now == account or not when() or self.write(now):
+                    break
+                account = self._read(account.key) or replace(account, etag=None)
+            except (AwsError, BotoCoreError, ClientError) as error:
+                log_failure(now.cluster, now.run_id, error)
+                break
+        return now
+
+    def write(self, account: Account) -> bool:
+        """Write an account in place of the version that it was read from, or of none; return
+        whether no other caller was first.
+        """
+        content = as_json(account.to_document())
+        if account.etag is None:
+            return self._store.claim(account.key, content)
+        return self._store.replace(account.key, content, account.etag)
+
+    def _look(self, account: Account, read_reports: Callable[[], Sequence[HostReport]]) -> Look:
+        # The run's first second is that of its document.
+        since = datetime.datetime.fromtimestamp(account.started_at, datetime.UTC)
+        where = where_is(self.bucket, self.aws.region, account.cluster)
+        autoscaling, ec2 = self.aws.client("autoscaling"), self.aws.client("ec2")
+        of_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
+        groups = [where.group_name(name) for name in account.groups]
+        calls: list[Callable[[], Any]] = [
+            *(partial(activities_since, autoscaling, group, since) for group in groups),
+            lambda: list(listed_instances(ec2, Filters=of_run)),
+        ]
+        *shown, instances = side_by_side(calls, _PARALLEL_CALLS)
+        return Look(
+            round(max(at for _, at in shown).timestamp()),
+            {name: each for name, (each, _) in zip(account.groups, shown, strict=True)},
+            instances,
+            [report for report in read_reports() if report.run_id == account.run_id],
+        )
+
+
+def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict[Offer, UsePrice]:
+    """Return the prices that AWS has."""
+    keys = {PriceKey("instance", region, *offer): offer for offer in offers}
+    quotes = prices.look_up(keys)
+    return {
+        keys[key]: UsePrice(*keys[key], price.hourly_usd(), price.as_of, quotes.source)
+        for key, price in quotes.prices.items()
+        if key in keys
+    }
+
+
+def log_failure(cluster: str, run_id: str, error: Exception, what: str = "written") -> None:
+    """Log that an account can't be kept: runs matter more."""
+    text = "cluster %s: the account of run %s, of what it costs, can't be %s: %s"
+    why = " ".join(str(error).split()) or type(error).__name__
+    logger.warning(text, cluster, run_id, what, why)

@@ -1,0 +1,190 @@
+"""What runs have cost: accounts cut to a span of time, and summed by what is asked for. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from terradask._catalog.prices.prices import SMALLEST_USD
+from terradask._common.clock import epoch_text, utc_text
+from terradask._observe.run_costs.account import Account, Use, UsePrice
+from terradask.errors import InvalidInput
+
+#: AWS bills instances by the second, and a minute at least:
+#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts.html#on-demand-pricing
+LEAST_SECONDS = 60
+
+_HOUR = Decimal(3600)
+_CENTS_OF_A_CENT = Decimal("0.0001")
+
+#: What costs are summed by; and ``tag:KEY``.
+BY = ("run", "cluster", "owner", "group", "type")
+
+#: An instance's part of a row: its run, for how long it is billed, and its price.
+_Part = tuple[Account, int, UsePrice | None]
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """What one run, cluster, owner, group, type or tag's value has cost."""
+
+    #: What it is the row of; None where instances have no such tag, or no known type.
+    key: str | None
+    #: How many runs that are, and how many instances they had.
+    runs: int = 0
+    instances: int = 0
+    #: For how long these are billed.
+    instance_seconds: int = 0
+    #: What that cost, in US dollars, as far as prices are known.
+    usd: Decimal = Decimal(0)
+    #: Of `instance_seconds`, those that have no price, and are not in `usd`.
+    unpriced_seconds: int = 0
+    #: Whether a run goes on, or the end of an instance isn't known yet.
+    is_going_on: bool = False
+    #: Of a run alone: ``cluster``, ``owner``, ``started_at``, ``ended_at``.
+    facts: Mapping[str, str | None] = field(default_factory=dict)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `usd` has all instances in it."""
+        return not self.unpriced_seconds
+
+    def as_dict(self, by: str) -> dict[str, Any]:
+        """Return the row for ``--json`` and ``--csv``; amounts as text."""
+        sums = {name: value for name, value in vars(self).items() if name not in ("key", "facts")}
+        return {by: self.key, **self.facts, **sums, "usd": usd_text(self.usd)}
+
+
+@dataclass(frozen=True)
+class RunCosts:
+    """What runs have cost."""
+
+    #: What the rows are: ``run``, ``cluster``, ``owner``, ``group``, ``type`` or ``tag:KEY``.
+    by: str
+    #: One for each, with the largest amount first; runs in the order of time.
+    rows: tuple[CostRow, ...]
+    #: The span that is counted; None: from the first run on, and until now.
+    since: datetime.datetime | None
+    until: datetime.datetime | None
+    #: Whose prices these are, with the dates of the oldest and of the newest.
+    sources: Mapping[str, tuple[str, str]]
+
+    @property
+    def usd(self) -> Decimal:
+        """Sum in US dollars, as far as prices are known."""
+        return sum((row.usd for row in self.rows), Decimal(0))
+
+    @property
+    def instance_seconds(self) -> int:
+        """For how long instances are billed."""
+        return sum(row.instance_seconds for row in self.rows)
+
+    @property
+    def unpriced_seconds(self) -> int:
+        """Of these, what has no price."""
+        return sum(row.unpriced_seconds for row in self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the costs for ``--json``; amounts as text."""
+        return {
+            "by": self.by,
+            "since": None if self.since is None else utc_text(self.since),
+            "until": None if self.until is None else utc_text(self.until),
+            "usd": usd_text(self.usd),
+            "instance_seconds": self.instance_seconds,
+            "unpriced_seconds": self.unpriced_seconds,
+            "prices": [
+                {"source": source, "oldest": oldest, "newest": newest}
+                for source, (oldest, newest) in sorted(self.sources.items())
+            ],
+            "rows": [row.as_dict(self.by) for row in self.rows],
+        }
+
+
+def costs_of(
+    accounts: Iterable[Account],
+    *,
+    by: str = "run",
+    since: datetime.datetime | None = None,
+    until: datetime.datetime | None = None,
+) -> RunCosts:
+    """Return what runs have cost within a span of time. Raises `InvalidInput`."""
+    check_by(by)
+    first = 0 if since is None else round(since.timestamp())
+    last = None if until is None else round(until.timestamp())
+    parts: dict[str | None, list[_Part]] = {}
+    sources: dict[str, tuple[str, str]] = {}
+    for account in accounts:
+        for use in account.uses.values():
+            if not (seconds := billed_seconds(use, account.looked_at, first, last)):
+                continue
+            offer = account.offer(use)
+            price = None if offer is None else account.prices.get(offer)
+            parts.setdefault(_key(by, account, use), []).append((account, seconds, price))
+            if price is not None:
+                oldest, newest = sources.get(price.source, (price.as_of, price.as_of))
+                sources[price.source] = min(oldest, price.as_of), max(newest, price.as_of)
+    rows = [_row(key, each, by) for key, each in parts.items()]
+    rows.sort(key=lambda row: row.key or "")
+    if by != "run":
+        rows.sort(key=lambda row: (-row.usd, -row.instance_seconds))
+    return RunCosts(by, tuple(rows), since, until, sources)
+
+
+def billed_seconds(
+    use: Use, looked_at: int | None, since: int = 0, until: int | None = None
+) -> int:
+    """Return for how many seconds of a span an instance is billed; one that hasn't ended, up to
+    when AWS was asked.
+    """
+    last = (looked_at or use.start) if use.end is None else use.end
+    end = max(last, use.start + LEAST_SECONDS)
+    return max(0, (end if until is None else min(end, until)) - max(use.start, since))
+
+
+def usd_text(usd: Decimal) -> str:
+    """Return an amount with four digits behind the point."""
+    return format(usd.quantize(_CENTS_OF_A_CENT), "f")
+
+
+def check_by(by: str) -> None:
+    """Check what costs are to be summed by. Raises `InvalidInput`."""
+    kind, _, tag = by.partition(":")
+    if by not in BY and not (kind == "tag" and tag):
+        allowed = f"{', '.join(BY)}, or tag:KEY"
+        raise InvalidInput("costs can't be summed by that", given=by, allowed=allowed)
+
+
+def _key(by: str, account: Account, use: Use) -> str | None:
+    if by == "group":
+        return f"{account.cluster}/{use.group}"
+    if by == "type":
+        return use.instance_type
+    of_run = {"run": account.run_id, "cluster": account.cluster, "owner": account.owner}
+    return of_run[by] if by in of_run else account.tags.get(by.removeprefix("tag:"))
+
+
+def _row(key: str | None, parts: Sequence[_Part], by: str) -> CostRow:
+    accounts = {account.key: account for account, _, _ in parts}
+    first = parts[0][0]
+    of_run = {
+        "cluster": first.cluster,
+        "owner": first.owner,
+        "started_at": epoch_text(first.started_at),
+        "ended_at": epoch_text(first.last_end) if first.is_settled else None,
+    }
+    # US dollars by the hour times seconds: exact, so that the order makes no difference.
+    usd = [price.usd * seconds for _, seconds, price in parts if price is not None]
+    return CostRow(
+        key,
+        runs=len(accounts),
+        instances=len(parts),
+        instance_seconds=sum(seconds for _, seconds, _ in parts),
+        usd=(sum(usd, Decimal(0)) / _HOUR).quantize(SMALLEST_USD),
+        unpriced_seconds=sum(seconds for _, seconds, price in parts if price is None),
+        is_going_on=not all(account.is_settled for account in accounts.values()),
+        facts=of_run if by == "run" else {},
+    )

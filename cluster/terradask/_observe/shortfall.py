@@ -1,0 +1,198 @@
+"""Messages for a capacity shortfall: a warning if some hosts exist, an error if none does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from terradask.errors import NoCapacity
+from terradask_host.rules.launch_problem import LaunchProblem
+
+#: A message names this many types of a pool and counts the rest.
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Zones, market and instance types of a group's hosts: AWS's capacity depends on these."""
+
+    #: The availability zones.
+    zones: tuple[str, ...]
+    #: ``on-demand`` or ``spot``.
+    market: str
+    #: The instance types that are tried.
+    instance_types: tuple[str, ...]
+    #: Prefix of the settings that choose these hosts.
+    settings: str = "worker_"
+    #: Whether the settings name the cluster's zone.
+    zone_named: bool = False
+
+    def __str__(self) -> str:
+        more = len(self.instance_types) - _NAMED
+        types = ", ".join(self.instance_types[:_NAMED]) + (
+            f" and {more} more types" if more > 0 else ""
+        )
+        return f"{types} ({self.market}, {' or '.join(self.zones)})"
+
+
+@dataclass(frozen=True)
+class Shortfall:
+    """Workers that AWS doesn't launch in any of their groups."""
+
+    #: How many instances the groups are to have.
+    wanted: int
+    #: How many they have, or will get in groups without a problem.
+    there: int
+    #: Name of a group -> why it gets no more.
+    problems: Mapping[str, tuple[LaunchProblem, ...]]
+
+    @property
+    def certain(self) -> bool:
+        """Whether AWS reports a known kind of problem; another may pass at AWS's next try."""
+        return any(
+            problem.kind != "other" for problems in self.problems.values() for problem in problems
+        )
+
+    @property
+    def causes(self) -> frozenset[tuple[str, str]]:
+        """Group and code of each problem, by which shortfalls are compared."""
+        return frozenset(
+            (group, problem.code)
+            for group, problems in self.problems.items()
+            for problem in problems
+        )
+
+
+def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    """Return a message with the numbers of workers and the reasons."""
+    return "\n".join(
+        [
+            f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more.",
+            *_lines(shortfall, pools),
+        ]
+    )
+
+
+def shortfall_text(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    """Return the same in one line, with what helps."""
+    why = "; ".join(line.strip() for line in _lines(shortfall, pools))
+    return (
+        f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more now: {why}. "
+        f"What helps: {_advice(cluster, shortfall, pools)}"
+    )
+
+
+def no_capacity(
+    cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool], *, role: str = "worker"
+) -> NoCapacity:
+    """Return the error for a cluster that gets no host for a role."""
+    return NoCapacity(
+        "\n".join([f"AWS launches no {role} for cluster {cluster!r}.", *_lines(shortfall, pools)]),
+        cluster=cluster,
+        wanted=shortfall.wanted,
+        problems={
+            group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()
+        },
+        advice=_advice(cluster, shortfall, pools),
+    )
+
+
+def _lines(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
+    return [
+        f"  {group}: {pools[group]}: {problem}"
+        for group, problems in shortfall.problems.items()
+        for problem in problems
+    ]
+
+
+def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    kinds = {problem.kind for problems in shortfall.problems.values() for problem in problems}
+    markets = {pools[group].market for group in shortfall.problems}
+    advice = []
+    if kinds & {"quota", "storage"}:
+        advice += _higher_quotas(shortfall, pools)
+    if "key" in kinds:
+        advice.append("let Auto Scaling use network.kms_key_arn: `terradask doctor` says how")
+    if "free-plan" in kinds:
+        advice.append(_of_the_free_plan(shortfall, pools))
+    if "account" in kinds:
+        advice.append(
+            "AWS lets this account launch nothing yet: wait for its mail, or ask AWS Support; then "
+            "try again"
+        )
+    if "addresses" in kinds:
+        advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
+    if kinds & {"capacity", "unsupported"}:
+        asks = dict.fromkeys(pools[group].settings for group in shortfall.problems)
+        wider = "; ".join(f"{ask}vm_types, or wider {ask}cpu and {ask}memory" for ask in asks)
+        advice.append(f"allow more instance types ({wider})")
+        advice += _other_zones(cluster, [pools[group] for group in shortfall.problems])
+        if markets == {"spot"}:
+            advice.append('or fall back to on demand (spot_policy="spot_with_fallback")')
+        advice.append("or try again in some minutes")
+    if not advice:
+        advice.append("correct the problem that AWS names")
+    return "; ".join(advice)
+
+
+def _higher_quotas(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
+    from terradask._catalog.quotas.needs import GP3_STORAGE, vcpu_quota
+
+    advice = []
+    short = {
+        kind: [
+            pools[group]
+            for group, problems in shortfall.problems.items()
+            if any(problem.kind == kind for problem in problems)
+        ]
+        for kind in ("quota", "storage")
+    }
+    if short["quota"]:
+        quotas = {
+            vcpu_quota(name, pool.market) for pool in short["quota"] for name in pool.instance_types
+        }
+        named = " and ".join(
+            f"{quota.name} ({quota.code})" for quota in sorted(filter(None, quotas))
+        )
+        advice.append(
+            f"ask AWS for a higher quota, {named or 'that of vCPUs of these families'}, or end "
+            "other instances; `terradask quotas` shows them"
+        )
+    if short["storage"]:
+        advice.append(
+            f"ask AWS for a higher quota, {GP3_STORAGE.name} ({GP3_STORAGE.code}), or use smaller "
+            "disks (worker_disk_size, scheduler_disk_size)"
+        )
+    return advice
+
+
+def _of_the_free_plan(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+    eligible = {
+        name
+        for problems in shortfall.problems.values()
+        for problem in problems
+        for name in problem.eligible
+    }
+    asks = dict.fromkeys(f"{pools[group].settings}vm_types" for group in shortfall.problems)
+    which = ", ".join(sorted(eligible)) or (
+        "those that `aws ec2 describe-instance-types --filters Name=free-tier-eligible,Values=true`"
+        " lists"
+    )
+    return (
+        "upgrade the account to AWS's Paid plan, or name types of the Free plan in "
+        f"{' and '.join(asks)}: {which}"
+    )
+
+
+def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
+    """Return advice for another zone: a new plan knows the failed launches, and chooses one."""
+    short = list(pools)
+    if all(len(pool.zones) > 1 for pool in short):
+        return []
+    if any(pool.zone_named for pool in short):
+        return ["or name another zone (zone_name), or none"]
+    return [
+        f"or take another zone by a new plan: terradask plan --refresh {cluster}, then apply it; "
+        "Cluster(...) makes a new plan if nothing is deployed",
+        "or let workers be in all zones (allow_cross_zone)",
+    ]

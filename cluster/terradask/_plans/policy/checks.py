@@ -1,0 +1,205 @@
+"""The entry point: takes a plan and the team's policy, returns findings of the built-in checks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TYPE_CHECKING, Any
+
+from terradask._plans.policy.document import PlanDocument, Resource, RoleRules, read
+from terradask._plans.policy.expected import beyond_findings
+from terradask._plans.policy.findings import PolicyFinding, error
+from terradask._plans.policy.iam import iam_findings
+from terradask._plans.policy.images import image_findings, launch_template_findings
+from terradask._plans.policy.ingress import ingress_findings, worker_findings
+from terradask._plans.policy.openings import Opening, network_of, read_rule
+from terradask._plans.policy.patterns import Scrubber
+from terradask._plans.policy.scope import WorkspaceRules
+from terradask._plans.policy.secrets import secret_findings
+from terradask._plans.policy.team import cost_findings, jupyter_findings, waive
+from terradask._plans.policy.user_data import user_data_findings
+from terradask._plans.policy.whole_plan import UNREADABLE, unreadable_plan
+from terradask_modules.iam import listed
+from terradask_modules.ingress import Network, is_within
+
+if TYPE_CHECKING:
+    from terradask._catalog.prices.estimate import CostEstimate
+    from terradask_stacks.settings.policy import PolicySettings
+
+
+_HTTPS = (443, 443)
+_RULES = ("aws_vpc_security_group_egress_rule", "aws_security_group_rule")
+_GROUPS = ("aws_security_group", "aws_default_security_group")
+
+
+def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield rules that let hosts out further (P2)."""
+    inside = [
+        network
+        for vpc in document.of("aws_vpc")
+        if (network := network_of(vpc.values.get("cidr_block"))) is not None
+    ]
+    for resource in document.of(*_RULES, *_GROUPS):
+        for rule in _egress_of(resource):
+            to_https = rule.span == _HTTPS and str(rule.protocol) in ("tcp", "6")
+            if to_https:
+                continue
+            for network in rule.networks:
+                if not _is_inside(network, inside):
+                    yield error(
+                        rule.address,
+                        f"lets hosts out to {network} at {rule.ports}",
+                        "let them out to port 443, and to addresses of the network",
+                    )
+
+
+def _egress_of(resource: Resource) -> list[Opening]:
+    values = resource.values
+    if resource.type in _GROUPS:
+        rules = [each for each in listed(values.get("egress")) if isinstance(each, Mapping)]
+    elif resource.type == "aws_security_group_rule" and values.get("type") != "egress":
+        rules = []
+    else:
+        rules = [values]
+    return [read_rule(resource.address, None, each) for each in rules]
+
+
+def _is_inside(network: Network, vpcs: list[Network]) -> bool:
+    """Return whether a block lies in the plan's network; in another plan's, if it has none."""
+    if not vpcs:
+        return network.is_private
+    return any(is_within(network, vpc) for vpc in vpcs)
+
+
+_AWS = "https://docs.aws.amazon.com"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A built-in check: its requirement, and the reason."""
+
+    #: Its name in findings and waivers.
+    id: str
+    title: str
+    #: The page with the reason.
+    source: str
+    find: Callable[[PlanDocument], Iterator[PolicyFinding]]
+
+
+CHECKS = (
+    Check(
+        "P1",
+        "User data holds no keys or secrets, and is at most 16,384 bytes long",
+        f"{_AWS}/AWSEC2/latest/UserGuide/instancedata-add-user-data.html",
+        user_data_findings,
+    ),
+    Check(
+        "P2",
+        "No rule, and no rules together, allow ingress from a large part of the internet; "
+        "hosts reach HTTPS and their network",
+        f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-18",
+        lambda document: itertools.chain(ingress_findings(document), egress_findings(document)),
+    ),
+    Check(
+        "P3",
+        "Launch templates require IMDSv2 with one hop, encrypted disks, tags at launch, "
+        "termination on shutdown, no public addresses",
+        f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-170",
+        launch_template_findings,
+    ),
+    Check(
+        "P4",
+        "Only schedulers and workers may reach workers; SSH only as settings say; no key for it",
+        f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-19",
+        worker_findings,
+    ),
+    Check(
+        "P5",
+        "No secret's value is in the plan, its outputs, or the future state",
+        "https://developer.hashicorp.com/terraform/language/manage-sensitive-data",
+        secret_findings,
+    ),
+    Check(
+        "P6",
+        "Permissions are limited to the workspace; roles are passed by name, and only to EC2; "
+        "every role has its boundary",
+        f"{_AWS}/IAM/latest/UserGuide/best-practices.html#grant-least-privilege",
+        iam_findings,
+    ),
+    Check(
+        "P7",
+        "Images are looked up only among named owners' images",
+        f"{_AWS}/AWSEC2/latest/UserGuide/finding-an-ami.html",
+        image_findings,
+    ),
+    Check(
+        "P8",
+        "The plan has what terradask makes for the settings, and nothing else",
+        "https://csrc.nist.gov/glossary/term/allowlist",
+        beyond_findings,
+    ),
+)
+
+
+_ORDER = {"error": 0, "warning": 1, "note": 2}
+
+
+def evaluate(
+    document: Mapping[str, Any],
+    *,
+    settings: PolicySettings,
+    today: date,
+    stack: str = "",
+    estimate: CostEstimate | None = None,
+    role_rules: RoleRules | None = None,
+    open_to_anywhere: bool = False,
+    workspace_rules: WorkspaceRules | None = None,
+    expected: Mapping[str, Any] | None = None,
+) -> tuple[PolicyFinding, ...]:
+    """Check a plan.
+
+    ``expected`` is the ``cdk.tf.json`` that `Workspace.synth` writes for the stack: what the plan
+    is compared with (P8).
+
+    Raises `InvalidInput`.
+    """
+    try:
+        plan = replace(
+            read(document),
+            role_rules=role_rules or RoleRules(),
+            open_to_anywhere=open_to_anywhere,
+            rules=workspace_rules or WorkspaceRules(),
+            expected=expected,
+        )
+        found = [*findings_in(plan), *jupyter_findings(plan, settings)]
+    except UNREADABLE as error:
+        raise unreadable_plan(error) from error
+    if estimate is not None:
+        found += cost_findings(estimate, settings)
+    marked = waive(found, settings.waivers, stack=stack, today=today)
+    if not marked:
+        return ()
+    scrubber = Scrubber(document)
+    return tuple(sorted(dict.fromkeys(map(scrubber.finding, marked)), key=_rank))
+
+
+def findings_in(plan: PlanDocument) -> list[PolicyFinding]:
+    """Return what the built-in checks find."""
+    return [replace(finding, check=check.id) for check in CHECKS for finding in check.find(plan)]
+
+
+def blocking(findings: tuple[PolicyFinding, ...]) -> tuple[PolicyFinding, ...]:
+    """Return the findings that stop an apply."""
+    return tuple(finding for finding in findings if finding.blocking)
+
+
+def _rank(finding: PolicyFinding) -> tuple[Any, ...]:
+    return (
+        finding.waived is not None,
+        _ORDER[finding.severity],
+        finding.check,
+        finding.address,
+        finding.message,
+    )

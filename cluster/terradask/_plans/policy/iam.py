@@ -1,0 +1,300 @@
+"""P6: roles have the permissions that hosts need, and only AWS's services assume them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from terradask._common.naming import some
+from terradask._plans.policy.document import (
+    PlanDocument,
+    Resource,
+    Unknown,
+    held_document,
+    written_document,
+)
+from terradask._plans.policy.expected import differences, in_order
+from terradask._plans.policy.findings import PolicyFinding, error, warning
+from terradask._plans.policy.grants import (
+    IDENTITY_POLICIES,
+    RESOURCE_POLICIES,
+    SCHEDULER,
+    WORKER,
+    WRITERS,
+    Statement,
+    Within,
+    grants_of,
+    read_policy,
+    unproven_grants,
+    where_of,
+)
+from terradask_modules.iam import listed, statements_of
+from terradask_modules.kinds import KINDS
+from terradask_modules.policies import bucket_policy, trust_policy
+from terradask_modules.secret_policy import private_policy
+
+_ATTACHMENTS = (
+    "aws_iam_role_policy_attachment",
+    "aws_iam_policy_attachment",
+    "aws_iam_user_policy_attachment",
+    "aws_iam_group_policy_attachment",
+    "aws_iam_role_policy_attachments_exclusive",
+)
+_NEEDED = "write it as terradask does; hosts need nothing else"
+_BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
+#: Statements that a cluster's roles take from the network's document, where they are checked.
+_OF_THE_NETWORK = (
+    f"${{{_BASELINE}.isolated.access}}",
+    f"${{try({_BASELINE}.isolated.scheduler_access, [])}}",
+)
+#: Whom a private secret's policy may name: users of the account and its federated users, roles,
+#: also with any path; and the hosts' roles, from the network's document.
+_PRINCIPAL = (
+    r"arn:{partition}:(?:iam::{account}:(?:user|role(?:/\*)?)|sts::{account}:(?:federated-)?user)"
+    r"/[\w+=,.@/-]+"
+    r"|(?:arn:{partition}:iam::{account}:role)?(?:\$\{{{baseline}[\w.]+\}})+[\w.-]*"
+)
+
+
+def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield permissions that hosts don't need, and principals that don't need hosts' roles."""
+    rights = _Rights(document)
+    for resource in document.of(*IDENTITY_POLICIES):
+        yield from rights.of_text(resource, "policy", resource.values.get("policy"))
+    for role in document.of("aws_iam_role"):
+        for inline in listed(role.values.get("inline_policy")):
+            if isinstance(inline, Mapping) and inline.get("policy"):
+                yield from rights.of_text(role, "inline_policy", inline["policy"])
+        where = where_of(document.scope)
+        writer = WRITERS.get(role.name)
+        trust = writer.trust_policy(where) if writer else trust_policy(where.partition)
+        yield from _as_written(document, role, "assume_role_policy", trust)
+    yield from _passed_on(document, rights)
+    yield from _resource_policies(document)
+    yield from _managed(document)
+    yield from _roles(document)
+
+
+class _Rights:
+    """Judges what identity-based policies allow."""
+
+    def __init__(self, document: PlanDocument) -> None:
+        self._within = Within(document.scope)
+        self._granted = grants_of(document.rules, document.scope)
+        self._unproven = unproven_grants(document.rules, document.scope)
+
+    def of_text(self, resource: Resource, attribute: str, value: Any) -> Iterator[PolicyFinding]:
+        """Yield what a policy allows beyond the role that has it."""
+        held = read_policy(value)
+        if isinstance(held, str):
+            yield _unread(resource, attribute, held)
+            return
+        # A boundary bounds both roles.
+        roles = (SCHEDULER, WORKER) if resource.type == "aws_iam_policy" else (resource.name,)
+        for entry in held:
+            if isinstance(entry, Statement):
+                yield from self.of_statement(resource.address, roles, entry)
+            elif entry not in _OF_THE_NETWORK:
+                yield error(resource.address, f"takes statements from {entry}", _NEEDED)
+
+    def of_statement(
+        self, address: str, roles: tuple[str, ...], statement: Statement
+    ) -> Iterator[PolicyFinding]:
+        """Yield what a statement allows beyond these roles' grants."""
+        if statement.effect != "Allow":
+            return
+        for element in statement.inverted:
+            yield error(
+                address,
+                f"{statement.sid} allows everything except what {element} lists",
+                "list what is allowed instead",
+            )
+        granted = [each for role in roles for each in self._granted.get(role, ())]
+        unproven: list[tuple[str, str]] = []
+        for action in statement.actions:
+            beyond = self._beyond(granted, statement, action, statement.resources)
+            foreign = self._beyond(self._unproven, statement, action, beyond)
+            if foreign:
+                yield error(
+                    address,
+                    f"{statement.sid} allows {action} on {some(foreign, 1)}, which "
+                    f"{' and '.join(roles)} hosts don't need, or not without a condition",
+                    _NEEDED,
+                )
+            unproven += [(action, each) for each in beyond if each not in foreign]
+        if unproven:
+            action, resource = unproven[0]
+            yield warning(
+                address,
+                f"{statement.sid} allows {action} on {resource}: whether the settings give it "
+                "can't be checked",
+                "check it by hand, or pass workspace_rules to evaluate",
+            )
+
+    def _beyond(
+        self,
+        granted: Sequence[Statement],
+        statement: Statement,
+        action: str,
+        resources: Sequence[str],
+    ) -> list[str]:
+        """Return the resources on which none of these statements grants the action."""
+        return [
+            resource
+            for resource in resources
+            if not any(self._within.grants(each, statement, action, resource) for each in granted)
+        ]
+
+
+def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFinding]:
+    """Yield what the network's document grants beyond hosts' needs to clusters' own roles."""
+    for item in document.of("aws_s3_object"):
+        isolated = written_document(item).get("isolated")
+        if not isinstance(isolated, Mapping):
+            continue
+        for name, roles in (("access", (WORKER,)), ("scheduler_access", (SCHEDULER,))):
+            policy = json.dumps({"Statement": isolated.get(name) or []})
+            for entry in read_policy(policy):
+                if isinstance(entry, Statement):
+                    yield from rights.of_statement(item.address, roles, entry)
+
+
+def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
+    for resource in document.of(*RESOURCE_POLICIES):
+        value = resource.values.get("policy")
+        # AWS gives keys a default policy if none is set.
+        if not value or value == Unknown():
+            continue
+        held = read_policy(value)
+        if isinstance(held, str):
+            yield _unread(resource, "policy", held)
+            continue
+        for entry in held:
+            if isinstance(entry, Statement) and entry.effect == "Allow":
+                yield error(
+                    resource.address,
+                    f"{entry.sid} allows principals of its own to use it",
+                    "leave it to the roles' own policies",
+                )
+        where = where_of(document.scope)
+        if resource.type == "aws_s3_bucket_policy":
+            yield from _as_written(document, resource, "policy", bucket_policy(where.bucket_arn))
+        elif (kind := KINDS.get(resource.type)) and kind.policy:
+            yield from _as_written(document, resource, "policy", kind.policy(where))
+        elif resource.type == "aws_secretsmanager_secret":
+            yield from _of_secret(document, resource)
+    yield from _kept_private(document)
+
+
+def _kept_private(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield the secret of a private cluster that has no policy against others."""
+    for item in document.of("aws_s3_object"):
+        settings = written_document(item).get("settings")
+        if isinstance(settings, Mapping) and settings.get("private_to_creator") is True:
+            for secret in document.of("aws_secretsmanager_secret"):
+                if not secret.values.get("policy"):
+                    yield error(
+                        secret.address,
+                        "has no policy that keeps others out, though its cluster is private",
+                        _NEEDED,
+                    )
+
+
+def _of_secret(document: PlanDocument, secret: Resource) -> Iterator[PolicyFinding]:
+    """Yield where a private secret's policy lets others in than principals of the account that are
+    named, and its hosts.
+    """
+    where = where_of(document.scope)
+    root = where.iam_arn("root")
+    held = held_document(secret.values.get("policy"))
+    named = [each for one in statements_of(held) for each in _let_in(one) if each != root]
+    allowed = re.compile(
+        _PRINCIPAL.format(**document.scope.patterns, baseline=re.escape(_BASELINE))
+    )
+    for principal in named:
+        if not allowed.fullmatch(principal):
+            yield error(secret.address, f"lets {principal} in", _NEEDED)
+    written = private_policy([], named, account=where.account, partition=where.partition)
+    yield from _as_written(document, secret, "policy", written)
+
+
+def _let_in(statement: Mapping[str, Any]) -> list[str]:
+    condition = statement.get("Condition")
+    keys = condition.get("ArnNotLike") if isinstance(condition, Mapping) else None
+    named = keys.get("aws:PrincipalArn") if isinstance(keys, Mapping) else None
+    return [str(each) for each in listed(named)]
+
+
+def _as_written(
+    document: PlanDocument, resource: Resource, attribute: str, written: str
+) -> Iterator[PolicyFinding]:
+    """Yield where a policy isn't as terradask writes it."""
+    policy = held_document(resource.values.get(attribute))
+    if not isinstance(policy, Mapping):
+        yield _unread(resource, attribute, "is known only after the apply, or is no JSON")
+        return
+    within = Within(document.scope)
+
+    def is_same(expected: Any, given: Any) -> bool:
+        return bool(expected == given) or within.is_same(str(expected), str(given))
+
+    expected = in_order(json.loads(written))
+    for path in dict.fromkeys(
+        each.path for each in differences(expected, in_order(policy), same=is_same)
+    ):
+        yield error(
+            resource.address, f"{attribute} has another {path} than terradask writes", _NEEDED
+        )
+
+
+def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
+    for attachment in document.of(*_ATTACHMENTS):
+        yield error(
+            attachment.address,
+            f"attaches {_shown(attachment.values.get('policy_arn'))}",
+            "write what is needed into the role's own policy",
+        )
+    for role in document.of("aws_iam_role"):
+        for arn in listed(role.values.get("managed_policy_arns")):
+            if arn != Unknown():
+                yield error(
+                    role.address,
+                    f"attaches {_shown(arn)}",
+                    "write what is needed into the role's own policy",
+                )
+
+
+def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:
+    roles = list(document.of("aws_iam_role"))
+    rules = document.role_rules
+    bounded = any(role.values.get("permissions_boundary") for role in roles)
+    for role in roles:
+        boundary, name = role.values.get("permissions_boundary"), role.values.get("name")
+        if isinstance(boundary, str | None) and rules.permissions_boundary not in (None, boundary):
+            yield error(
+                role.address,
+                f"doesn't carry the permissions boundary {rules.permissions_boundary}",
+                "set permissions_boundary",
+            )
+        elif bounded and not boundary:
+            yield error(
+                role.address,
+                "carries no permissions boundary, which other roles do",
+                "set permissions_boundary",
+            )
+        if isinstance(name, str) and not name.startswith(rules.name_prefix):
+            yield error(
+                role.address,
+                f"is named {name}, without the prefix {rules.name_prefix}",
+                "use the prefix of roles' names",
+            )
+
+
+def _shown(arn: Any) -> str:
+    return arn if isinstance(arn, str) else "a policy that is known only after the apply"
+
+
+def _unread(resource: Resource, attribute: str, why: str) -> PolicyFinding:
+    return warning(resource.address, f"{attribute} {why}, and can't be checked", "check it by hand")

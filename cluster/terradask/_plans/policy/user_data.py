@@ -1,0 +1,143 @@
+"""P1: user data, which many can read, has no keys, and fits."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from terradask._plans.policy.decoding import Undecodable, from_base64, layers
+from terradask._plans.policy.document import PlanDocument, Resource, Unknown, written_document
+from terradask._plans.policy.findings import PolicyFinding, error, warning
+from terradask._plans.policy.patterns import forbidden_in_user_data
+from terradask._plans.policy.whole_plan import UNREADABLE
+from terradask_modules.errors import TerradaskError
+
+#: EC2's limit on user data before base64 (EC2 User Guide, "Work with instance user data").
+MAX_USER_DATA_BYTES = 16_384
+
+_ATTRIBUTES = {
+    "aws_launch_template": ("user_data",),
+    "aws_instance": ("user_data", "user_data_base64"),
+    "aws_spot_instance_request": ("user_data", "user_data_base64"),
+    "aws_launch_configuration": ("user_data", "user_data_base64"),
+}
+_BASELINE = "${jsondecode(data.aws_s3_object.baseline.body).launch.user_data_base64}"
+#: The names in a host's configuration, as the template of user data has them.
+_HOST_JSON = re.compile(r"^ +(\{\"format\": 1, \"workspace\": .*\})$", re.MULTILINE)
+_ADVICE = "keep keys in Secrets Manager; hosts read them with their role when they start"
+
+
+def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield what user data must not contain, and user data that is too long."""
+    for resource in document.of(*_ATTRIBUTES):
+        for attribute in _ATTRIBUTES[resource.type]:
+            value = resource.values.get(attribute)
+            if isinstance(value, Unknown):
+                if _of_the_network(value):
+                    continue
+                if value.references or value.template:
+                    yield warning(
+                        resource.address,
+                        f"{attribute} is known only after the apply, and can't be checked",
+                        _ADVICE,
+                    )
+            elif isinstance(value, str) and value:
+                encoded = attribute == "user_data_base64" or resource.type == "aws_launch_template"
+                yield from _of_text(resource, attribute, value, encoded, document)
+    yield from _handed_on(document)
+
+
+def _of_the_network(value: Any) -> bool:
+    """Return whether user data is what the network's document has, which its own plan checks."""
+    return isinstance(value, Unknown) and value.template == _BASELINE
+
+
+def _handed_on(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield other user data than the templates' in the document that clusters take theirs from."""
+    booted = [template.values.get("user_data") for template in document.of("aws_launch_template")]
+    for item in document.of("aws_s3_object"):
+        launch = written_document(item).get("launch")
+        if isinstance(launch, Mapping) and launch.get("user_data_base64") not in booted:
+            yield _finding(item, "hands clusters user data that no launch template here has")
+
+
+@functools.lru_cache(maxsize=16)
+def _as_rendered(text: str) -> bool:
+    """Return whether a text is what terradask renders, from the names in it."""
+    from terradask_modules.user_data import render_user_data
+
+    found = _HOST_JSON.search(text)
+    try:
+        host = json.loads(found[1]) if found else {}
+        rendered = render_user_data(
+            workspace=host["workspace"],
+            region=host["region"],
+            bucket=host["bucket"],
+            log_group=host["log_group"],
+            wheel_key=host["wheel"]["key"],
+            wheel_sha256=host["wheel"]["sha256"],
+            notify_topic_arn=host.get("notify_topic_arn"),
+        )
+    except (*UNREADABLE, TerradaskError):
+        return False
+    return rendered == text
+
+
+def _of_this_workspace(text: str, document: PlanDocument) -> bool:
+    found = _HOST_JSON.search(text)
+    host = json.loads(found[1]) if found else {}
+    words, wheel = document.scope.patterns, host["wheel"]
+    topic, given = host.get("notify_topic_arn"), document.rules.given
+    if topic is not None and given is not None and topic not in given:
+        return False
+    return all(
+        re.fullmatch(pattern.format(**words), str(value))
+        for pattern, value in (
+            ("{workspace}", host["workspace"]),
+            ("{region}", host["region"]),
+            ("{bucket}", host["bucket"]),
+            ("/terradask/{workspace}", host["log_group"]),
+            ("{sha256}", wheel["sha256"]),
+            (r"host/{sha256}/[\w.-]+", wheel["key"]),
+        )
+    )
+
+
+def _of_text(
+    resource: Resource, attribute: str, value: str, encoded: bool, document: PlanDocument
+) -> Iterator[PolicyFinding]:
+    raw = (from_base64(value) if encoded else None) or value.encode()
+    text = raw.decode("utf-8", errors="replace")
+    if _as_rendered(text) and _of_this_workspace(text, document):
+        return
+    if len(raw) > MAX_USER_DATA_BYTES:
+        yield _finding(
+            resource,
+            f"{attribute} is {len(raw):,} bytes long; EC2 takes {MAX_USER_DATA_BYTES:,}",
+            advice="fetch the rest from S3 at boot",
+        )
+    try:
+        kinds = dict.fromkeys(kind for text in layers(raw) for kind in forbidden_in_user_data(text))
+    except Undecodable:
+        yield _finding(
+            resource,
+            f"{attribute} is compressed and can't be read",
+            advice="compress it with gzip, or not at all",
+        )
+        return
+    for kind in kinds:
+        yield _finding(resource, f"{attribute} holds {kind}")
+    given = (resource.configured or {}).get(attribute)
+    if not kinds and not _of_the_network(given):
+        yield _finding(
+            resource,
+            f"{attribute} isn't what terradask writes for this workspace",
+            advice="leave it to terradask; what hosts need besides belongs into the image",
+        )
+
+
+def _finding(resource: Resource, message: str, advice: str = _ADVICE) -> PolicyFinding:
+    return error(resource.address, message, advice)

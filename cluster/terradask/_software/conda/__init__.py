@@ -1,0 +1,1 @@
+"""Packages of conda: environment files, the solver, locked archives."""

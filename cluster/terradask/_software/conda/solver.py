@@ -1,0 +1,239 @@
+"""rattler as the solver: exact archives of conda's packages for the hosts' platform."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from packaging.utils import canonicalize_name
+
+from terradask._software.conda import query as conda_query
+from terradask._software.conda.file import CondaChannel
+from terradask._software.hosts import MACHINES
+from terradask._software.indexes.aws_secrets import without_aws_secrets
+from terradask._software.refused import file_refused
+from terradask._software.uv import without_users
+from terradask._software.wheel_tags import HOST_GLIBC
+from terradask.errors import SetupError, SoftwareNotResolved, SoftwareUnusable
+from terradask_host.conda_lines import is_conda_line
+
+if TYPE_CHECKING:
+    from rattler import MatchSpec
+
+RESOLVER = "rattler"
+
+#: Of Amazon Linux 2023.
+_HOST_KERNEL = "6.1"
+#: conda's own variable for a machine whose driver it can't see: hosts'.
+_CUDA_VARIABLE = "CONDA_OVERRIDE_CUDA"
+_SECONDS = 600
+_DISTRIBUTION = re.compile(
+    r"(?:^|/)site-packages/(?P<name>[^/]+?)-(?P<version>[^/-]+)"
+    r"(?:\.dist-info/METADATA|(?:-py\d[\d.]*)?\.egg-info(?:/PKG-INFO)?)$"
+)
+_TOKENS = re.compile(r"/t/[^/\s]+")
+
+
+@dataclass(frozen=True)
+class CondaPackage:
+    """One package of a solution."""
+
+    name: str
+    version: str
+    #: Of its archive, without credentials.
+    url: str
+    sha256: str
+    #: Whether it needs Python, and so may have packages of its index.
+    needs_python: bool = field(default=False, compare=False)
+
+    @property
+    def line(self) -> str:
+        """Its line in ``software.lock``."""
+        return f"conda {self.url} --hash=sha256:{self.sha256}"
+
+
+def subdir_of(architecture: str) -> str:
+    """Return the subdirectory of channels for hosts of a processor architecture."""
+    return "linux-64" if architecture == "x86_64" else f"linux-{MACHINES[architecture]}"
+
+
+@dataclass(frozen=True)
+class CondaSolver:
+    """Solves for hosts of one processor architecture, with these channels, in their order."""
+
+    path: Path
+    channels: Sequence[CondaChannel]
+    architecture: str
+    environ: Mapping[str, str]
+
+    def name(self, spec: str) -> str:
+        """Return the package of a specification. Raises as `check_version`."""
+        return _name(self._parsed(spec))
+
+    def check_version(self, spec: str, here: Mapping[str, Sequence[str]]) -> None:
+        """Check that a specification allows one of the versions that hosts may have of its package,
+        if it is one of these. Raises `SoftwareUnusable`, `SetupError`.
+        """
+        from rattler.exceptions import InvalidVersionSpecError
+        from rattler.version import Version, VersionSpec
+
+        match = self._parsed(spec)
+        allowed = here.get(_name(match))
+        if allowed is None or match.version is None:
+            return
+        try:
+            asked = VersionSpec(match.version)
+        except InvalidVersionSpecError:
+            # Whatever it is, the solver says it of the whole file.
+            return
+        if not any(asked.matches(Version(each)) for each in allowed):
+            raise file_refused(
+                self.path,
+                f"it has {spec}, and here is {_name(match)} {allowed[0]}",
+                advice="make the cluster where this version is installed, or let the file have "
+                "the version of here",
+            )
+
+    def solve(self, specs: Sequence[str]) -> list[CondaPackage]:
+        """Return the packages of a solution, by name.
+
+        Raises `SoftwareNotResolved`, `SoftwareUnusable`, `SetupError`.
+        """
+        for spec in specs:
+            self._parsed(spec)
+        # What is kept of a channel names its URL, with its token.
+        has_token = any((each.credentials or "").startswith("/") for each in self.channels)
+        answer = self._ask(
+            "solve",
+            subdir=subdir_of(self.architecture),
+            specs=list(specs),
+            virtual_packages=self._virtual_packages(),
+            cache=None if has_token else str(_cache()),
+        )
+        if "behind" in answer:
+            raise file_refused(
+                self.path,
+                f"{answer['channel']} has {', '.join(answer['behind'])}, and in none of the "
+                "versions that are asked for: a channel behind it isn't taken instead",
+                advice="ask for another version, put the channels into another order, or name "
+                "the channel of the package: CHANNEL::PACKAGE",
+            )
+        return sorted(map(self._package, answer["records"]), key=lambda package: package.name)
+
+    def distributions(self, packages: Sequence[CondaPackage]) -> dict[str, str]:
+        """Return the version of each Python package that these contain, by its name in an index:
+        conda has other names for some. Reads lists of files in archives.
+
+        Raises `SoftwareNotResolved`.
+        """
+        answer = self._ask("list", urls=[each.url for each in packages if each.needs_python])
+        found = (match for path in answer["paths"] if (match := _DISTRIBUTION.search(path)))
+        return {canonicalize_name(match["name"]): match["version"] for match in found}
+
+    def _parsed(self, spec: str) -> MatchSpec:
+        try:
+            from rattler import MatchSpec
+            from rattler.exceptions import InvalidMatchSpecError
+        except ImportError as error:
+            raise SetupError(
+                "rattler, which solves environments of conda for hosts, is not installed.",
+                given=f"software = {self.path}",
+                advice="pip install 'terradask[conda]'",
+            ) from error
+        try:
+            match = MatchSpec(spec)
+        except InvalidMatchSpecError as error:
+            raise self._refused(spec, str(error).splitlines()[0]) from None
+        if "://" in spec and "::" not in spec:
+            raise self._refused(spec, "an archive, and not a package of a channel")
+        if match.channel is not None:
+            url = match.channel.base_url.rstrip("/")
+            if url not in {channel.url for channel in self.channels}:
+                raise self._refused(spec, "of a channel that isn't in its channels")
+        return match
+
+    def _refused(self, spec: str, why: str) -> SoftwareUnusable:
+        return file_refused(
+            self.path,
+            f"its dependencies have {_hidden(spec)!r}: {_hidden(why)}",
+            advice="write it as conda does, such as numpy>=2, and the channel into channels",
+        )
+
+    def _virtual_packages(self) -> list[list[str]]:
+        found = [
+            ["__unix", "0", "0"],
+            ["__linux", _HOST_KERNEL, "0"],
+            ["__glibc", "{}.{}".format(*HOST_GLIBC), "0"],
+            # Of the oldest processor: instance types differ, the environment is one.
+            ["__archspec", "1", MACHINES[self.architecture]],
+        ]
+        cuda = self.environ.get(_CUDA_VARIABLE)
+        return [*found, ["__cuda", cuda, "0"]] if cuda else found
+
+    def _ask(self, what: str, **more: Any) -> dict[str, Any]:
+        """Return the answer of `conda_query`. Raises `SoftwareNotResolved`."""
+        channels = [[each.url, each.credentials] for each in self.channels]
+        try:
+            done = subprocess.run(
+                # Without the working directory's own modules.
+                [sys.executable, "-P", "-m", conda_query.__name__],
+                input=json.dumps({"do": what, "channels": channels, **more}),
+                env=without_aws_secrets(self.environ),
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_SECONDS,
+                check=False,
+            )
+            answer: dict[str, Any] = json.loads(done.stdout)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise self._not_resolved(type(error).__name__, unanswered=True) from error
+        except ValueError as error:
+            said = done.stderr.strip() or f"it ended with {done.returncode}"
+            raise self._not_resolved(said, unanswered=True) from error
+        for outcome in ("unsolvable", "unanswered"):
+            if outcome in answer:
+                raise self._not_resolved(answer[outcome], unanswered=outcome == "unanswered")
+        return answer
+
+    def _not_resolved(self, text: str, *, unanswered: bool) -> SoftwareNotResolved:
+        return SoftwareNotResolved(
+            _hidden(text), unanswered=unanswered, path=self.path, resolver=RESOLVER
+        )
+
+    def _package(self, record: Mapping[str, Any]) -> CondaPackage:
+        name, url, sha256 = record["name"], record["url"], record["sha256"]
+        if sha256 is None:
+            raise self._lacking(name, "the channel has no SHA-256 of it")
+        needs = {need.split()[0] for need in record["depends"]}
+        is_of_python = not needs.isdisjoint(("python", "python_abi"))
+        package = CondaPackage(name, record["version"], url, sha256, is_of_python)
+        if not is_conda_line(package.line):
+            raise self._lacking(name, f"its URL is none that hosts take: {_hidden(url)}")
+        return package
+
+    def _lacking(self, name: str, why: str) -> SoftwareUnusable:
+        return file_refused(
+            self.path, f"{name}: {why}", advice="take another version, or from another channel"
+        )
+
+
+def _name(match: MatchSpec) -> str:
+    name: str = match.name.normalized
+    return name
+
+
+def _cache() -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("terradask") / "conda-channels"
+
+
+def _hidden(text: str) -> str:
+    return _TOKENS.sub("/t/***", without_users(text))

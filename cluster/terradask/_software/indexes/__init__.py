@@ -1,0 +1,1 @@
+"""Package indexes that uv or pip is configured with, and their credentials."""

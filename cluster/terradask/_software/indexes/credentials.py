@@ -1,0 +1,130 @@
+"""Credentials of package indexes: from URLs, uv's variables and store, netrc and the keyring.
+
+They leave this process in the cluster's secret alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import netrc
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from terradask._software.indexes.configured import Found, Machine
+from terradask._software.uv import ask_uv
+from terradask_modules.programs import environ_for_programs, find_program
+
+_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """``user:password`` as in a URL, and where it is from."""
+
+    text: str | None = field(default=None, repr=False)
+    source: str | None = None
+
+
+def credentials_for(
+    url: str,
+    user: str | None,
+    found: Found,
+    environ: Mapping[str, str],
+    machine: Machine,
+    *,
+    of_uv: bool = True,
+) -> Credentials:
+    """Return an index's credentials; `user` is what stands in front of its host."""
+    if user and ":" in user:
+        return Credentials(user, found.source)
+    if found.name:
+        variable = f"UV_INDEX_{re.sub(r'[^A-Za-z0-9]', '_', found.name).upper()}"
+        login, password = (
+            environ.get(f"{variable}_{part}", "") for part in ("USERNAME", "PASSWORD")
+        )
+        if login or password:
+            return Credentials(_joined(login, password), f"{variable}_…")
+    host = urlsplit(url).hostname or ""
+    for path in _netrc_files(environ, machine):
+        if (known := _in_netrc(path, host, user)) is not None:
+            return Credentials(known, str(path))
+    if of_uv and (stored := _in_store(url, user, environ, machine)) is not None:
+        return Credentials(stored, "uv auth login")
+    if user and found.keyring:
+        kept = _in_keyring(url, host, unquote(user), environ)
+        if kept is not None:
+            return Credentials(_joined(unquote(user), kept), "keyring")
+    return Credentials(user, found.source) if user else Credentials()
+
+
+def _joined(user: str, password: str) -> str:
+    return f"{quote(user, safe='')}:{quote(password, safe='')}"
+
+
+def _netrc_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
+    if environ.get("NETRC"):
+        return [Path(environ["NETRC"])]
+    return [machine.home / ".netrc", machine.home / "_netrc"]
+
+
+def _in_netrc(path: Path, host: str, user: str | None) -> str | None:
+    try:
+        found = netrc.netrc(str(path)).authenticators(host)
+    except (OSError, ValueError, netrc.NetrcParseError):
+        # Its parser's error repeats what it has read. uv and pip pass over such a file too.
+        return None
+    if found is None or (user and unquote(user) != found[0]):
+        return None
+    return _joined(found[0], found[2] or "")
+
+
+def _in_store(
+    url: str, user: str | None, environ: Mapping[str, str], machine: Machine
+) -> str | None:
+    """Ask uv for what ``uv auth login`` has put into its file, if there is one."""
+    data = environ.get("XDG_DATA_HOME") or machine.home / ".local/share"
+    folder = environ.get("UV_CREDENTIALS_DIR") or Path(data, "uv/credentials")
+    if not Path(folder, "credentials.toml").is_file():
+        return None
+    named = url if user is None else url.replace("://", f"://{user}@", 1)
+    said = ask_uv(
+        ["auth", "helper", "--protocol=bazel", "--preview-features=auth-helper", "get"],
+        {**environ, "UV_CREDENTIALS_DIR": str(folder)},
+        seconds=_SECONDS,
+        text=json.dumps({"uri": named}),
+    )
+    try:
+        (header,) = json.loads(said.output)["headers"]["Authorization"]
+        login, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
+    except (AttributeError, LookupError, TypeError, ValueError):
+        # It has none for this index, or is a uv without this command.
+        return None
+    return _joined(login, password) if header.startswith("Basic ") else None
+
+
+def _in_keyring(url: str, host: str, user: str, environ: Mapping[str, str]) -> str | None:
+    """Ask the keyring's program, as uv does: for the URL, then for its host."""
+    program = find_program("keyring", environ)
+    if program is None:
+        return None
+    for service in (url, host):
+        try:
+            done = subprocess.run(
+                [program, "get", service, user],
+                env=environ_for_programs(environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
+            return None
+        if done.returncode == 0 and done.stdout.strip():
+            return done.stdout.rstrip("\n")
+    return None

@@ -1,0 +1,124 @@
+"""The hosts' packages by a file that `software` names: of a lock file all that it locks for hosts,
+of requirements what uv finds for them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from terradask._software.client_versions import python_for_hosts, why_not_with_client
+from terradask._software.conda.lock import lock_conda_file
+from terradask._software.indexes.aws_secrets import refuse_aws_secrets
+from terradask._software.indexes.configured import Machine
+from terradask._software.indexes.folder_archives import folders_here
+from terradask._software.indexes.indexes import pages_here, read_indexes
+from terradask._software.local_wheels import build_direct
+from terradask._software.lock import SoftwareLock
+from terradask._software.pylock import select_for_hosts
+from terradask._software.refused import file_refused
+from terradask._software.requirements import FoundPackages, Request, Requirements
+from terradask._software.scan import OWN
+from terradask._software.software_file import (
+    kind_of,
+    read_project_file,
+    read_requirements_file,
+    unreadable,
+)
+from terradask._software.uv import ask_uv
+
+_EXPORT_SECONDS = 60
+
+
+def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
+    """Lock the hosts' environment to a file: ``uv.lock``, ``pylock.toml``, ``pyproject.toml``, a
+    requirements file or an ``environment.yml``.
+
+    Raises `SoftwareUnusable`, `SoftwareNotResolved`, `SetupError`.
+    """
+    path = path.absolute()
+    kind = kind_of(path)
+    if kind != "requirements" and path.is_file():
+        refuse_aws_secrets(path, _read(path))
+    if kind == "conda":
+        return lock_conda_file(path, architecture, environ)
+    python = python_for_hosts()
+    machine = replace(Machine.here(environ), folder=path.parent)
+    said = read_requirements_file(path, environ) if kind == "requirements" else None
+    indexes = read_indexes(environ, machine, () if said is None else said.indexes)
+    of_uv = indexes.environ(environ)
+    if kind in ("uv.lock", "pylock.toml"):
+        text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
+        pages = pages_here(environ, machine)
+        selected = select_for_hosts(text, path, architecture, folder=path.parent, pages=pages)
+        direct = [each for each in selected.direct if each.name != OWN]
+        wheels = [build_direct(each, architecture, of_uv) for each in direct]
+        found = FoundPackages(selected, wheels, is_lock=True)
+        _check_same(path, found)
+    else:
+        request = _of_project(path) if said is None else Request.of_file(path, said)
+        folders = folders_here(environ, machine)
+        found = Requirements(path, architecture, of_uv, folders).resolve(request)
+    return found.lock(python, indexes, f"{path.name} lacks it")
+
+
+def lock_requirements(
+    requirements: Sequence[str], settings: Path, architecture: str, environ: Mapping[str, str]
+) -> SoftwareLock:
+    """Lock the hosts' environment to requirements that a settings file has. Raises as
+    `lock_file_packages` does.
+    """
+    refuse_aws_secrets(settings, "\n".join(requirements))
+    python = python_for_hosts()
+    machine = replace(Machine.here(environ), folder=settings.parent)
+    indexes = read_indexes(environ, machine)
+    folders = folders_here(environ, machine)
+    wanted = Requirements(settings, architecture, indexes.environ(environ), folders)
+    found = wanted.resolve(Request((), tuple(requirements)))
+    return found.lock(python, indexes, f"{settings.name} lacks it")
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+
+
+def _exported(path: Path, environ: Mapping[str, str]) -> str:
+    """Return a ``uv.lock`` as a ``pylock.toml``: the project's packages, without its groups."""
+    if not path.with_name("pyproject.toml").is_file():
+        raise file_refused(path, "the pyproject.toml that belongs to it isn't beside it")
+    command = ["export", "--quiet", "--frozen", "--no-header", "--no-default-groups"]
+    command += ["--format=pylock.toml", f"--python={sys.executable}"]
+    said = ask_uv(command, environ, seconds=_EXPORT_SECONDS, folder=path.parent)
+    if said.code != 0:
+        raise file_refused(path, said.text)
+    return said.output
+
+
+def _check_same(path: Path, found: FoundPackages) -> None:
+    """Check that a lock file has what client and hosts must have in the same version."""
+    why = why_not_with_client(
+        {**found.selected.packages, **{wheel.name: wheel.version for wheel in found.wheels}}
+    )
+    if why is not None:
+        raise file_refused(
+            path,
+            why,
+            advice="install here what the file locks (of a uv.lock: uv sync), or lock these "
+            "versions in it",
+        )
+
+
+def _of_project(path: Path) -> Request:
+    project = read_project_file(path)
+    direct = project.direct | {project.name}
+    if not project.is_package:
+        return Request((path,), (), direct, project.sources)
+    # Its folder has the requirements too, also those that its build makes.
+    return Request(
+        (), (f"{project.name} @ {path.parent.as_uri()}",), direct, project.sources | {project.name}
+    )

@@ -1,0 +1,340 @@
+"""Requirements, resolved with uv for the hosts' packages: of a file, or of settings."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from terradask._software.archive_hashes import read_lock_file
+from terradask._software.client_versions import OPTIONAL, SAME, base, index_fields
+from terradask._software.environment import of_folders, read_installed
+from terradask._software.hosts import host_markers
+from terradask._software.indexes.configured import Machine
+from terradask._software.indexes.folder_archives import Folder, only_in_folders
+from terradask._software.indexes.indexes import (
+    Index,
+    Indexes,
+    index_sources,
+    read_indexes,
+    without_user,
+)
+from terradask._software.local_wheels import (
+    LocalWheel,
+    build_direct,
+    build_wheel,
+    editable_folder,
+    pack_wheel,
+)
+from terradask._software.lock import SoftwareLock
+from terradask._software.pylock import Selected
+from terradask._software.refused import file_refused, origins_refused
+from terradask._software.resolver import Resolver, Unsolvable
+from terradask._software.scan import OWN, TOOLS, Installed
+from terradask._software.software_file import RequirementsFile, direct_names, named_lines
+from terradask.errors import SoftwareNotResolved
+
+#: In place of a package that no wheel can be made of: uv names it where it is needed.
+_REFUSED = "/terradask-refused/"
+
+
+@dataclass(frozen=True)
+class FoundPackages:
+    """What a file says, for hosts."""
+
+    selected: Selected
+    wheels: Sequence[LocalWheel] = ()
+    is_lock: bool = False
+
+    def lock(self, python: str, indexes: Indexes, lacks: str | None = None) -> SoftwareLock:
+        """Return what hosts install of it, but terradask and what deploys: they run their own
+        program. With `lacks`, that is why they don't get what every host needs and it hasn't.
+        """
+        left_out = {OWN, *TOOLS}
+        packages = {n: v for n, v in self.selected.packages.items() if n not in left_out}
+        has = packages.keys() | {wheel.name for wheel in self.wheels}
+        needed = {Requirement(text).name for text in base()} if lacks else set()
+        return SoftwareLock(
+            python,
+            packages,
+            {name: hashes for name, hashes in self.selected.hashes.items() if name in packages},
+            missing=dict.fromkeys(needed - has, lacks or ""),
+            yanked={name: why for name, why in self.selected.yanked.items() if name in packages},
+            wheels=self.wheels,
+            **index_fields(indexes, {name: self._options(name, indexes) for name in packages}),
+        )
+
+    def _options(self, name: str, indexes: Indexes) -> Sequence[str]:
+        url = self.selected.indexes.get(name)
+        if url is not None and self.is_lock and indexes.tool is None:
+            # Hosts' image may name another one, which hosts then ask in its place.
+            return (f"--default-index={url}",)
+        return indexes.options(url)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What uv is to resolve."""
+
+    files: tuple[Path, ...] = ()
+    requirements: tuple[str, ...] = ()
+    #: Packages that it takes from a URL, a folder or a repository.
+    direct: frozenset[str] = frozenset()
+    #: Those of them that aren't wheels already: uv may build them.
+    sources: frozenset[str] = frozenset()
+    is_hashed: bool = False
+    #: Of requirements files, and those without a package's name.
+    lines: tuple[str, ...] = field(default=(), repr=False)
+    unnamed: tuple[str, ...] = field(default=(), repr=False)
+    #: Whether hosts have already what they need in any case.
+    has_base: bool = False
+    #: Version by name of what hosts have already, of conda: no index is asked for it.
+    provided: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of_file(cls, path: Path, said: RequirementsFile) -> Request:
+        """Return what a requirements file asks for."""
+        return cls(
+            (path,),
+            direct=said.direct,
+            sources=said.sources,
+            is_hashed=said.is_hashed,
+            lines=said.lines,
+            unnamed=said.unnamed,
+        )
+
+
+@dataclass(frozen=True)
+class Requirements:
+    """A requirements file or a ``pyproject.toml``, resolved for hosts."""
+
+    path: Path
+    architecture: str
+    environ: Mapping[str, str]
+    #: That pip or uv takes packages from, too.
+    folders: Sequence[Folder] = ()
+
+    def resolve(self, request: Request) -> FoundPackages:
+        """Return what uv finds: in the versions of here where there is a choice."""
+        # A project's file has its sources in it.
+        sources = {} if request.files else self._sources()
+        resolver = Resolver(
+            self.architecture,
+            self.environ,
+            self.path.parent,
+            sources,
+            of_project=self.path.name == "pyproject.toml",
+        )
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            request = self._with_names(request, resolver, Path(made))
+            local, found = self._resolved(request, resolver, Path(made))
+        if request.is_hashed:
+            found = self._reviewed(found)
+        wheels = [
+            local.wheel(each.name)
+            if each.name in local.names
+            else build_direct(each, self.architecture, self.environ)
+            for each in found.direct
+            if each.name not in {OWN, *request.provided}
+        ]
+        return FoundPackages(found, wheels)
+
+    def _resolved(
+        self, request: Request, resolver: Resolver, folder: Path
+    ) -> tuple[_LocalPackages, Selected]:
+        elsewhere = {OWN, *request.direct, *request.provided}
+        installed = self._installed(elsewhere, resolver)
+        local = _LocalPackages(
+            [p for p in installed if p.origin is not None and p.name not in elsewhere],
+            folder,
+            self.architecture,
+            self.environ,
+        )
+        try:
+            resolved = resolver.of_files(
+                request.files,
+                [*request.requirements, *([] if request.has_base else _base_here())],
+                overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
+                constraints=_stand_ins(request.provided, folder),
+                excludes=[OWN],
+                preferences=[f"{p.name}=={p.version}" for p in installed if p.origin is None],
+                built=[*request.sources, *local.sources],
+            )
+        except (Unsolvable, SoftwareNotResolved) as error:
+            raise self._not_resolved(error, local, request.provided) from None
+        return local, resolved
+
+    def _with_names(self, request: Request, resolver: Resolver, folder: Path) -> Request:
+        """Return the request with a file in which each line has its package's name."""
+        if not request.unnamed:
+            return request
+        try:
+            named = named_lines(request.unnamed, resolver)
+        except Unsolvable as error:
+            raise SoftwareNotResolved(str(error), path=self.path) from None
+        except SoftwareNotResolved as error:
+            raise SoftwareNotResolved(
+                error.output, unanswered=error.unanswered, path=self.path
+            ) from None
+        whole = folder / "requirements.txt"
+        lines = [named.get(line, line) for line in request.lines]
+        kept = [line for line in lines if line not in request.unnamed]
+        whole.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+        direct, sources = direct_names(named.values())
+        return replace(
+            request,
+            files=(whole,),
+            direct=request.direct | direct,
+            sources=request.sources | sources,
+        )
+
+    def _installed(self, elsewhere: Collection[str], resolver: Resolver) -> list[Installed]:
+        found = read_installed(importlib.metadata.distributions(), self.architecture)
+        of_index = {
+            p.name: p.version for p in found if p.origin is None and p.name not in elsewhere
+        }
+        only_here = only_in_folders(of_index, self.folders, resolver)
+        return of_folders(found, only_here, self.architecture)
+
+    def _sources(self) -> dict[str, Index]:
+        machine = replace(Machine.here(self.environ), folder=self.path.parent)
+        indexes = read_indexes(self.environ, machine)
+        return index_sources(indexes, machine, host_markers(self.architecture))
+
+    def _reviewed(self, found: Selected) -> Selected:
+        """Return it with the hashes in the file alone. Check that wheels of pages have theirs."""
+        locked = read_lock_file(self.path)
+        for one in found.direct:
+            if one.version is None:
+                continue
+            if one.sha256 not in locked.get(one.name, {}).get(Version(one.version), ()):
+                url = without_user(one.url)[0]
+                raise file_refused(
+                    self.path, f"its hashes of {one.name} {one.version} are not that of {url}"
+                )
+        hashes = {
+            name: tuple(sorted(locked.get(name, {}).get(Version(version), ())))
+            for name, version in found.packages.items()
+        }
+        lacking = [
+            f"{name} {found.packages[name]}"
+            for name, known in hashes.items()
+            if not known and name not in {*OPTIONAL, *TOOLS}
+        ]
+        if lacking:
+            raise file_refused(
+                self.path,
+                f"it has hashes, and none of {', '.join(lacking)}",
+                advice="lock all that hosts need: put Dask, distributed, cloudpickle and Bokeh "
+                "into what you lock, and use uv pip compile --generate-hashes",
+            )
+        known = {name: each for name, each in hashes.items() if each}
+        return replace(found, packages={n: found.packages[n] for n in known}, hashes=known)
+
+    def _not_resolved(
+        self, error: Exception, local: _LocalPackages, provided: Mapping[str, str]
+    ) -> Exception:
+        text = str(error.output if isinstance(error, SoftwareNotResolved) else error)
+        refused = {name: why for name, why in local.refused.items() if f"{_REFUSED}{name}/" in text}
+        if refused:
+            return origins_refused(refused)
+        has = [f"{n} {v}" for n, v in provided.items() if re.search(rf"\b{re.escape(n)}\b", text)]
+        return SoftwareNotResolved(
+            f"{text}\nconda's packages have {', '.join(has)}" if has else text,
+            unanswered=isinstance(error, SoftwareNotResolved) and error.unanswered,
+            path=self.path,
+        )
+
+
+def _base_here() -> list[str]:
+    """Return the requirements of every host, where it matters in the versions of here."""
+    return [
+        f"{name}=={importlib.metadata.version(name)}" if name in SAME else text
+        for text in base()
+        if (name := Requirement(text).name)
+    ]
+
+
+def _stand_ins(provided: Mapping[str, str], folder: Path) -> list[str]:
+    """Return uv's constraints for what hosts have already: an empty wheel of each, in its version.
+
+    So uv still says if a package needs another version of it.
+    """
+    made = []
+    for name, version in provided.items():
+        stem = f"{re.sub('-', '_', name)}-{Version(version)}"
+        about = f"{stem}.dist-info"
+        wheel = folder / f"{stem}-py3-none-any.whl"
+        wheel.write_bytes(
+            pack_wheel(
+                {
+                    f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\n"
+                    f"Version: {Version(version)}\n".encode(),
+                    f"{about}/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+                    b"Tag: py3-none-any\n",
+                }
+            )
+        )
+        made.append(f"{name} @ {wheel.as_uri()}")
+    return made
+
+
+@dataclass(frozen=True)
+class _LocalPackages:
+    """Packages that are installed here from no index, which is therefore never asked for them."""
+
+    packages: Sequence[Installed]
+    folder: Path
+    architecture: str
+    environ: Mapping[str, str]
+    _wheels: dict[str, LocalWheel] = field(default_factory=dict)
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The URL of each, for uv."""
+        return {package.name: self._url(package) for package in self.packages}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The name of each."""
+        return frozenset(package.name for package in self.packages)
+
+    @property
+    def sources(self) -> list[str]:
+        """The name of each that uv takes from its folder."""
+        return [name for name, url in self.urls.items() if not url.endswith(".whl")]
+
+    @property
+    def refused(self) -> dict[str, str]:
+        """Those that hosts can't have, with the reason."""
+        return {
+            p.name: f"{p.version}, {p.origin.description}"
+            for p in self.packages
+            if not p.built and p.origin is not None
+        }
+
+    def wheel(self, name: str) -> LocalWheel:
+        """Return the wheel of one, as it is installed here."""
+        if name not in self._wheels:
+            distribution = importlib.metadata.distribution(name)
+            self._wheels[name] = build_wheel(distribution, self.architecture, self.environ)
+        return self._wheels[name]
+
+    def _url(self, package: Installed) -> str:
+        name = package.name
+        if not package.built:
+            file = f"{re.sub('-', '_', name)}-0-py3-none-any.whl"
+            return f"file://{_REFUSED}{name}/{file}"
+        folder = editable_folder(importlib.metadata.distribution(name))
+        if folder is not None:
+            return folder.as_uri()
+        wheel = self.wheel(name)
+        path = self.folder / wheel.filename
+        path.write_bytes(wheel.content)
+        return path.as_uri()

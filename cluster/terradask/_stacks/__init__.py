@@ -1,1 +1,0 @@
-"""From settings to a stack's folder: AWS look-ups, locked answers, synthesis."""

@@ -1,0 +1,184 @@
+"""Write a stack's Terraform configuration, from settings, answers and what is deployed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from terradask._common.progress import Progress, Warned, phase
+from terradask._observe.store import DESCRIPTOR, ClusterObjects
+from terradask._synthesis.answers import (
+    ClusterAnswers,
+    ClusterResolver,
+    HardwareExplanation,
+    answers_to_destroy,
+    check_network,
+    encrypting,
+    network_lock,
+    on_deployed_network,
+)
+from terradask._terraform.folder_contents import LOCK_FILE
+from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.loading import user_folder
+from terradask_stacks.lock import LockFile, NetworkLock
+from terradask_stacks.synthesis import synthesize
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._network.deployed import DeployedNetwork
+    from terradask_stacks.loading import LoadedSettings
+
+
+#: With more stacks than these, progress shows their number.
+_NAMED = 4
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Writes the configurations of a workspace's stacks."""
+
+    _loaded: LoadedSettings
+    _aws: Aws
+    _network: DeployedNetwork
+    _progress: Progress
+
+    def network(self, *, refresh: bool = False, check: bool = False, destroy: bool = False) -> Path:
+        """Write the network's configuration; new answers are locked first."""
+        if check:
+            with phase(self._progress, "check", NETWORK_STACK):
+                for finding in check_network(self._loaded, self._aws):
+                    self._progress(Warned(f"likely wrong: {finding}"))
+        lock = self._network_lock(refresh=refresh, check=not destroy)
+        with phase(self._progress, "synthesise", NETWORK_STACK):
+            return synthesise(self._loaded, network=lock)[NETWORK_STACK]
+
+    def answers(
+        self, name: str, *, refresh: bool = False, loaded: LoadedSettings | None = None
+    ) -> ClusterAnswers:
+        """Return the input of a cluster's stack, checked against the deployed network; by default
+        of the settings as that one isolates and encrypts.
+        """
+        resolver = self._resolver(self._on_deployed_network() if loaded is None else loaded)
+        with phase(self._progress, "resolve", name):
+            baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
+            return resolver.deployed(name, baseline, deployed, refresh=refresh)
+
+    def cluster(self, name: str, answers: ClusterAnswers) -> Path:
+        """Write a cluster's configuration, from its answers."""
+        return self._synthesise(name, self._on_deployed_network(), answers)
+
+    def cluster_to_destroy(self, name: str) -> Path:
+        """Write a configuration that suffices to destroy a cluster, whatever the settings are."""
+        with phase(self._progress, "resolve", name):
+            answers = answers_to_destroy(
+                self._loaded, self._network.baseline(), self._aws, self._descriptor(name)
+            )
+        key = self._network.baseline().kms_key_arn
+        return self._synthesise(name, encrypting(self._loaded, key), answers)
+
+    def stack(self, name: str, *, destroy: bool = False) -> Path:
+        """Write the configuration of the network or a cluster."""
+        if name == NETWORK_STACK:
+            return self.network(destroy=destroy)
+        return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
+
+    def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
+        """Write several configurations; declared clusters fit the network in the same file."""
+        names = list(names)
+        declared = self._loaded.settings.clusters.keys() & set(names)
+        # Whose images are locked is asked where a plan is made, or opened.
+        network = (
+            self._network_lock(refresh=False, check=False)
+            if declared or NETWORK_STACK in names
+            else None
+        )
+        loaded = self._loaded if network is not None else self._on_deployed_network()
+        answers: dict[str, ClusterAnswers] = {}
+        for name in names:
+            if name in declared and network is not None:
+                answers[name] = self._resolver(loaded).declared(name, network)
+            elif name != NETWORK_STACK:
+                answers[name] = self.answers(name, loaded=loaded)
+        with phase(
+            self._progress,
+            "synthesise",
+            ", ".join(names) if len(names) <= _NAMED else f"{len(names)} stacks",
+        ):
+            return synthesise(
+                loaded,
+                network=network if NETWORK_STACK in names else None,
+                clusters=answers,
+                out=out,
+            )
+
+    def explain(self, name: str) -> HardwareExplanation:
+        """Return which instance types a cluster gets on the deployed network, and why."""
+        with phase(self._progress, "resolve", name):
+            baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
+            return self._resolver(self._loaded).explain(name, baseline, deployed)
+
+    def _on_deployed_network(self) -> LoadedSettings:
+        return on_deployed_network(self._loaded, self._network.baseline())
+
+    def _resolver(self, loaded: LoadedSettings) -> ClusterResolver:
+        return ClusterResolver(loaded, self._aws, self._progress)
+
+    def _network_lock(self, *, refresh: bool, check: bool) -> NetworkLock:
+        with phase(self._progress, "resolve", NETWORK_STACK):
+            return network_lock(self._loaded, self._aws, refresh=refresh, check=check)
+
+    def _synthesise(self, name: str, loaded: LoadedSettings, answers: ClusterAnswers) -> Path:
+        with phase(self._progress, "synthesise", name):
+            return synthesise(loaded, clusters={name: answers})[name]
+
+    def _descriptor(self, name: str) -> Mapping[str, Any]:
+        return ClusterObjects(self._aws, self._network.bucket, name).read(DESCRIPTOR) or {}
+
+
+def synthesise(
+    loaded: LoadedSettings,
+    *,
+    network: NetworkLock | None = None,
+    clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
+    out: Path | None = None,
+) -> dict[str, Path]:
+    """Write all stacks together: the framework starts once, or not at all without a change."""
+    if out is None:
+        for own in (loaded.out_dir, loaded.state_dir):
+            _keep_out_of_git(own)
+    return synthesize(
+        loaded.settings,
+        LockFile(
+            network=network, clusters={name: answers.lock for name, answers in clusters.items()}
+        ),
+        out_dir=out or loaded.out_dir,
+        stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
+        clusters={name: answers.settings.cluster for name, answers in clusters.items()},
+        lock_hcl=own_provider_lock(),
+        cache_dir=_cache_dir(),
+    )
+
+
+def _keep_out_of_git(folder: Path) -> None:
+    """Make git ignore a folder: states and plans contain secrets in plain text."""
+    ignore = folder / ".gitignore"
+    if not ignore.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore.write_text("*\n")
+
+
+def own_provider_lock() -> Path | None:
+    """Return the user's own lock file of the provider. One of a repository isn't taken: by its
+    checksums Terraform would run a provider that lies in the repository.
+    """
+    own = user_folder() / LOCK_FILE
+    return own if own.is_file() else None
+
+
+def _cache_dir() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("terradask")) / "synthesis"

@@ -1,0 +1,251 @@
+"""Resolve the network's zones, and an image for each architecture. The answers are locked and
+reused.
+
+Without a lock, a laptop and a CI job would each plan to replace the other's resources, and a new
+zone would change a network.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
+from terradask._aws.listing import listed, listed_zones
+from terradask._synthesis.images import check_disks, find_gpu_images, find_image
+from terradask.errors import AccessDenied, InvalidInput, StateConflict
+from terradask_modules.cidr import slot_count
+from terradask_stacks.lock import LOCK_NAME, EndpointService, NetworkLock, assign_slots
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask_stacks.hardware.architecture import Architecture
+    from terradask_stacks.settings import NetworkSettings, Settings
+
+
+_LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
+
+
+def resolve_network(
+    settings: Settings,
+    aws: Aws,
+    existing_lock: NetworkLock | None = None,
+    *,
+    refresh: bool = False,
+    check: bool = True,
+) -> NetworkLock:
+    """Find what the network's stack needs in addition to its settings.
+
+    Raises `InvalidInput`, `StateConflict`.
+
+    Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
+    on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
+    with interface endpoints. Nothing that is in the earlier answers is looked up again, except
+    whose images they are, unless `check` is false: what is removed needs none.
+    """
+    if settings.network.vpc_id is None:
+        _check_block(settings.network.cidr)
+    with ThreadPoolExecutor(4) as pool:
+        caller = pool.submit(lambda: (aws.account_id, aws.partition))
+        zones = pool.submit(_network_zones, settings.network, aws, existing_lock, refresh)
+        images = {
+            architecture: pool.submit(
+                find_image,
+                architecture,
+                settings.network,
+                aws,
+                existing_lock,
+                refresh=refresh,
+                check=check,
+            )
+            for architecture in _architectures(settings.network, existing_lock, refresh)
+        }
+        services = pool.submit(_endpoint_services, settings.network, aws, existing_lock, refresh)
+        account, partition = caller.result()
+        _check_account(account, existing_lock, aws)
+        slots = assign_slots(existing_lock.zones if existing_lock else {}, zones.result())
+        check_names(services.result(), aws.region)
+        check_zones(services.result(), slots)
+        found = {architecture: image.result() for architecture, image in images.items()}
+        sizes = {name: size for name, (_, size) in found.items() if size is not None}
+        check_disks(settings.network, sizes)
+        gpu_images = (
+            find_gpu_images(
+                list(found), settings.network, aws, existing_lock, refresh=refresh, check=check
+            )
+            if settings.network.gpu_images
+            else {}
+        )
+        return NetworkLock(
+            account=account,
+            partition=partition,
+            zones=slots,
+            endpoint_services=services.result(),
+            image_ids={architecture: image for architecture, (image, _) in found.items()},
+            image_sizes_gib=sizes,
+            gpu_image_ids={name: image for name, (image, _) in gpu_images.items()},
+            gpu_image_sizes_gib={
+                name: size for name, (_, size) in gpu_images.items() if size is not None
+            },
+        )
+
+
+def _check_block(cidr: str) -> None:
+    block = ipaddress.ip_network(cidr)
+    if not (
+        isinstance(block, ipaddress.IPv4Network) and block.overlaps(_LOOPBACK)
+    ) or is_loopback_endpoint(os.environ):
+        return
+    raise InvalidInput(
+        "network.cidr is in 127.0.0.0/8: such addresses never leave a machine, and no VPC can "
+        "have them",
+        given=cidr,
+        allowed=(
+            "a private block such as 10.64.0.0/16; 127.0.0.0/8 only with the embedded AWS "
+            f"({ENDPOINT_VARIABLE} on this machine)"
+        ),
+        advice="run this inside `terradask sim run`, or set network.cidr",
+    )
+
+
+def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None:
+    if existing is None or existing.account == account:
+        return
+    raise StateConflict(
+        "these credentials belong to another AWS account than this workspace",
+        given=f"{account} ({aws.caller_arn})",
+        allowed=f"{existing.account}, as in terradask.lock.json",
+        advice="use the other account's profile (AWS_PROFILE); for a workspace in this account, "
+        "use a folder of its own (or TERRADASK_STATE_DIR)",
+    )
+
+
+def _network_zones(
+    network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool
+) -> list[str]:
+    wanted = network.zone_names
+    if existing is not None and existing.zones and not refresh:
+        if wanted is None:
+            return list(existing.zones)
+        if set(wanted) <= set(existing.zones):
+            return list(wanted)
+    found = listed_zones(aws.client("ec2"))
+    if wanted is not None:
+        unknown = [zone for zone in wanted if zone not in found]
+        if unknown:
+            raise InvalidInput(
+                f"{aws.region} has no such zone for this account",
+                given=", ".join(unknown),
+                allowed=", ".join(found),
+                advice="correct network.subnets" if network.subnets else "correct network.zones",
+            )
+        return list(wanted)
+    if not found:
+        raise InvalidInput(
+            f"{aws.region} has no zone for this account",
+            given=aws.region,
+            advice="choose another region",
+        )
+    room = slot_count(
+        network.cidr,
+        public_prefix_length=network.public_subnet_prefix_length,
+        private_prefix_length=network.private_subnet_prefix_length,
+    )
+    kept = [zone for zone in found if existing is not None and zone in existing.zones]
+    wished = [*kept, *(zone for zone in found if zone not in kept)]
+    most = network.most_default_zones or len(wished)
+    return wished[: min(room, max(len(kept), most))]
+
+
+def _endpoint_services(
+    network: NetworkSettings, aws: Aws, existing: NetworkLock | None, refresh: bool
+) -> dict[str, EndpointService]:
+    wanted = network.interface_endpoints if network.vpc_id is None else []
+    known = {} if existing is None or refresh else existing.endpoint_services
+    if set(wanted) <= known.keys():
+        return {service: known[service] for service in wanted}
+    return find_endpoint_services(aws, wanted)
+
+
+def _architectures(
+    network: NetworkSettings, existing: NetworkLock | None, refresh: bool
+) -> list[Architecture]:
+    """Return the architectures that hosts may have: named ones, or the locked ones."""
+    if network.architectures is not None or existing is None:
+        return network.wanted_architectures
+    return list(
+        dict.fromkeys(
+            [*existing.image_ids, *(network.wanted_architectures if refresh else network.images)]
+        )
+    )
+
+
+# ---- AWS's side of interface endpoints -----------------------------------------------------------
+
+
+def find_endpoint_services(aws: Aws, services: Collection[str]) -> dict[str, EndpointService]:
+    """Look services up, such as ``logs``; what the caller may not see is left out.
+
+    Raises `InvalidInput`.
+
+    Permission needed: ``ec2:DescribeVpcEndpointServices``.
+    """
+    client, interface = aws.client("ec2"), [{"Name": "service-type", "Values": ["Interface"]}]
+    method, key = "describe_vpc_endpoint_services", "ServiceDetails"
+    try:
+        details = list(listed(client, method, key, Filters=interface))
+    except AccessDenied:
+        return {}
+    found: dict[str, EndpointService] = {}
+    for detail in details:
+        service = _aws_service(detail["ServiceName"], aws.region)
+        if service is not None and service in services:
+            zones = sorted(detail["AvailabilityZones"])
+            found[service] = EndpointService(name=detail["ServiceName"], zones=zones)
+    missing = sorted(set(services) - found.keys())
+    if missing:
+        raise InvalidInput(
+            f"{aws.region} has no interface endpoint for some services",
+            given=", ".join(missing),
+            advice="leave them out of network.interface_endpoints, and give hosts a way out by "
+            "network.nat",
+        )
+    return found
+
+
+def _aws_service(name: str, region: str) -> str | None:
+    """Return which of AWS's services an endpoint's name is of; None for others' services."""
+    before, _, service = name.rpartition(f".{region}.")
+    # In China many begin with cn.com.amazonaws, and some of others' end alike.
+    return service if before.endswith("amazonaws") else None
+
+
+def check_names(services: Mapping[str, EndpointService], region: str) -> None:
+    """Refuse locked services that aren't AWS's own of their names: hosts would send theirs what is
+    for AWS. Raises `InvalidInput`.
+    """
+    for service, known in services.items():
+        if _aws_service(known.name, region) != service:
+            raise InvalidInput(
+                f"{LOCK_NAME} has an endpoint service for {service} that isn't AWS's",
+                given=known.name,
+                allowed=f"com.amazonaws.{region}.{service}",
+                advice=f"find out who put it there (git log {LOCK_NAME}); terradask plan network "
+                "--refresh looks it up again",
+            )
+
+
+def check_zones(services: Mapping[str, EndpointService], zones: Collection[str]) -> None:
+    """Refuse a network in none of whose zones a service is. Raises `InvalidInput`."""
+    for service, known in services.items():
+        if not set(known.zones) & set(zones):
+            raise InvalidInput(
+                f"no zone of the network can have an endpoint for {service}",
+                given=f"network.zones: {', '.join(sorted(zones))}",
+                allowed=", ".join(known.zones),
+                advice="add one of these to network.zones, or leave the service out of "
+                "network.interface_endpoints",
+            )
