@@ -80,9 +80,11 @@ def test_credentials_that_name_their_account_wait_for_no_answer(cache: Path) -> 
     assert caller.account_id == ACCOUNT
     sts.may_answer.set()
     assert caller.arn.endswith("user/ada")
+    sts.may_answer.clear()
     sts.account = OTHER
     caller = sts.caller(account=ACCOUNT)
     assert caller.account_id == ACCOUNT
+    sts.may_answer.set()
     with pytest.raises(InvalidCredentials, match="AWS_ACCOUNT_ID"):
         _ = caller.arn
 
