@@ -76,6 +76,14 @@ def documented() -> list[Any]:
     ]
 
 
+def shared_arguments() -> dict[str, Any]:
+    """Return the sets of keyword arguments that several signatures take, each by its name."""
+    from terradask._dask.arguments import ClusterArguments
+    from terradask._dask.cluster_jobs import JobOptions, prepare_job
+
+    return {ClusterArguments.__name__: ClusterArguments, JobOptions.__name__: prepare_job}
+
+
 def _function(function: Any) -> str:
     names = [_parameter(p) for p in inspect.signature(function).parameters.values()]
     return f"### `{function.__name__}({', '.join(names)})`\n\n{_text(function.__doc__)}"

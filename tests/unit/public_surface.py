@@ -1,7 +1,9 @@
-"""What users can rely on, as sorted text: one line an entry, long signatures one line a parameter.
+"""What users of Python and of the command line rely on, as a text in the form of a stub.
 
-Types are named without their modules, and a class's members without the base class that defines
-them: neither is for users.
+One line a name, grouped by module and class. Types stand without their modules, a class has its own
+members and those of its private bases, and a set of keyword arguments that several signatures share
+stands once. Each setting, with type and default, stands in ``docs/settings.md``, and each option's
+help in ``docs/cli.md``; a test keeps both fresh.
 
 The test runs this file in a process of its own: click keeps a command's help option as it was when
 it was first asked for.
@@ -14,15 +16,15 @@ import dataclasses
 import importlib
 import importlib.util
 import inspect
-import json
 import pkgutil
 import re
 import sys
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, get_origin
 
 import click
 
@@ -31,124 +33,75 @@ from terradask import errors
 
 ROOT = Path(__file__).parents[2]
 
-_PROTOCOLS = (
-    "__aenter__",
-    "__await__",
-    "__call__",
-    "__contains__",
-    "__enter__",
-    "__getitem__",
-    "__iter__",
-    "__len__",
-)
+#: Special method -> what a class with it can be used for.
+_PROTOCOLS = {
+    "__aenter__": "async with",
+    "__await__": "await",
+    "__call__": "()",
+    "__contains__": "in",
+    "__enter__": "with",
+    "__getitem__": "[]",
+    "__iter__": "for",
+    "__len__": "len",
+}
 _WIDTH = 100
+#: Where a signature may go on in the next line.
+_BREAK = "\n"
 
 
 def public_surface() -> str:
     """Return all of it."""
+    returned = docs_page("python_reference").documented()
+    modules = _public_modules()
+    shown = {id(entry) for module in modules for entry in _entries(module).values()}
+    others = {name: getattr(importlib.import_module(home), name) for home, name in _documented()}
+    others.update({entry.__name__: entry for entry in returned})
     sections = {
-        "Modules": modules(),
-        "Imports in the documentation": documented_imports(),
-        "Errors": error_lines(),
-        "Classes and functions": objects(),
-        "Settings": settings(),
-        "Command line": command_line(),
+        "keyword arguments that several signatures take": [
+            line for name in _shared() for line in _arguments(name)
+        ]
     }
-    return "\n".join(
-        f"# {title}\n\n" + "\n".join(lines) + "\n" for title, lines in sections.items()
-    )
-
-
-def modules() -> list[str]:
-    """Return every public module, and what it exports."""
-    found = []
-    for module in _public_modules():
-        found.append(module.__name__)
-        found += [f"{module.__name__}.{name}" for name in _exports(module)]
-    return sorted(found)
-
-
-def documented_imports() -> list[str]:
-    """Return what the pages and examples import of modules other than ``terradask``, which users
-    then do too.
-    """
-    return sorted(f"from {module} import {name}" for module, name in _documented())
-
-
-def error_lines() -> list[str]:
-    """Return the tree of errors: their public bases and exit codes."""
-    kinds = [getattr(errors, name) for name in dir(errors)]
-    return sorted(
-        f"{kind.__name__}({', '.join(_public_bases(kind))}): {kind.exit_code}" for kind in kinds
-    )
-
-
-def objects() -> list[str]:
-    """Return the signatures of all that is exported or documented."""
-    entries = [getattr(module, name) for module in _public_modules() for name in _exports(module)]
-    entries += [getattr(importlib.import_module(module), name) for module, name in _documented()]
-    entries += docs_page("python_reference").documented()
-    found = {
-        entry.__name__: entry
-        for entry in entries
-        if inspect.isclass(entry) or inspect.isfunction(entry)
-    }
-    lines: list[str] = []
-    for name in sorted(found):
-        entry = found[name]
-        lines += _class(entry) if inspect.isclass(entry) else _signature(name, entry)
-    return lines
-
-
-def settings() -> list[str]:
-    """Return each setting's section, key, type and default, as its JSON schema has them."""
-    from terradask_stacks.settings import Settings
-
-    schema = Settings.model_json_schema()
-    names = {
-        key: part["$ref"].rpartition("/")[2]
-        for key, part in schema["properties"].items()
-        if "$ref" in part
-    }
-    titles = {model: section for section, model in names.items()}
-    lines = [
-        f"{key}: {_schema(part)}"
-        for key, part in schema["properties"].items()
-        if "$ref" not in part
+    sections |= {f"module {each.__name__}": module_lines(each) for each in modules}
+    sections["what these return, and what the documentation imports besides"] = [
+        line
+        for name, entry in sorted(others.items())
+        if id(entry) not in shown
+        for line in _lines(name, entry)
     ]
-    for model, part in schema["$defs"].items():
-        required = part.get("required", [])
-        for key, field in part["properties"].items():
-            lines.append(
-                f"{titles.get(model, model)}.{key}: "
-                f"{_schema(field)}{' needed' if key in required else ''}"
-            )
-    return sorted(lines)
+    public = {module.__name__ for module in modules}
+    sections["imports in the documentation from other modules"] = [
+        f"from {module} import {name}"
+        for module, name in sorted(_documented())
+        if module not in public
+    ]
+    sections["command line"] = list(_command_line())
+    return "\n".join(f"# {title}\n\n" + "\n".join(each) + "\n" for title, each in sections.items())
 
 
-def command_line() -> list[str]:
-    """Return the help of every command."""
+def module_lines(module: ModuleType) -> list[str]:
+    """Return what a module exports."""
+    return [line for name, entry in _entries(module).items() for line in _lines(name, entry)]
+
+
+def _command_line() -> Iterator[str]:
+    """Yield each command with its arguments and options."""
     from terradask.cli import command
 
-    lines: list[str] = []
-    for ctx in _contexts(
-        click.Context(
-            command, info_name="terradask", terminal_width=_WIDTH, **command.context_settings
-        )
-    ):
-        lines += [
-            f"## {ctx.command_path}",
-            "",
-            *(line.rstrip() for line in ctx.command.get_help(ctx).splitlines()),
-            "",
-        ]
-        hidden = [
-            option.opts
-            for option in ctx.command.params
-            if isinstance(option, click.Option) and option.hidden
-        ]
-        lines += [f"hidden: {' '.join(opts)}" for opts in hidden]
-    return lines
+    for ctx in _contexts(click.Context(command, info_name="terradask")):
+        yield from _filled([ctx.command_path, *map(_option, ctx.command.params)], "")
+
+
+def _option(parameter: click.Parameter) -> str:
+    if isinstance(parameter, click.Argument):
+        name = str(parameter.human_readable_name)
+        return f"[{name}]" if not parameter.required else name
+    assert isinstance(parameter, click.Option)
+    names = "/".join([*parameter.opts, *parameter.secondary_opts])
+    choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
+    value = "" if parameter.is_flag else f" {'|'.join(map(str, choices)) or 'VALUE'}"
+    marks = " hidden" * parameter.hidden + " repeatable" * parameter.multiple
+    needed = " needed" * parameter.required
+    return f"[{names}{value}{marks}{needed}]"
 
 
 def _contexts(ctx: click.Context) -> Iterator[click.Context]:
@@ -157,9 +110,7 @@ def _contexts(ctx: click.Context) -> Iterator[click.Context]:
         for name in sorted(ctx.command.list_commands(ctx)):
             child = ctx.command.get_command(ctx, name)
             assert child is not None
-            yield from _contexts(
-                click.Context(child, info_name=name, parent=ctx, **child.context_settings)
-            )
+            yield from _contexts(click.Context(child, info_name=name, parent=ctx))
 
 
 def _public_modules() -> list[ModuleType]:
@@ -171,18 +122,21 @@ def _public_modules() -> list[ModuleType]:
     return [terradask, *(importlib.import_module(f"terradask.{name}") for name in sorted(names))]
 
 
-def _exports(module: ModuleType) -> list[str]:
+def _entries(module: ModuleType) -> dict[str, Any]:
+    """Return what a module exports: its ``__all__``, else its own functions."""
     if module is errors:
-        return dir(errors)
+        return {name: getattr(errors, name) for name in dir(errors)}
     own = [
         name
         for name, value in vars(module).items()
         if inspect.isfunction(value) and value.__module__ == module.__name__
     ]
-    return sorted(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
+    names = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
+    return {name: getattr(module, name) for name in sorted(names)}
 
 
 def _documented() -> set[tuple[str, str]]:
+    """Return what pages and examples import of modules other than ``terradask``."""
     pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.py")]
     statement = re.compile(r"^from (terradask[\w.]*) import ([\w, ]+)$", re.MULTILINE)
     found = [
@@ -196,6 +150,7 @@ def _documented() -> set[tuple[str, str]]:
     }
 
 
+@cache
 def docs_page(name: str) -> ModuleType:
     """Return a module of docs/, which makes a part of the pages."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
@@ -206,16 +161,33 @@ def docs_page(name: str) -> ModuleType:
     return module
 
 
+def _lines(name: str, entry: Any) -> list[str]:
+    if inspect.isclass(entry):
+        return _error(entry) if issubclass(entry, Exception) else _class(name, entry)
+    if inspect.isfunction(entry):
+        return _signature(name, entry)
+    return [
+        f"{name} = {_annotation(entry)}" if get_origin(entry) else f"{name}: {type(entry).__name__}"
+    ]
+
+
 def _ours(cls: type) -> bool:
     return cls.__module__.startswith("terradask")
 
 
+@cache
+def _exported() -> set[Any]:
+    return {getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")} | {
+        getattr(errors, name) for name in dir(errors)
+    }
+
+
 def _public_bases(cls: type) -> list[str]:
     """Return the nearest bases that users can name: exported ones, and other libraries'."""
-    names = {*terradask.__all__, *dir(errors)}
+    exported = _exported()
     found: list[str] = []
     for base in cls.__bases__:
-        if base.__name__ in names or not _ours(base):
+        if base in exported or not _ours(base):
             found += (
                 [base.__name__]
                 if base.__name__ not in {"object", "ABC", "Generic", "Protocol"}
@@ -226,44 +198,69 @@ def _public_bases(cls: type) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _class(cls: type) -> list[str]:
-    name = cls.__name__
-    bases = _public_bases(cls)
-    head = f"class {name}({', '.join(bases)})" if bases else f"class {name}"
-    if "BaseModel" in bases or any(base.__name__ == "BaseModel" for base in cls.__mro__):
-        return [f"{head}: settings"]
-    lines = [head, *_signature(name, cls)]
-    lines += [
-        f"{name}.{protocol}"
-        for protocol in _PROTOCOLS
-        if any(protocol in vars(base) for base in cls.__mro__)
+def _head(name: str, cls: type) -> str:
+    bases = ", ".join(_public_bases(cls))
+    return f"class {name}({bases}):" if bases else f"class {name}:"
+
+
+def _error(cls: Any) -> list[str]:
+    """Return an error, its exit code and its fields in one line, and how it is made in another."""
+    members = {name: each for name, each in _members(cls) if name != "exit_code"}
+    fields = sorted(name for name, each in members.items() if not inspect.isroutine(each))
+    methods = [name for name, each in members.items() if inspect.isroutine(each)]
+    line = f"{_head(cls.__name__, cls)} exit code {cls.exit_code}"
+    lines = [line + (f"; {', '.join(fields)}" if fields else "")]
+    if "__init__" in vars(cls):
+        lines += _signature("__init__", cls, indent="    ")
+    return lines + [
+        one for name in sorted(methods) for one in _member(name, members[name], cls, "    ")
     ]
+
+
+def _class(name: str, cls: type) -> list[str]:
+    head, indent = _head(name, cls), "    "
+    if any(base.__name__ == "BaseModel" for base in cls.__mro__):
+        return [f"{head} settings"]
+    uses = [
+        use
+        for special, use in _PROTOCOLS.items()
+        if any(special in vars(base) for base in cls.__mro__)
+    ]
+    lines = [head + (f" supports {', '.join(uses)}" if uses else "")]
+    if not _is_made_by_fields(cls):
+        lines += _signature("__init__", cls, indent=indent)
     members = dict(_members(cls))
-    for member in sorted(members):
-        lines += _member(f"{name}.{member}", members[member], cls)
+    fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
+    own = [field.name for field in fields if field.name in members]
+    if own:
+        shown = [_field(members[name]) for name in own]
+        lines += _filled([*(f"{each}," for each in shown[:-1]), shown[-1]], indent)
+    for member in sorted(members.keys() - set(own)):
+        lines += _member(member, members[member], cls, indent)
     return lines
 
 
+def _is_made_by_fields(cls: type) -> bool:
+    """Return whether a dataclass's fields say how it is made."""
+    return dataclasses.is_dataclass(cls) and cls.__init__.__code__.co_filename == "<string>"
+
+
 def _members(cls: type) -> Iterator[tuple[str, Any]]:
-    """Yield what our classes give a class, whichever of them it is; an error's without what its
-    base has as well.
-    """
-    fields = (
-        {field.name: field for field in dataclasses.fields(cls)}
-        if dataclasses.is_dataclass(cls)
-        else {}
-    )
-    # A class whose base is exported says only what is its own.
-    exported = {getattr(errors, name) for name in dir(errors)}
-    left_out = [base for base in cls.__mro__[1:] if base in exported] if cls in exported else []
+    """Yield what our classes give a class, without what an exported base has."""
+    left_out = [base for base in cls.__mro__[1:] if base in _exported()]
+    inherited = {name for base in left_out for name in vars(base).get("__dataclass_fields__", ())}
     # What a subclass of Dask's sets may be Dask's.
     ours_alone = not any(base.__module__.startswith("distributed") for base in cls.__mro__)
     for base in reversed([base for base in cls.__mro__ if _ours(base) and base not in left_out]):
-        yield from (
-            (name, None) for name in _attributes(base) if ours_alone and not name.startswith("_")
-        )
+        own = [*(_attributes(base) if ours_alone else ())]
+        yield from ((name, None) for name in own if not name.startswith("_"))
         yield from ((name, value) for name, value in vars(base).items() if not name.startswith("_"))
-    yield from fields.items()
+    if dataclasses.is_dataclass(cls):
+        yield from (
+            (field.name, field)
+            for field in dataclasses.fields(cls)
+            if field.name not in inherited and not field.name.startswith("_")
+        )
 
 
 def _attributes(cls: type) -> Iterable[str]:
@@ -282,46 +279,83 @@ def _attributes(cls: type) -> Iterable[str]:
     ]
 
 
-def _member(name: str, member: Any, cls: type) -> list[str]:
-    if isinstance(member, dataclasses.Field):
-        return [f"{name}: {_annotation(member.type)}"]
+def _member(name: str, member: Any, cls: type, indent: str) -> list[str]:
     getter = member.func if isinstance(member, cached_property) else getattr(member, "fget", None)
     if getter is not None:
-        settable = ", settable" if getattr(member, "fset", None) else ""
-        return [
-            (
-                f"{name}: {_annotation(inspect.signature(getter).return_annotation)} "
-                f"(property{settable})"
-            )
-        ]
+        kind = "property" if getattr(member, "fset", None) is None else "settable property"
+        returned = _annotation(inspect.signature(getter).return_annotation)
+        return [f"{indent}@{kind} {name}: {returned}"]
     if isinstance(member, staticmethod | classmethod):
-        return _signature(
-            name, getattr(cls, name.rpartition(".")[2]), kind=f" ({type(member).__name__})"
-        )
+        found = getattr(cls, name)
+        return _signature(name, found, indent=indent, kind=f"@{type(member).__name__} ")
     if inspect.isfunction(member):
-        return _signature(
-            name, member, kind=" (async)" if inspect.iscoroutinefunction(member) else ""
-        )
-    return [name]
+        kind = "async " if inspect.iscoroutinefunction(member) else ""
+        return _signature(name, member, indent=indent, kind=kind)
+    return [f"{indent}{name}"]
 
 
-def _signature(name: str, function: Any, *, kind: str = "") -> list[str]:
+def _field(field: dataclasses.Field[Any]) -> str:
+    text = f"{field.name}: {_annotation(field.type)}" + " (not an argument)" * (not field.init)
+    if field.default is not dataclasses.MISSING:
+        return f"{text} = {_value(field.default)}"
+    if field.default_factory is not dataclasses.MISSING:
+        return f"{text} = {_value(field.default_factory)}()"
+    return text
+
+
+def _signature(name: str, function: Any, *, indent: str = "", kind: str = "") -> list[str]:
     signature = inspect.signature(function)
-    parameters = [_parameter(each) for each in signature.parameters.values() if each.name != "self"]
-    named = [each for each in signature.parameters.values() if each.name != "self"]
-    first = next(
-        (number for number, each in enumerate(named) if each.kind is each.KEYWORD_ONLY), None
-    )
-    if first is not None and not any(each.kind is each.VAR_POSITIONAL for each in named):
-        parameters.insert(first, "*")
+    given = {key: each for key, each in signature.parameters.items() if key != "self"}
+    for shared, arguments in _shared().items():
+        if name != shared and arguments.items() <= given.items():
+            given = {key: each for key, each in given.items() if key not in arguments}
+            given[shared] = inspect.Parameter(shared, inspect.Parameter.VAR_KEYWORD)
+    parameters = []
+    for before, each in pairwise([None, *given.values()]):
+        if _is(before, "POSITIONAL_ONLY") and not _is(each, "POSITIONAL_ONLY"):
+            parameters.append("/")
+        if _is(each, "KEYWORD_ONLY") and not _is(before, "KEYWORD_ONLY", "VAR_POSITIONAL"):
+            parameters.append("*")
+        parameters.append(_parameter(each))
     # What a constructor returns is no news.
     returned = (
         "" if inspect.isclass(function) else f" -> {_annotation(signature.return_annotation)}"
     )
-    line = f"{name}({', '.join(parameters)}){returned}{kind}"
-    if len(line) <= _WIDTH:
-        return [line]
-    return [f"{name}(", *(f"    {each}," for each in parameters), f"){returned}{kind}"]
+    parts = f"{kind}def {name}({f',{_BREAK}'.join(parameters)}){returned}".split(_BREAK)
+    return _filled(parts, indent)
+
+
+def _is(parameter: inspect.Parameter | None, *kinds: str) -> bool:
+    return parameter is not None and parameter.kind.name in kinds
+
+
+@cache
+def _shared() -> Mapping[str, Mapping[str, inspect.Parameter]]:
+    """Return the sets of keyword arguments that stand once, each by its name."""
+    return {
+        name: {
+            key: each
+            for key, each in inspect.signature(source).parameters.items()
+            if each.kind is each.KEYWORD_ONLY
+        }
+        for name, source in docs_page("python_reference").shared_arguments().items()
+    }
+
+
+def _arguments(name: str) -> list[str]:
+    """Return a shared set of keyword arguments, each in a line."""
+    return [f"{name}:", *(f"    {_parameter(each)}" for each in _shared()[name].values())]
+
+
+def _filled(parts: Iterable[str], indent: str) -> list[str]:
+    """Return parts in lines, none of which breaks a part."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and len(lines[-1]) + 1 + len(part) <= _WIDTH:
+            lines[-1] += f" {part}"
+        else:
+            lines.append(f"{indent}{'        ' * bool(lines)}{part}")
+    return lines
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
@@ -331,13 +365,13 @@ def _parameter(parameter: inspect.Parameter) -> str:
     text = f"{stars}{parameter.name}"
     if parameter.annotation is not parameter.empty:
         text += f": {_annotation(parameter.annotation)}"
-    if parameter.default is parameter.empty:
-        return text
-    default = parameter.default
-    named = callable(default) and hasattr(default, "__name__")
-    return f"{text} = " + (
-        default.__name__.strip("<>") if named else re.sub(r" at 0x[0-9a-f]+", "", repr(default))
-    )
+    return text if parameter.default is parameter.empty else f"{text} = {_value(parameter.default)}"
+
+
+def _value(value: Any) -> str:
+    if callable(value) and hasattr(value, "__name__"):
+        return str(value.__name__.strip("<>"))
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
 def _annotation(annotation: Any) -> str:
@@ -349,12 +383,6 @@ def _annotation(annotation: Any) -> str:
 class _Unqualified(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.Name:
         return ast.Name(node.attr)
-
-
-def _schema(part: dict[str, Any]) -> str:
-    """Return a part of a JSON schema without its words, on one line."""
-    kept = {key: value for key, value in part.items() if key not in {"description", "title"}}
-    return json.dumps(kept, sort_keys=True).replace("#/$defs/", "")
 
 
 if __name__ == "__main__":
