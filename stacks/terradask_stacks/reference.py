@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from collections.abc import Iterable
 from datetime import date
 from typing import Any, Literal, get_args, get_origin
 
@@ -17,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from terradask_stacks.layers import TABLES
 from terradask_stacks.settings import (
+    ClusterSettings,
     EnvironmentSettings,
     IngressRule,
     Settings,
@@ -25,6 +27,7 @@ from terradask_stacks.settings import (
 )
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.state import OUTSIDE_OF_FILE
+from terradask_stacks.topics import by_topic
 
 _KEYS = "arn:aws:kms:us-east-1:123456789012:key"
 _NETWORK_KEY = f'"{_KEYS}/0123abcd-01ab-23cd-45ef-0123456789ab"'
@@ -179,16 +182,17 @@ def starter_toml() -> str:
     parts = [_HEADER]
     for section, model in _sections():
         parts.append(f"[{section}]")
-        for key, field in model.model_fields.items():
-            if (section, key) == OUTSIDE_OF_FILE:
-                continue
-            parts.extend(
-                textwrap.wrap(
+        for topic, keys in _topics(model).items():
+            parts += [f"# ---- {topic} ----\n"] if topic else []
+            for key in keys:
+                if (section, key) == OUTSIDE_OF_FILE:
+                    continue
+                field = model.model_fields[key]
+                parts += textwrap.wrap(
                     str(field.description), 110, initial_indent="# ", subsequent_indent="# "
                 )
-            )
-            value = _EXAMPLES.get(f"{section}.{key}") or _toml(_default(field))
-            parts.append(f"#{key} = {value}\n")
+                value = _EXAMPLES.get(f"{section}.{key}") or _toml(_default(field))
+                parts.append(f"#{key} = {value}\n")
     parts.append(_DECLARED_EXAMPLE)
     return "\n".join(parts)
 
@@ -197,10 +201,10 @@ def settings_markdown() -> str:
     """Return ``docs/settings.md``."""
     parts = [_INTRODUCTION]
     for section, model in _sections():
-        parts.append(f"## `[{section}]`\n\n{_summary(model)}\n\n{_table(model)}")
+        parts.append(f"## `[{section}]`\n\n{_summary(model)}\n\n{_tables(model)}")
     parts.append(_DECLARED)
     for title, model in _TABLES.items():
-        parts.append(f"## {title}\n\n{_summary(model)}\n\n{_table(model)}")
+        parts.append(f"## {title}\n\n{_summary(model)}\n\n{_tables(model)}")
     return "\n".join(parts)
 
 
@@ -212,6 +216,12 @@ def _sections() -> list[tuple[str, type[BaseModel]]]:
     ]
 
 
+def _topics(model: type[BaseModel]) -> dict[str, list[str]]:
+    """Return topic -> settings of a section; one topic without a name for a section without."""
+    keys = list(model.model_fields)
+    return by_topic(keys) if model is ClusterSettings else {"": keys}
+
+
 def _as_model(annotation: Any) -> type[BaseModel]:
     if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         raise TypeError(f"{annotation!r} is no section")
@@ -220,16 +230,43 @@ def _as_model(annotation: Any) -> type[BaseModel]:
 
 def _summary(model: type[BaseModel]) -> str:
     paragraph = " ".join(str(model.__doc__).partition("\n\n")[0].split())
-    return paragraph.split(": ", 1)[-1].capitalize()
+    summary = paragraph.split(": ", 1)[-1].replace("``", "`")
+    return summary[:1].upper() + summary[1:]
 
 
-def _table(model: type[BaseModel]) -> str:
+def _tables(model: type[BaseModel]) -> str:
+    return "\n".join(
+        (f"### {topic}\n\n" if topic else "") + _table(model, keys)
+        for topic, keys in _topics(model).items()
+    )
+
+
+def _table(model: type[BaseModel], keys: Iterable[str]) -> str:
     rows = ["| setting | type | default | what it does |", "| --- | --- | --- | --- |"]
-    for key, field in model.model_fields.items():
+    for key in keys:
+        field = model.model_fields[key]
         default = "needed" if field.is_required() else f"`{_shown(_default(field))}`"
         description = str(field.description).replace("|", "\\|")
-        rows.append(f"| `{key}` | {_type_words(field.annotation)} | {default} | {description} |")
+        words = _type_words(field.annotation) + _limits(field.metadata)
+        rows.append(f"| `{key}` | {words} | {default} | {description} |")
     return "\n".join(rows) + "\n"
+
+
+def _limits(metadata: Iterable[Any]) -> str:
+    """Return the least and greatest value that a type's metadata allow, in words."""
+    found = {
+        name: getattr(each, name)
+        for each in metadata
+        for name in ("ge", "gt", "le")
+        if getattr(each, name, None) is not None
+    }
+    if "gt" in found:
+        least = f"more than {found['gt']:,}"
+    else:
+        least = f"{found['ge']:,}" if "ge" in found else ""
+    if "le" not in found:
+        return f", {least if 'gt' in found else f'at least {least}'}" if least else ""
+    return f", {least}{', up to' if 'gt' in found else ' to'} {found['le']:,}"
 
 
 def _default(field: FieldInfo) -> Any:
@@ -277,7 +314,12 @@ def _type_words(annotation: Any) -> str:
     elif origin is dict:
         words = "table"
     elif hasattr(annotation, "__metadata__"):
-        words = _type_words(annotation.__origin__)
+        inner = [
+            each
+            for one in annotation.__metadata__
+            for each in (one.metadata if isinstance(one, FieldInfo) else [one])
+        ]
+        words = _type_words(annotation.__origin__) + _limits(inner)
     else:
         words = " or ".join(
             dict.fromkeys(_type_words(part) for part in arguments if part is not type(None))

@@ -18,6 +18,7 @@ from terradask._dask.request import request_of
 from terradask.errors import InvalidInput, SettingsError
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.topics import CLUSTER_TOPICS, by_topic
 
 #: The signature in the documents that terradask was made from.
 _SEED_SIGNATURE = """
@@ -339,3 +340,21 @@ def test_tuples_are_taken_where_lists_are(tmp_path):
 def test_what_a_method_does_not_take_is_named(method):
     with pytest.raises(TypeError, match=r"^got an unexpected keyword argument 'sheduler'$"):
         method(None, sheduler=True)
+
+
+def test_signature_and_docstring_have_the_topics_in_one_order():
+    topics = by_topic(FIELDS)
+    in_order = [name for names in topics.values() for name in names]
+    assert [name for name in FIELDS if name != "_"] == in_order
+    text = inspect.cleandoc(Cluster.__doc__).partition("Parameters\n")[2].partition("Raises\n")[0]
+    headings = re.findall(r"^\*\*(.+)\*\*$", text, flags=re.MULTILINE)
+    assert headings == list(topics)
+    for heading, names in topics.items():
+        part = text.partition(f"**{heading}**")[2].partition("\n**")[0]
+        shown = re.findall(r"^([a-z_].*)$", part, flags=re.MULTILINE)
+        assert sorted(name for line in shown for name in line.split(", ")) == sorted(names)
+
+
+def test_every_argument_and_setting_has_one_topic():
+    listed = [name for names in CLUSTER_TOPICS.values() for name in names]
+    assert sorted(listed) == sorted((FIELDS.keys() | ClusterSettings.model_fields.keys()) - {"_"})

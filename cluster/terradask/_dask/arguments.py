@@ -44,21 +44,140 @@ UNSUPPORTED = {
 class ClusterArguments:
     """A Dask cluster on instances of your own AWS account.
 
-    If `name` is deployed in the workspace, a running cluster is attached to, and a stopped one is
-    started. Otherwise a cluster is deployed: a Terraform plan is made and applied, and the cluster
-    started. Of a running one, arguments that change its structure are refused, and a warning names
-    those that only a start applies.
+    Deploys a cluster: plans it, applies the plan with Terraform, and starts it. If `name` is
+    already deployed in the workspace, attaches to it if it runs, and starts it if it is stopped.
+    For a running cluster, arguments that change its structure are refused, and a warning names
+    those that only a start applies. Most arguments are also settings of ``[cluster]``
+    (``docs/settings.md``).
 
     Parameters
     ----------
+    **Name and workspace**
+
     name
-        The cluster's name. By default generated.
+        Name of the cluster. By default generated.
+    region
+        AWS region. By default that of the settings.
+    settings
+        Folder or ``terradask.toml`` to load settings from. By default the nearest one in the
+        working directory or above it.
+    create
+        True: the cluster must be new. False: nothing is deployed. By default it is if need be.
+    attach
+        True: the cluster must be running. False: it must not. By default one that runs is used.
+
+    **Workers and scaling**
+
+    n_workers
+        Number of workers' instances; or ``[minimum, maximum]``: the cluster starts with the minimum
+        and scales itself in this range, as by `adapt`. By default ``[4, 20]``.
+    max_workers
+        Most workers that the cluster can have; a limit of its group in the plan. By default 200.
+    worker_groups
+        Groups of workers with their own instances, by name: ``{"gpu": {"gpu": 1, "n_workers": 2,
+        "resources": {"GPU": 1}}}``. Keys of each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``,
+        ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20), ``spot_policy``,
+        ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which
+        tasks find them). The other arguments for workers don't apply to these groups.
+    workers_per_host
+        Dask workers on each instance, which share its threads and memory. By default 1. `n_workers`
+        and `scale` still count instances.
+    worker_class
+        Class of the workers, or the dotted path from which hosts import it. By default
+        ``distributed.Nanny``.
+    worker_options
+        Keyword arguments of the worker class. By default a worker has a thread for each vCPU of its
+        instance, and all of its memory.
+    scheduler_class
+        Class of the scheduler, or its dotted path. By default ``distributed.Scheduler``.
+    scheduler_options
+        Keyword arguments of the scheduler class, such as ``{"idle_timeout": "2 hours"}``.
+    extra_worker_on_scheduler
+        Whether a worker also runs on the scheduler's instance, with half of its memory and all but
+        one of its threads. No count includes it, and scaling doesn't affect it. By default False.
+    wait_for_workers
+        Whether to wait for all (True), none (False), a number or a fraction of the workers. By
+        default 0.3, and none of a cluster that already runs.
+    timeout
+        Longest wait for the scheduler: ``"30 minutes"``, or seconds. By default 20 minutes.
+
+    **Hardware**
+
+    worker_cpu
+        Cores (vCPUs) of each worker's instance: a number, a range ``[2, 8]``, or ``"*"`` for any.
+        Types are then chosen by price; `hardware` shows why.
+    worker_memory
+        Memory of each worker's instance, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "32
+        GiB"]``, or ``"*"``.
+    worker_gpu
+        GPUs of each worker's instance; True is 1.
+    worker_gpu_type
+        Model of the GPUs, such as ``"A10G"``. By default T4.
+    worker_vm_types
+        Instance types of the workers, in order of preference, or one, instead of cores and memory.
+        If none of these is given, ``m6i.xlarge`` (4 vCPUs, 16 GiB) or its siblings.
+    worker_disk_size
+        Size of each worker's volume, in GiB. By default the network's, else the next size up of
+        ``network.worker_disk_sizes_gib``; exact sizes need ``network.cluster_launch_templates``.
+    worker_disk_throughput
+        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125, else the next up
+        of ``network.worker_disk_throughputs_mibps``; exact values need
+        ``network.cluster_launch_templates``.
+    scheduler_cpu, scheduler_memory, scheduler_vm_types
+        Cores, memory and types of the scheduler's instance, as for workers.
+    scheduler_gpu
+        Whether the scheduler has a GPU. By default it has one if workers have, and if there is such
+        a type.
+    scheduler_disk_size
+        Size of the scheduler's volume, in GiB, as for workers, from
+        ``network.scheduler_disk_sizes_gib``.
+    arm
+        Whether all instances, including the scheduler's, have ARM processors (AWS Graviton) or
+        x86-64 (False). By default the architecture of the named types, and x86-64 if none is named.
+
+    **Spot and zones**
+
+    spot_policy
+        Market of the workers: ``"on-demand"`` (the default), ``"spot"``, or
+        ``"spot_with_fallback"``: on-demand instances replace missing Spot capacity. The scheduler
+        is always on demand.
+    zone_name
+        Availability zone. By default as `use_best_zone` says.
+    use_best_zone
+        Whether terradask chooses the zone by offered types, recently failed launches and spot
+        prices. By default True, unless a zone is named; False takes the first of the workspace's
+        zones.
+    allow_cross_zone
+        Whether workers may be in all of the workspace's zones. By default scheduler and workers are
+        in one zone, within which AWS doesn't charge for traffic.
+    placement_group
+        Whether all hosts are placed close to each other in a cluster placement group, for a faster
+        network. By default False.
+
+    **Software**
+
+    package_sync
+        Whether hosts get all packages of this environment, in its versions; or the names of some,
+        which come with their dependencies. uv resolves them for hosts, with hashes. By default
+        True, unless `software`, `software_lock` or `container` is given; False: Dask alone.
+    package_sync_ignore
+        Packages that `package_sync` leaves out, unless others need them.
+    package_sync_strict
+        Whether packages whose version has no wheel for hosts are left out. By default hosts get
+        another version with the same first number, with a warning.
+    package_sync_fail_on
+        Which differences raise an error before anything is made: hosts lack packages that Dask
+        needs (``"critical-only"``, the default), any package (``"warning-or-higher"``), or get
+        another version of one (``"any"``). The rest is a warning.
+    local_modules
+        Whether hosts get the Python modules and packages of the working directory. By default
+        False.
     software
         Packages for the hosts besides Dask, as requirements (``["pandas==3.1.1", "s3fs"]``), in the
-        versions that are installed here; or a file that has all of them, relative to the working
+        versions that are installed here; or a file that lists all of them, relative to the working
         directory: ``uv.lock``, ``pylock.toml``, ``pyproject.toml``, a requirements file (``.txt``,
         ``.in``), or an ``environment.yml``; or the name of an environment, or of one package that
-        is installed here. By default those of `package_sync`.
+        is installed here.
     software_lock
         Lock file of this environment with hashes, relative to the working directory: a requirements
         file with ``--hash``, ``uv.lock`` or ``pylock.toml``. Hosts then install only the archives
@@ -67,76 +186,55 @@ class ClusterArguments:
         Container image that hosts run instead of these packages, with Python, Dask and distributed
         in the versions that are installed here: ``"ghcr.io/dask/dask:2026.7.1-py3.12"``, or one of
         Amazon ECR. By default there is none.
-    package_sync
-        Instead of `software`: all packages of this environment in the versions that are installed
-        here (True, the default if neither `software` nor `software_lock` is given), or these with
-        what they need. uv resolves them for hosts, with hashes. False: Dask alone.
-    package_sync_strict
-        Whether packages whose version has no wheel for hosts are left out. By default hosts get
-        another version with the same first number, with a warning.
-    package_sync_ignore
-        Packages to leave out, unless others need them.
-    package_sync_fail_on
-        What is an error, before anything is made: hosts would lack packages that Dask needs
-        (``"critical-only"``, the default), any package (``"warning-or-higher"``), or get another
-        version of one (``"any"``). The rest is a warning.
-    local_modules
-        Whether hosts get the Python modules and packages of the working directory. By default they
-        don't.
-    n_workers
-        Number of workers; or ``[minimum, maximum]``: the cluster starts with the minimum and scales
-        itself between them, as by `adapt`. By default it starts with 4 and scales itself between 4
-        and 20.
-    worker_class
-        Class of the workers, or the dotted path from which hosts import it. By default
-        ``distributed.Nanny``.
-    worker_options
-        Keyword arguments of the worker class. By default a worker has a thread for each vCPU of its
-        instance, and all of its memory.
-    workers_per_host
-        Dask workers on each instance, which share its threads and memory. By default 1. `n_workers`
-        and `scale` still count instances. `_n_worker_specs_per_host` is another name for it.
-    worker_groups
-        Groups of workers with their own instances, by name: ``{"gpu": {"gpu": 1, "n_workers": 2,
-        "resources": {"GPU": 1}}}``. Keys of each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``,
-        ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20), ``spot_policy``,
-        ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which
-        tasks find them). The arguments here for workers, such as `n_workers` and `max_workers`,
-        apply to the other workers.
-    worker_vm_types, scheduler_vm_types
-        Instance types, in order of preference, or one. By default ``m6i.xlarge`` (4 vCPUs, 16 GiB)
-        or its siblings, unless one of the following asks for others:
-    worker_cpu, scheduler_cpu
-        Cores of each instance: a number, a range ``[2, 8]``, or ``"*"`` for any. Types are then
-        chosen by price; `hardware` shows why.
-    worker_memory, scheduler_memory
-        Memory of each instance, within 10 %: ``"16 GiB"``, a range ``["16 GiB", "32 GiB"]``, or
-        ``"*"``.
-    worker_gpu
-        GPUs of each worker's instance; True is 1.
-    worker_gpu_type
-        Model of the GPUs, such as ``"A10G"``. By default T4.
-    worker_disk_size, scheduler_disk_size
-        Size of each instance's volume, in GiB. By default the network's, else the next size up of
-        ``network.worker_disk_sizes_gib`` and ``network.scheduler_disk_sizes_gib``; exact sizes
-        need ``network.cluster_launch_templates``.
-    worker_disk_throughput
-        Throughput of a worker's volume, in MiB/s, 125 to 1,000. By default 125, else the next up
-        of ``network.worker_disk_throughputs_mibps``; exact values need
-        ``network.cluster_launch_templates``.
-    scheduler_gpu
-        Whether the scheduler has a GPU. By default it has one if workers have, and if there is such
-        a type.
-    scheduler_class
-        Class of the scheduler, or its dotted path. By default ``distributed.Scheduler``.
-    scheduler_options
-        Keyword arguments of the scheduler class, such as ``{"idle_timeout": "2 hours"}``.
-    extra_worker_on_scheduler
-        Whether a worker also runs on the scheduler's instance, with half of its memory and all but
-        one of its threads. It isn't counted, and scaling doesn't affect it. By default there is
-        none.
-    asynchronous
-        Whether the cluster is used inside an event loop, with ``async with`` and ``await``.
+    environ
+        Environment variables for the scheduler and the workers. They are stored in the workspace
+        bucket; for secrets, use `send_private_envs`.
+    send_dask_config
+        Whether hosts get a frozen copy of this process's Dask configuration. By default True.
+
+    **Network and access**
+
+    connect
+        Route to the scheduler: ``"public"``, its public address (the default); ``"private"``, its
+        private one, from inside the VPC or over VPN or peering; ``"ssm"``, through Session Manager,
+        which needs no inbound rule.
+    allow_ingress_from
+        Addresses that may reach the scheduler and the dashboard from outside: a CIDR block, a list,
+        or ``"me"`` for this machine's public address, as returned by ``workspace.own_address_url``.
+        If clusters share security groups, it has to lie within the network's rules.
+    allow_ssh
+        Whether port 22 of the scheduler's host is also opened. By default False.
+    allow_ssh_from
+        Addresses that may log in with `allow_ssh`. By default those of `allow_ingress_from`, or
+        else this machine's.
+    scheduler_port
+        Port of the scheduler. By default 8786.
+    private_to_creator
+        Whether only this caller's IAM user or role, the cluster's hosts and
+        ``cluster.secret_principals`` may read the cluster's keys, which every connection needs,
+        whatever IAM allows others. By default everyone who may read the workspace's secrets can
+        connect.
+    credentials
+        ``"local"``: tasks use AWS with your permissions, by temporary credentials that are sent to
+        the cluster and renewed before they expire as long as this object is open, as by
+        `send_credentials`. By default tasks use the instance role, which reads and writes
+        ``network.data_buckets``.
+    credentials_duration_seconds
+        Validity of the credentials sent, for an IAM user: 900 to 129,600. By default 12 hours.
+        Credentials that are already temporary keep their expiry.
+
+    **Dashboard and notebooks**
+
+    use_dashboard_https
+        Whether the scheduler's host also serves the dashboard over HTTPS, for people without
+        terradask: `shared_dashboard` has the link. By default False; `dashboard_link` works in both
+        cases. The network has to let browsers in at ``dashboard_https_port``.
+    jupyter
+        Whether a notebook server, JupyterLab, runs on the scheduler's host: `jupyter_link` opens
+        it. By default False. Hosts then get the ``jupyterlab`` that is installed here.
+
+    **Lifetime and cost**
+
     shutdown_on_close
         Whether `close` ends the cluster. By default True for a cluster that was made or started
         here, False for one that was attached to.
@@ -150,53 +248,17 @@ class ClusterArguments:
     max_lifetime
         Time after which it ends in any case, as above. By default 30 days, which is also the
         maximum.
-    connect
-        How to reach the scheduler: ``"public"``, its public address (the default); ``"private"``,
-        its private one, from inside the VPC or over VPN or peering; ``"ssm"``, through Session
-        Manager, which needs no inbound rule.
-    use_scheduler_public_ip
-        Another form of `connect`: True for ``"public"``, False for ``"private"``.
-    allow_ingress_from
-        Addresses that may reach the scheduler and the dashboard from outside: a CIDR block, a list,
-        or ``"me"`` for this machine's public address, as returned by ``workspace.own_address_url``.
-        If clusters share security groups, it has to lie within the network's rules.
-    allow_ssh, allow_ssh_from
-        Whether port 22 of the scheduler's host is also opened (it isn't by default), and to which
-        addresses: by default those of `allow_ingress_from`, or else this machine's.
-    use_dashboard_https
-        Whether the dashboard is also served over HTTPS at the scheduler's host, for people without
-        terradask: `shared_dashboard` has the link. By default it isn't; `dashboard_link` works in
-        both cases. The network has to let browsers in at ``dashboard_https_port``.
-    jupyter
-        Whether a notebook server, JupyterLab, runs on the scheduler's host: `jupyter_link` opens
-        it. By default none does. Hosts then get the ``jupyterlab`` that is installed here.
-    credentials
-        ``"local"``: tasks use AWS with your permissions, by temporary credentials that are sent to
-        the cluster and renewed before they expire as long as this object is open, as by
-        `send_credentials`. By default tasks use the instance role, which reads and writes
-        ``network.data_buckets``.
-    credentials_duration_seconds
-        Validity of the credentials sent, for an IAM user: 900 to 129,600. By default 12 hours.
-        Credentials that are already temporary keep their expiry.
-    timeout
-        Longest wait for the scheduler: ``"30 minutes"``, or seconds. By default 20 minutes.
-    environ
-        Environment variables for the scheduler and the workers. They are stored in the workspace
-        bucket; for secrets, use `send_private_envs`.
-    private_to_creator
-        Whether only this caller's IAM user or role, the cluster's hosts and
-        ``cluster.secret_principals`` may read the cluster's keys, which every connection needs,
-        whatever IAM allows others. By default everyone who may read the workspace's secrets can
-        connect.
     tags
         Tags for the cluster's resources, besides the workspace's.
-    send_dask_config
-        Whether hosts get a frozen copy of this process's Dask configuration. By default True.
-    backend_options
-        ``region_name`` and ``zone_name``, the same as `region` and `zone_name`; ``ingress``, who
-        may reach the scheduler from outside: ``[{"ports": [8786, 8787], "cidr":
-        "203.0.113.7/32"}]``, or ``firewall``, one such rule. If clusters share security groups, it
-        has to lie within the network's rules. `set_backend_options` sets them for all clusters.
+
+    **This process**
+
+    asynchronous
+        Whether the cluster is used inside an event loop, with ``async with`` and ``await``.
+    loop
+        Event loop to run on, as of Dask's own clusters. By default Dask chooses it.
+    progress
+        Function that is called with each progress event, in the thread that does the work.
     show_widget
         Whether IPython, Jupyter and programs in a terminal show the cluster while it is made, and
         notebooks also as long as it is open, unless `asynchronous`. By default True.
@@ -204,49 +266,28 @@ class ClusterArguments:
         Object that draws instead, anywhere: its method ``update`` is called with a `LiveView` at
         each step of making the cluster, and then each second until it is closed, in the thread that
         does the work; then ``close``, if it has it. True: the terminal's view, anywhere.
-    wait_for_workers
-        Whether to wait for all (True), none (False), a number or a fraction of the workers. By
-        default 0.3, and none of a cluster that already runs.
-    scheduler_port
-        Port of the scheduler. By default 8786.
-    region
-        AWS region. By default that of the settings.
-    zone_name
-        Availability zone. By default as `use_best_zone` says.
-    use_best_zone
-        Whether terradask chooses the zone by offered types, recently failed launches and spot
-        prices. By default True, unless a zone is named; False takes the first of the workspace's
-        zones.
-    allow_cross_zone
-        Whether workers may be in all of the workspace's zones. By default scheduler and workers are
-        in one zone, within which AWS doesn't charge for traffic.
-    placement_group
-        Whether all hosts are placed close to each other in the cluster's own cluster placement
-        group, for a faster network. By default they aren't.
-    spot_policy, compute_purchase_option
-        Market of the workers, under either name: ``"on-demand"`` (the default), ``"spot"``, or
-        ``"spot_with_fallback"``: on demand for what spot has no capacity for. The scheduler is
-        always on demand.
-    arm
-        Whether all instances, including the scheduler's, have ARM processors (AWS Graviton) or
-        x86-64 (False). By default the architecture of the named types, and x86-64 if none is named.
-    max_workers
-        Most workers that the cluster can have; a limit of its group in the plan. By default 200.
-    settings
-        Folder or ``terradask.toml`` to load settings from. By default the nearest one in the
-        working directory or above it.
-    progress
-        Function that is called with each progress event, in the thread that does the work.
-    create
-        True: the cluster must be new. False: nothing is deployed. By default it is if need be.
-    attach
-        True: the cluster must be running. False: it must not. By default one that runs is used.
     configure_logging
-        Whether what terradask logs in this process is shown on standard error. By default it isn't.
+        Whether terradask's log in this process goes to standard error. By default False.
     silence_logs
         Level from which on Dask logs in this process until the close: ``"ERROR"``, if it is True.
+
+    **Aliases**
+
+    use_scheduler_public_ip
+        Alias of `connect`: True for ``"public"``, False for ``"private"``.
+    compute_purchase_option
+        Alias of `spot_policy`.
+    _n_worker_specs_per_host
+        Alias of `workers_per_host`.
+    backend_options
+        Aliases of `region` (``region_name``), `zone_name`, and `allow_ingress_from` (``ingress``,
+        rules with ports such as ``[{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}]``, or
+        ``firewall``, one such rule). `set_backend_options` sets them for all clusters.
+
+    **Not supported**
+
     cloud, account
-        Not supported: the AWS account is that of your credentials. Any value but the default raises
+        The AWS account is that of your credentials. Any value but the default raises
         `InvalidInput`.
 
     Raises
@@ -316,39 +357,86 @@ class ClusterArguments:
     6
     """
 
+    # Name and workspace
     name: str | None = None
     _: KW_ONLY
-    software: Sequence[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
-    software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
-    container: str | None = field(default=None, metadata=STRUCTURE)
+    region: str | None = None
+    settings: str | Path | None = None
+    create: bool | None = None
+    attach: bool | None = None
+
+    # Workers and scaling
     n_workers: int | Sequence[int] | None = field(default=None, metadata=RUN)
+    max_workers: int | None = field(default=None, metadata=STRUCTURE)
+    worker_groups: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=STRUCTURE)
+    workers_per_host: int | None = field(default=None, metadata=STRUCTURE)
     worker_class: str | type | None = field(default=None, metadata=STRUCTURE)
     worker_options: Mapping[str, Any] | None = field(default=None, metadata=STRUCTURE)
-    workers_per_host: int | None = field(default=None, metadata=STRUCTURE)
-    worker_groups: Mapping[str, Mapping[str, Any]] | None = field(default=None, metadata=STRUCTURE)
-    worker_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
+    scheduler_class: str | type | None = field(default=None, metadata=STRUCTURE)
+    scheduler_options: Mapping[str, Any] | None = field(default=None, metadata=STRUCTURE)
+    extra_worker_on_scheduler: bool | None = field(default=None, metadata=STRUCTURE)
+    wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
+    timeout: Duration | None = field(default=None, metadata=run_setting("create_timeout_seconds"))
+
+    # Hardware
     worker_cpu: int | Sequence[int] | Literal["*"] | None = field(default=None, metadata=STRUCTURE)
     worker_memory: int | str | Sequence[int] | Sequence[str] | None = field(
         default=None, metadata=STRUCTURE
     )
-    worker_disk_size: int | None = field(default=None, metadata=STRUCTURE)
-    worker_disk_throughput: int | None = field(default=None, metadata=STRUCTURE)
     worker_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
     worker_gpu_type: str | None = field(default=None, metadata=STRUCTURE)
-    scheduler_class: str | type | None = field(default=None, metadata=STRUCTURE)
-    scheduler_options: Mapping[str, Any] | None = field(default=None, metadata=STRUCTURE)
-    scheduler_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
+    worker_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
+    worker_disk_size: int | None = field(default=None, metadata=STRUCTURE)
+    worker_disk_throughput: int | None = field(default=None, metadata=STRUCTURE)
     scheduler_cpu: int | Sequence[int] | Literal["*"] | None = field(
         default=None, metadata=STRUCTURE
     )
     scheduler_memory: int | str | Sequence[int] | Sequence[str] | None = field(
         default=None, metadata=STRUCTURE
     )
-    scheduler_disk_size: int | None = field(default=None, metadata=STRUCTURE)
     scheduler_gpu: int | bool | None = field(default=None, metadata=STRUCTURE)
-    asynchronous: bool = False
-    cloud: Any = None
-    account: str | None = None
+    scheduler_vm_types: Sequence[str] | str | None = field(default=None, metadata=STRUCTURE)
+    scheduler_disk_size: int | None = field(default=None, metadata=STRUCTURE)
+    arm: bool | None = field(default=None, metadata=STRUCTURE)
+
+    # Spot and zones
+    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = field(
+        default=None, metadata=STRUCTURE
+    )
+    zone_name: str | None = field(default=None, metadata=STRUCTURE)
+    use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)
+    allow_cross_zone: bool | None = field(default=None, metadata=STRUCTURE)
+    placement_group: bool | None = field(default=None, metadata=STRUCTURE)
+
+    # Software
+    package_sync: bool | Sequence[str] | str | None = field(default=None, metadata=RUN)
+    package_sync_ignore: Sequence[str] | str | None = field(default=None, metadata=RUN)
+    package_sync_strict: bool | None = field(default=None, metadata=RUN)
+    package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = field(
+        default=None, metadata=RUN
+    )
+    local_modules: bool | None = field(default=None, metadata=RUN)
+    software: Sequence[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
+    software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
+    container: str | None = field(default=None, metadata=STRUCTURE)
+    environ: Mapping[str, str] | None = field(default=None, metadata=RUN)
+    send_dask_config: bool | None = field(default=None, metadata=RUN)
+
+    # Network and access
+    connect: Literal["public", "private", "ssm"] | None = field(default=None, metadata=RUN)
+    allow_ingress_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
+    allow_ssh: bool | None = field(default=None, metadata=STRUCTURE)
+    allow_ssh_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
+    scheduler_port: int | None = field(default=None, metadata=STRUCTURE)
+    private_to_creator: bool | None = field(default=None, metadata=STRUCTURE)
+    credentials: Literal["local"] | None = None
+    credentials_duration_seconds: int | None = None
+
+    # Dashboard and notebooks
+    use_dashboard_https: bool | None = field(default=None, metadata=STRUCTURE)
+    jupyter: bool | None = field(default=None, metadata=STRUCTURE)
+
+    # Lifetime and cost
     shutdown_on_close: bool | None = None
     idle_timeout: Duration | None = field(
         default=None, metadata=run_setting("idle_timeout_seconds")
@@ -359,52 +447,26 @@ class ClusterArguments:
     max_lifetime: Duration | None = field(
         default=None, metadata=run_setting("max_lifetime_seconds")
     )
-    connect: Literal["public", "private", "ssm"] | None = field(default=None, metadata=RUN)
-    use_scheduler_public_ip: bool | None = field(default=None, metadata=RUN)
-    use_dashboard_https: bool | None = field(default=None, metadata=STRUCTURE)
-    credentials: Literal["local"] | None = None
-    credentials_duration_seconds: int | None = None
-    timeout: Duration | None = field(default=None, metadata=run_setting("create_timeout_seconds"))
-    environ: Mapping[str, str] | None = field(default=None, metadata=RUN)
     tags: Mapping[str, str] | None = field(default=None, metadata=STRUCTURE)
-    send_dask_config: bool | None = field(default=None, metadata=RUN)
-    backend_options: Mapping[str, Any] | None = None
+
+    # This process
+    asynchronous: bool = False
+    loop: Any = None
+    progress: Progress | None = None
     show_widget: bool = True
     custom_widget: ClusterWidget | bool | None = None
     configure_logging: bool | None = None
-    wait_for_workers: bool | int | float | None = field(default=None, metadata=RUN)
-    package_sync: bool | Sequence[str] | str | None = field(default=None, metadata=RUN)
-    package_sync_strict: bool | None = field(default=None, metadata=RUN)
-    package_sync_ignore: Sequence[str] | str | None = field(default=None, metadata=RUN)
-    local_modules: bool | None = field(default=None, metadata=RUN)
-    package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] | None = field(
-        default=None, metadata=RUN
-    )
-    private_to_creator: bool | None = field(default=None, metadata=STRUCTURE)
-    use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)
-    compute_purchase_option: str | None = None
-    spot_policy: Literal["on-demand", "spot", "spot_with_fallback"] | None = field(
-        default=None, metadata=STRUCTURE
-    )
-    extra_worker_on_scheduler: bool | None = field(default=None, metadata=STRUCTURE)
-    _n_worker_specs_per_host: int | None = None
-    scheduler_port: int | None = field(default=None, metadata=STRUCTURE)
-    allow_ingress_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
-    allow_ssh: bool | None = field(default=None, metadata=STRUCTURE)
-    allow_ssh_from: str | Sequence[str] | None = field(default=None, metadata=STRUCTURE)
-    jupyter: bool | None = field(default=None, metadata=STRUCTURE)
-    region: str | None = None
-    arm: bool | None = field(default=None, metadata=STRUCTURE)
-    zone_name: str | None = field(default=None, metadata=STRUCTURE)
-    allow_cross_zone: bool | None = field(default=None, metadata=STRUCTURE)
-    placement_group: bool | None = field(default=None, metadata=STRUCTURE)
-    max_workers: int | None = field(default=None, metadata=STRUCTURE)
-    settings: str | Path | None = None
-    progress: Progress | None = None
-    loop: Any = None
     silence_logs: bool | int | str = False
-    create: bool | None = None
-    attach: bool | None = None
+
+    # Aliases
+    use_scheduler_public_ip: bool | None = field(default=None, metadata=RUN)
+    compute_purchase_option: str | None = None
+    _n_worker_specs_per_host: int | None = None
+    backend_options: Mapping[str, Any] | None = None
+
+    # Not supported
+    cloud: Any = None
+    account: str | None = None
 
     def refuse_unsupported(self) -> None:
         """Check that no unsupported argument is given. Raises `InvalidInput`."""

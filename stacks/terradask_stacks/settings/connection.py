@@ -56,24 +56,25 @@ class ConnectionSettings(DashboardSettings):
         description="How clients reach the scheduler: public (its public address), private (its "
         "private one, from inside the VPC or over VPN or peering), or ssm (Session Manager, with "
         "no inbound rule; needs network.session_manager and AWS's session-manager-plugin). Unset: "
-        "as use_scheduler_public_ip says.",
+        "public.",
     )
     use_scheduler_public_ip: bool | None = Field(
         default=None,
-        description="true: the same as connect = 'public'; false: the same as 'private', also "
-        "allowed with 'ssm'. Unset: as connect says, and public if that is unset too.",
+        description="Alias of connect: true is 'public', false is 'private', and is also allowed "
+        "with connect = 'ssm'.",
     )
     ingress: Ingress | None = Field(
         default=None,
-        description="Rules that let clients reach the scheduler from outside, instead of "
-        "network.ingress, if workspace.isolation is 'cluster'. Otherwise clusters share their "
-        "security groups, and these rules must lie within network.ingress. Unset: as "
+        description="The long form of allow_ingress_from: rules with ports of your own. With "
+        "workspace.isolation = 'cluster' they replace network.ingress. Otherwise clusters share "
+        "their security groups, and the rules must lie within network.ingress. Unset: as "
         "network.ingress says.",
     )
     allow_ingress_from: Sources = Field(
         default=None,
-        description="The same as ingress, for the scheduler's and the dashboard's port: a block "
-        "such as '203.0.113.7/32', or a list. The argument of Cluster also accepts 'me'.",
+        description="Addresses that may reach the scheduler's and the dashboard's port from "
+        "outside: a block such as '203.0.113.7/32', or a list. The argument of Cluster also "
+        "accepts 'me'. Unset: as ingress says.",
     )
     allow_ssh: bool = Field(
         default=False,

@@ -70,8 +70,8 @@ class HardwareSettings(Section):
 
     worker_vm_types: InstanceTypes | None = Field(
         default=None,
-        description="Instance types for workers, in order of preference. Unset: chosen by the "
-        "requests below; without any, those "
+        description="Instance types for workers, in order of preference. Unset: chosen by "
+        "worker_cpu, worker_memory and worker_gpu; without any, those "
         f"of {', '.join(DEFAULT_INSTANCE_TYPES)} that the zone has; for ARM, of "
         f"{', '.join(DEFAULT_ARM_INSTANCE_TYPES)}.",
     )

@@ -29,7 +29,7 @@ class SoftwareSettings(Section):
         default=None,
         description="Container image that hosts run, such as 'ghcr.io/dask/dask:2026.7.1-py3.12', "
         "from a public registry or Amazon ECR (network.container_repositories), in place of the "
-        "packages below. A tag's digest is locked when the cluster is planned.",
+        "these packages. A tag's digest is locked when the cluster is planned.",
     )
 
     software: Annotated[list[str] | str, AfterValidator(check_software)] = Field(
