@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from typing import Any
 
 _SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
-_TABLES = {"Parameters", "Attributes", "Raises", "Returns"}
+_WIDTH = 100
 
 
 def python_markdown() -> str:
-    """Return the reference of what ``terradask`` exports."""
+    """Return the reference of what ``terradask`` exports, each docstring once."""
+    page = _Page()
     return "\n\n".join(
-        _class(entry) if inspect.isclass(entry) else _function(entry) for entry in documented()
+        page.class_of(entry) if inspect.isclass(entry) else page.function(entry)
+        for entry in documented()
     )
 
 
@@ -84,18 +86,31 @@ def shared_arguments() -> dict[str, Any]:
     return {ClusterArguments.__name__: ClusterArguments, JobOptions.__name__: prepare_job}
 
 
-def _function(function: Any) -> str:
-    names = [_parameter(p) for p in inspect.signature(function).parameters.values()]
-    return f"### `{function.__name__}({', '.join(names)})`\n\n{_text(function.__doc__)}"
+class _Page:
+    """What was written so far."""
 
+    def __init__(self) -> None:
+        #: Docstring -> the name under which it stands.
+        self._written: dict[str, str] = {}
 
-def _class(cls: type) -> str:
-    parts = [f"### `{cls.__name__}`", _text(cls.__doc__)]
-    parts += [
-        f"#### `{_signature(cls, name, member)}`\n\n{_text(doc)}"
-        for name, member, doc in _members(cls)
-    ]
-    return "\n\n".join(parts)
+    def function(self, function: Any) -> str:
+        names = [_parameter(p) for p in inspect.signature(function).parameters.values()]
+        return f"### `{function.__name__}({', '.join(names)})`\n\n{_text(function.__doc__)}"
+
+    def class_of(self, cls: type) -> str:
+        """Return a class: its docstring, members of one paragraph as a list, then the others."""
+        short, long = [], []
+        for name, member, doc in _members(cls):
+            title, text = _signature(cls, name, member), inspect.cleandoc(doc)
+            first = self._written.setdefault(text, f"{cls.__name__}.{name}")
+            if first != f"{cls.__name__}.{name}":
+                short.append(_bullet(f"`{title}`: as `{first}`."))
+            elif "\n\n" not in text:
+                short.append(_bullet(f"`{title}`: {_inline(text)}"))
+            else:
+                long.append(f"#### `{title}`\n\n{_text(doc)}")
+        parts = [f"### `{cls.__name__}`", _text(cls.__doc__), "\n".join(short), *long]
+        return "\n\n".join(part for part in parts if part)
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any, str]]:
@@ -143,21 +158,37 @@ def _parameter(parameter: inspect.Parameter) -> str:
 
 
 def _text(doc: str | None) -> str:
-    """Return a numpydoc string as Markdown: its sections as tables or paragraphs."""
+    """Return a numpydoc string as Markdown: its sections as lists or paragraphs."""
     text = inspect.cleandoc(doc or "")
     pieces = _SECTION.split(text)
-    out = [pieces[0].strip()]
+    out = [_inline(paragraph) for paragraph in pieces[0].strip().split("\n\n")]
+    out = [_wrapped(paragraph) for paragraph in out]
     for title, body in zip(pieces[1::2], pieces[2::2], strict=True):
         if title == "Examples":
             shown = [line for line in body.strip().splitlines() if line.startswith((">>>", "..."))]
             code = "\n".join(re.sub(r"^(>>>|\.\.\.) ?|\s+# doctest.*$", "", line) for line in shown)
             out.append(f"```python\n{code}\n```")
-        elif title in _TABLES:
-            rows = [f"| {_code(name)} | {what} |" for name, what in _entries(body)]
-            out.append("\n".join([f"| {title.lower()} | |", "| --- | --- |", *rows]))
+        elif title in {"Parameters", "Attributes", "Methods"}:
+            out += _lists(body)
+        elif title in {"Raises", "Returns"}:
+            out.append(f"{title}:\n\n" + "\n".join(_lists(body)))
         else:
-            out.append(f"**{title}.**\n{body.strip()}")
-    return re.sub(r"(?<!`)``([^`]+)``", r"`\1`", "\n\n".join(part for part in out if part))
+            out += [_wrapped(_inline(part)) for part in body.strip().split("\n\n")]
+    return "\n\n".join(part for part in out if part)
+
+
+def _lists(body: str) -> Iterator[str]:
+    """Yield the entries of a section as lists, one for each topic, with its name above."""
+    entries: list[str] = []
+    for name, what in _entries(body):
+        if name.startswith("**"):
+            if entries:
+                yield "\n".join(entries)
+            yield name
+            entries = []
+        else:
+            entries.append(_bullet(f"{_code(name)}: {what}" if what else _code(name)))
+    yield "\n".join(entries)
 
 
 def _entries(body: str) -> Iterator[tuple[str, str]]:
@@ -167,11 +198,26 @@ def _entries(body: str) -> Iterator[tuple[str, str]]:
             lines.append(line.strip())
             continue
         if name:
-            yield name, " ".join(filter(None, lines)).replace("|", "\\|")
+            yield name, _inline(" ".join(filter(None, lines)))
         name, lines = line, []
     if name:
-        yield name, " ".join(filter(None, lines)).replace("|", "\\|")
+        yield name, _inline(" ".join(filter(None, lines)))
 
 
 def _code(names: str) -> str:
     return ", ".join(f"`{name.strip()}`" for name in names.split(","))
+
+
+def _inline(text: str) -> str:
+    """Return a paragraph on one line, with Markdown's code."""
+    return re.sub(r"(?<!`)``([^`]+)``", r"`\1`", " ".join(text.split()))
+
+
+def _bullet(text: str) -> str:
+    return _wrapped(f"- {text}", indent="  ")
+
+
+def _wrapped(text: str, indent: str = "") -> str:
+    return textwrap.fill(
+        text, _WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
