@@ -8,6 +8,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 _SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
@@ -168,27 +169,56 @@ def _text(doc: str | None) -> str:
             shown = [line for line in body.strip().splitlines() if line.startswith((">>>", "..."))]
             code = "\n".join(re.sub(r"^(>>>|\.\.\.) ?|\s+# doctest.*$", "", line) for line in shown)
             out.append(f"```python\n{code}\n```")
-        elif title in {"Parameters", "Attributes", "Methods"}:
+        elif title == "Raises":
+            names = dict.fromkeys(
+                _code(name) for names, _when in _entries(body) for name in names.split(", ")
+            )
+            out.append(_wrapped(f"Raises {', '.join(names)}."))
+        elif title == "Returns":
+            out += [_wrapped(f"Returns {_entry(name, what)}") for name, what in _entries(body)]
+        elif title == "Parameters":
             out += _lists(body)
-        elif title in {"Raises", "Returns"}:
-            out.append(f"{title}:\n\n" + "\n".join(_lists(body)))
+        elif title == "Methods":
+            out.append("\n".join(_bullet(f"{topic}: {names}") for topic, names in _entries(body)))
         else:
             out += [_wrapped(_inline(part)) for part in body.strip().split("\n\n")]
     return "\n\n".join(part for part in out if part)
 
 
 def _lists(body: str) -> Iterator[str]:
-    """Yield the entries of a section as lists, one for each topic, with its name above."""
+    """Yield the entries of a section as lists, one for each topic, with its name above.
+
+    Under a topic of ``docs/settings.md``, a setting has its first sentence, and the topic the link.
+    """
     entries: list[str] = []
+    settings = set[str]()
     for name, what in _entries(body):
-        if name.startswith("**"):
+        if re.fullmatch(r"\*\*.+\*\*", name):
             if entries:
                 yield "\n".join(entries)
-            yield name
+            topic = name.strip("*")
+            settings = _settings().get(topic, set())
+            link = f" ([settings](settings.md#{topic.lower().replace(' ', '-')}))"
+            yield name + link * bool(settings)
             entries = []
+        elif settings.issuperset(name.split(", ")):
+            entries.append(_bullet(_entry(name, what.partition(". ")[0].rstrip(".") + ".")))
         else:
-            entries.append(_bullet(f"{_code(name)}: {what}" if what else _code(name)))
+            entries.append(_bullet(_entry(name, what)))
     yield "\n".join(entries)
+
+
+@cache
+def _settings() -> dict[str, set[str]]:
+    """Return topic -> arguments of `Cluster` that are settings under the same name."""
+    from terradask_stacks.settings import ClusterSettings
+    from terradask_stacks.topics import by_topic
+
+    return {topic: set(names) for topic, names in by_topic(ClusterSettings.model_fields).items()}
+
+
+def _entry(name: str, what: str) -> str:
+    return f"{_code(name)}: {what}" if what else f"{_code(name)}."
 
 
 def _entries(body: str) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,38 @@
 """Dask clusters in your own AWS account, as Terraform you can review.
 
-``Cluster`` is what a data scientist needs; ``Workspace`` plans and applies the network and clusters
-step by step.
+Most programs need only `Cluster`::
+
+    from terradask import Cluster
+
+    with Cluster(n_workers=10) as cluster:
+        client = cluster.get_client()
+
+``help(terradask.Cluster)`` has its arguments and methods by topic.
+
+Clusters
+    Cluster, function and the Function that it makes
+Workspace: the network and its clusters, step by step
+    Workspace, Plan, Deployment, DeploymentStatus, LiveView
+Jobs: commands on a cluster's hosts
+    Job, JobRecord, JobTask, JobOutput
+Instance types and prices
+    list_instance_types, InstanceType, PricedInstanceType, Gpus
+Options for all clusters
+    set_backend_options, BackendOptionsChange
+Modules
+    terradask.errors: every error, in one tree
+    terradask.cost: estimates of plans, and costs of runs
+    terradask.policy: findings on plans
+    terradask.cli, terradask.app: the command line, and the app of ``cdktf``
+Settings
+    ``terradask.toml``, ``TERRADASK_<SECTION>__<KEY>`` variables or Dask's configuration;
+    ``terradask init`` writes a commented file
+Command line
+    ``terradask --help``; ``terradask doctor`` checks this machine and the account
+Documentation
+    https://github.com/terradask/terradask/tree/main/docs
+
+``__version__`` is the version of this package.
 """
 
 from __future__ import annotations
@@ -75,13 +106,19 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        from importlib import import_module
+#: Public modules, imported at their first use.
+_MODULES = ("app", "cli", "cost", "errors", "policy")
 
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

@@ -290,6 +290,24 @@ class ClusterArguments:
         The AWS account is that of your credentials. Any value but the default raises
         `InvalidInput`.
 
+    Methods
+    -------
+    Run work
+        `get_client`, `run_command`, `map_commands`, `job`, `show_task_output`
+    Scale
+        `scale`, `adapt`, `stop_adapting`, `wait_for_workers`, `scale_up`, `scale_down`,
+        `recommendations`, `workers_to_close`
+    Send to hosts
+        `send_private_envs`, `send_credentials`, `sync_software`
+    Observe
+        `logs`, `get_logs`, `events`, `report`, `dashboard_link`, `shared_dashboard`, `jupyter_link`
+    State
+        `name`, `status`, `ended`, `region`, `zone`, `origin`, `hardware`, `worker_groups`,
+        `worker_names`, `adapting`, `plan`, `requested`, `observed`, `worker_spec`,
+        `scheduler_info`
+    Attach and end
+        `from_name`, `close`, `shutdown`, `stop`, `shutdown_on_close`, `set_keepalive`
+
     Raises
     ------
     NoBaseline
