@@ -1,5 +1,8 @@
-"""What a plan costs, and what runs have cost, for programs: an estimate of a plan's JSON, its
-prices, and what `Workspace.costs` returns.
+"""Costs, for programs: estimates of plans, and costs of runs.
+
+- `estimate` returns the `CostEstimate` of a plan's JSON, with the prices of an `AwsPriceList` and
+  the instance types that `read_launches` reads from AWS; `to_text` shows it.
+- `Workspace.costs` returns `RunCosts`, each `CostRow` with what a run or a cluster has cost.
 """
 
 from __future__ import annotations

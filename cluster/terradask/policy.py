@@ -1,6 +1,10 @@
-"""Policy, for programs: what a plan must not do, found in its JSON alone.
+"""Policy, for programs: findings on a plan, from its JSON alone.
 
-`evaluate` is the way in; `to_text`, `to_json` and `to_sarif` are the ways out.
+- `evaluate` returns each `PolicyFinding` of a plan, with its `Severity`, and `Waived` if a waiver
+  covers it. It compares the plan with `RoleRules` and `WorkspaceRules`, if they are given.
+- `cost_findings` checks an estimate, `secrets_in_state` a state.
+- `blocking` returns the findings that stop an apply; `summary`, `to_text`, `to_json` and `to_sarif`
+  write findings.
 """
 
 from terradask._plans.policy.checks import blocking, evaluate

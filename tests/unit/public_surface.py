@@ -205,7 +205,7 @@ def _head(name: str, cls: type) -> str:
 
 def _error(cls: Any) -> list[str]:
     """Return an error, its exit code and its fields in one line, and how it is made in another."""
-    members = {name: each for name, each in _members(cls) if name != "exit_code"}
+    members = {name: each for name, each in members_of(cls) if name != "exit_code"}
     fields = sorted(name for name, each in members.items() if not inspect.isroutine(each))
     methods = [name for name, each in members.items() if inspect.isroutine(each)]
     line = f"{_head(cls.__name__, cls)} exit code {cls.exit_code}"
@@ -229,7 +229,7 @@ def _class(name: str, cls: type) -> list[str]:
     lines = [head + (f" supports {', '.join(uses)}" if uses else "")]
     if not _is_made_by_fields(cls):
         lines += _signature("__init__", cls, indent=indent)
-    members = dict(_members(cls))
+    members = dict(members_of(cls))
     fields = dataclasses.fields(cls) if dataclasses.is_dataclass(cls) else ()
     own = [field.name for field in fields if field.name in members]
     if own:
@@ -245,7 +245,7 @@ def _is_made_by_fields(cls: type) -> bool:
     return dataclasses.is_dataclass(cls) and cls.__init__.__code__.co_filename == "<string>"
 
 
-def _members(cls: type) -> Iterator[tuple[str, Any]]:
+def members_of(cls: type) -> Iterator[tuple[str, Any]]:
     """Yield what our classes give a class, without what an exported base has."""
     left_out = [base for base in cls.__mro__[1:] if base in _exported()]
     inherited = {name for base in left_out for name in vars(base).get("__dataclass_fields__", ())}

@@ -64,6 +64,24 @@ class Deployment:
     root
         Folder to which paths in the settings are relative. By default the working directory.
 
+    Methods
+    -------
+    Start and stop
+        `start`, `stop`, `attach`, `check_workers`
+    State
+        `exists`, `status`, `watch`, `run`, `current_run`, `why_stopped`, `descriptor`, `groups`,
+        `marked_closing`
+    Logs, events and reports
+        `logs`, `iter_logs`, `log_hosts`, `events`, `report`, `kept_reports`, `reports`
+    Jobs
+        `job_ids`, `job`, `job_output`
+    Attributes
+        `name`, `bucket`, `aws`, `objects` (what the bucket has of it), `limiter` (of all polling
+        through this object), `started_run_id` (of the run that this object started last)
+    Steps of `Cluster` and `Workspace`
+        `snapshot`, `status_with`, `stop_run`, `zero_run`, `stop_at_exit`, `mark_closing`,
+        `note_closing`, `keep`, `keep_events`, `close_account`, `learn_environment`
+
     Notes
     -----
     Starting and stopping needs, for the cluster's own groups, secret and objects:

@@ -61,7 +61,13 @@ from terradask_modules.names import WORKER_GROUP
 
 @documented_by(ClusterArguments)
 class Cluster(SpecCluster):  # type: ignore[misc]
-    """A Dask cluster on instances of your own AWS account."""
+    """A Dask cluster on instances of your own AWS account.
+
+    ``help(Cluster)`` and ``docs/python.md`` describe arguments and methods by topic. Arguments
+    stand in this order: name and workspace, workers and scaling, hardware, Spot and zones,
+    software, network and access, dashboard and notebooks, lifetime and cost, this process,
+    aliases, and those that are not supported.
+    """
 
     # Attributes that Dask reads and writes on the object itself. It would take the name from the
     # scheduler's metadata, which tasks can write.
@@ -134,10 +140,6 @@ class Cluster(SpecCluster):  # type: ignore[misc]
             When there is no such cluster.
         ClusterStopped
             When it is stopped, or has ended by itself.
-
-        See Also
-        --------
-        Cluster : the same with ``attach=True``.
         """
         return cls(name, **{"attach": True, **kwargs})
 

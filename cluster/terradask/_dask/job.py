@@ -23,6 +23,11 @@ class Job:
     """A job of a cluster: `Cluster.run_command`, `Cluster.map_commands` and `Cluster.job` return
     it. It goes on without this object, and without its client. Once the `Cluster` object is closed,
     this reads what is recorded.
+
+    Attributes
+    ----------
+    id
+        Id of the job.
     """
 
     id: str

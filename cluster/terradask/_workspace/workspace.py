@@ -35,7 +35,25 @@ if TYPE_CHECKING:
 class Workspace(Planner):
     """One network baseline and the clusters on it, in one account and region.
 
-    Make one with `load`. Nothing is asked of AWS and nothing runs before a method needs it.
+    Make one with `load`. Nothing calls AWS or runs before a method needs it.
+
+    Methods
+    -------
+    Load
+        `load`, `with_progress`, `settings`, `settings_path`, `root`
+    Place
+        `region`, `account_id`, `bucket`, `aws`
+    Plan
+        `plan`, `plan_network`, `plan_cluster`, `plan_launch`, `explain`, `report`, `open_plan`,
+        `open_plans`, `drift`, `synth`, `accept_older_state`
+    Apply and destroy
+        `apply`, `destroy_cluster`, `destroy_network`, `note_applied`, `cancel`
+    Clusters
+        `deployment`, `deployments`, `unfinished`, `overview`, `costs`, `history`
+    Network and hosts' packages
+        `baseline`, `quotas`, `environments`, `missing_host_packages`, `put_host_packages`
+    Clean up and repair
+        `strays`, `sweep`, `unlock`, `foreign_in_state`, `repair_state`
 
     Notes
     -----

@@ -1,4 +1,57 @@
-"""Every error that terradask raises, in one tree, which ``docs/python.md`` draws."""
+"""Every error that terradask raises, in one tree, which ``docs/python.md`` draws.
+
+Each has `problem`, `given`, `allowed`, `advice` and `exit_code`, and its class says what to do::
+
+    TerradaskError
+        AwsError
+            AccessDenied
+            EndpointUnreachable
+            InvalidCredentials
+            NoCredentials
+            QuotaExceeded
+            RegionUnusable
+        BaselineError
+            NoBaseline
+        ClusterError
+            ClusterClosed
+            ClusterExists
+            ClusterNotFound
+            ClusterPrivate
+            ClusterStopped
+            DocumentChanged
+            ForeignResources
+            HostFailed
+            JobLost
+            JobNotFound
+            JobTimeout
+            NoCapacity
+            ReportNotFound
+            SchedulerMissing
+            SchedulerReplaced
+            SchedulerUnreachable
+            VersionMismatch
+            WorkersMissing
+            WorkersUntold
+        DocumentFormat
+            ForeignDescriptor
+        FolderBusy
+        InUse
+        InvalidInput
+            NoMatchingType
+            SettingsError
+            SoftwareUnusable
+        PlanChanged
+        PolicyViolation
+        SetupError
+        SoftwareNotResolved
+        TerraformError
+            BackendMissing
+            ProviderUnavailable
+            StalePlan
+            StateConflict
+            StateLocked
+            TerraformCancelled
+"""
 
 from __future__ import annotations
 
