@@ -68,7 +68,10 @@ def test_the_large_classes_list_their_members_by_topic(name: str) -> None:
     text = inspect.cleandoc(entry.__doc__).partition("Methods\n---")[2]
     listed = re.findall(r"`(\w+)`", re.split(r"\n\w+\n---", text)[0])
     assert len(listed) == len(set(listed))
-    assert set(_members(entry)) - set(listed) == set()
+    members = set(_members(entry))
+    assert members - set(listed) == set()
+    # Some of Dask's are listed too.
+    assert [one for one in listed if one not in members and not hasattr(entry, one)] == []
 
 
 @pytest.mark.parametrize("name", EXPORTED)

@@ -78,9 +78,9 @@ class Deployment:
     Attributes
         `name`, `bucket`, `aws`, `objects` (what the bucket has of it), `limiter` (of all polling
         through this object), `started_run_id` (of the run that this object started last)
-    Steps of `Cluster` and `Workspace`
+    Steps of a cluster and a workspace
         `snapshot`, `status_with`, `stop_run`, `zero_run`, `stop_at_exit`, `mark_closing`,
-        `note_closing`, `keep`, `keep_events`, `close_account`, `learn_environment`
+        `note_closing`, `keep`, `keep_events`, `learn_environment`
 
     Notes
     -----
