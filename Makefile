@@ -165,10 +165,12 @@ soak: setup ## Run what the tests leave out: every point of each fault, an hour 
 	@TERRADASK_SEED=$${TERRADASK_SEED:-$$RANDOM} $(BIN)/pytest -m soak -s
 
 .PHONY: lint
-lint: $(VENV)/.installed audit ## Ruff (rules, format), mypy --strict, and known vulnerabilities of what is locked
+lint: $(VENV)/.installed audit ## Ruff (rules, format), mypy --strict, spelling and style of texts, known vulnerabilities of locked packages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/codespell $$($(BIN)/python docs/style.py --spelled)
+	@$(BIN)/python docs/style.py
 
 # What runs at users' and on hosts. checkov's own packages only read our stacks, and pin what it pins.
 .PHONY: audit

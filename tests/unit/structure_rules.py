@@ -5,7 +5,6 @@ each.
 from __future__ import annotations
 
 import builtins
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -92,7 +91,6 @@ AWS_HALF = "terradask_simulator.aws"
 
 MAX_CLASS_DEPTH = 2
 MAX_LINES = 600
-_PERSONS = re.compile(r"\b(whoever|nobody|somebody|anybody|himself)\b", re.IGNORECASE)
 _MODELS = {"pydantic.BaseModel", "pydantic.RootModel", "pydantic_settings.BaseSettings"}
 
 
@@ -201,16 +199,6 @@ def length(tree: Tree) -> list[str]:
     sizes = ((len(module.source.splitlines()), module.where) for module in modules)
     return [
         f"{where}: {size} lines" for size, where in sorted(sizes, reverse=True) if size > MAX_LINES
-    ]
-
-
-def words(tree: Tree) -> list[str]:
-    """Return words that make persons of processes, callers and clients."""
-    return [
-        f"{module.where}:{number} says {match[0]}: name the process, the caller or the client"
-        for module in tree.modules.values()
-        for number, line in enumerate(module.source.splitlines(), start=1)
-        for match in _PERSONS.finditer(line)
     ]
 
 

@@ -65,10 +65,6 @@ def test_no_file_is_long() -> None:
     assert rules.length(repository()) == []
 
 
-def test_processes_are_not_persons() -> None:
-    assert rules.words(repository()) == []
-
-
 def test_the_simulators_aws_needs_nothing_else_of_ours() -> None:
     assert rules.aws_half(repository()) == []
 
@@ -251,13 +247,6 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
             "benchmarks/x.py: 601 lines",
         ],
     ),
-    (
-        rules.words,
-        {"host/terradask_host/x.py": "x = 1\n# Nobody is told.\n", "tests/unit/y.py": "# nobody"},
-        [
-            "host/terradask_host/x.py:2 says Nobody: name the process, the caller or the client",
-        ],
-    ),
 ]
 
 
@@ -341,7 +330,6 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
         },
     ),
     (rules.length, {"host/terradask_host/x.py": "x = 1\n" * 600, "docs/x.py": "x = 1\n" * 601}),
-    (rules.words, {"host/terradask_host/x.py": "# No caller may do it: nobodys, bodies.\n"}),
 ]
 
 
