@@ -118,6 +118,20 @@ def test_decisions_have_one_shape() -> None:
         assert headings == ["Context", "Decision", "What it costs"], path.name
 
 
+def test_the_index_shows_which_decisions_are_superseded() -> None:
+    index = " ".join((ROOT / "docs/index.md").read_text().split())
+    entries = re.findall(r"- \[(\d{3})\]\(decisions/[^)]+\) (.*?)(?= - \[|$)", index)
+    shown = {
+        number: re.findall(r"\d{3}", text.partition("(superseded")[2]) for number, text in entries
+    }
+    marked = {}
+    for path in sorted((ROOT / "docs/decisions").glob("[0-9]*.md")):
+        top = path.read_text().partition("## Context")[0].partition("> Superseded")[2]
+        marked[path.name[:3]] = re.findall(r"\[(\d{3})\]\(\1-", top)
+    assert shown == marked
+    assert sum(map(len, marked.values())) > 20
+
+
 def test_generated_pages_are_fresh(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
