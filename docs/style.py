@@ -25,6 +25,7 @@ SPELLED = (*PAGES, "docs/decisions", "examples", "benchmarks", *CODE)
 _GENERATED = r"<!-- generated: .*?<!-- end of generated -->|<!-- Made by .*\Z"
 _BLOCK = r"^ *```.*?^ *```|^ *~~~.*?^ *~~~"
 _NOT_TEXT = re.compile(rf"{_GENERATED}|{_BLOCK}|`[^`]+`|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
+_SHOWN = 20
 # What a space of a pattern matches: also a line break, in a comment or between two strings.
 _SPACE = r"""(?:\s+(?:\#:?\s+)?|\s*["']\s+f?["'])"""
 
@@ -43,7 +44,7 @@ class Rule(NamedTuple):
             for match in _expression(self.pattern).finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
                 words = " ".join(match[0].split())
-                yield f"{where}:{line}: {words!r} ({self.name}): write {self.instead}"
+                yield f"{where}:{line}: {words!r}"
 
 
 @cache
@@ -80,13 +81,18 @@ def prose(page: str) -> str:
 
 
 def broken(checked: Iterable[Rule], **texts: Mapping[str, str]) -> list[str]:
-    """Return the places of each rule with more of them than its number allows."""
+    """Return each rule with more places than its number allows, and the places."""
     found = []
     for rule in checked:
         for kind, of in texts.items():
             places, allowed = list(rule.places(of)), rule.left[kind]
             if len(places) > allowed:
-                found += [f"{rule.name}: {len(places)} in {kind}, allowed {allowed}", *places]
+                found.append(
+                    f"{rule.name}: {len(places)} in {kind}, allowed {allowed}; write {rule.instead}"
+                )
+                found += places[:_SHOWN]
+                if len(places) > _SHOWN:
+                    found.append(f"... python docs/style.py {rule.name} shows all")
     return found
 
 

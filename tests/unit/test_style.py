@@ -50,7 +50,6 @@ def test_a_bad_sentence_is_found(style: ModuleType, name: str, text: str) -> Non
     page = f"# One\n\nA good line.\n{text}\n"
     (place,) = rule.places({"docs/x.md": style.prose(page)})
     assert place.startswith("docs/x.md:4: ")
-    assert rule.instead in place
 
 
 def test_a_rule_is_broken_by_one_place_more(style: ModuleType, tmp_path: Path) -> None:
@@ -64,8 +63,8 @@ def test_a_rule_is_broken_by_one_place_more(style: ModuleType, tmp_path: Path) -
     texts = {"pages": style.pages(tmp_path), "code": style.code(tmp_path)}
     assert style.broken([allowed], **texts) == []
     assert style.broken([none], **texts) == [
-        "here: 1 in code, allowed 0",
-        "host/terradask_host/x.py:4: 'room \" \"of here' (here): write local",
+        "here: 1 in code, allowed 0; write local",
+        "host/terradask_host/x.py:4: 'room \" \"of here'",
     ]
     module.write_text("x = 1\n")
     assert style.lowered([allowed], pages={}, code=style.code(tmp_path)) == [
