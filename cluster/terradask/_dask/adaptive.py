@@ -75,8 +75,8 @@ class ScalingPolicies:
         return list(await self.connection.send(ChooseHosts(dict(numbers))))
 
     async def stop(self, group: str) -> None:
-        """End adapting of a group of workers, whichever client has set it; its number stays as it
-        is.
+        """End adapting of a group of workers, whichever client has started it; the group keeps its
+        number.
 
         Parameters
         ----------
@@ -159,16 +159,17 @@ def adapting_asked(
     wait_count: int = 24,
     interval: str = "5s",
 ) -> tuple[str, ScalingPolicy]:
-    """Scale a group of workers with the load: from now on the cluster's own host does it, with or
-    without a client, until a client scales the group to a number.
+    """Scale a group of workers with the load, until a client scales the group to a number.
+
+    The scheduler's host does it, with or without a client.
 
     Parameters
     ----------
     Adaptive
-        Not supported: a class of yours would run in this process, and end with it.
+        Not supported: such a class would run in this process, and end with it.
     group
         Name of the group. By default ``workers``, which every cluster has. A named group grows with
-        the tasks that ask for `resources` that its workers have.
+        the tasks that require `resources` of its workers.
     minimum
         Fewest workers, kept without load.
     maximum
@@ -177,7 +178,7 @@ def adapting_asked(
         Bounds as total amounts, such as 64 and ``"1 TiB"``, converted by the size of the smallest
         host that has joined.
     target_duration
-        How long work should take: the shorter, the faster the group grows.
+        Intended duration of the work: the shorter, the faster the group grows.
     wait_count
         How many times in a row a worker must be superfluous before it is removed.
     interval

@@ -164,9 +164,9 @@ class Attached:
         Returns
         -------
         SharedDashboard or None
-            Its `link`, with the token of this scheduler process, the `fingerprint` (SHA-256) of
-            the certificate that browsers warn about, and with `jupyter` the `jupyter_link`. None
-            for a cluster without `use_dashboard_https`.
+            Its `link`, with the token of this scheduler process; the `fingerprint` (SHA-256) of the
+            certificate, which browsers warn about; and with `jupyter` the `jupyter_link`. None
+            without `use_dashboard_https`.
 
         Raises
         ------

@@ -305,40 +305,39 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @shows_options
     def run_command(self, command: Sequence[str], **options: Unpack[JobOptions]) -> Any:
-        """Run a command on a worker's host, as a task of Dask's: it goes on without this client,
-        and keeps the cluster until it is done.
+        """Run a command on a worker's host, as a Dask task that goes on without this client.
 
-        Its environment is the workers', with their packages and private variables, and besides
-        ``TERRADASK_JOB``, ``TERRADASK_TASK_INDEX``, ``TERRADASK_TASK_TRY`` and, with an input,
-        ``TERRADASK_TASK_INPUT``. It takes one of its worker's threads, and its memory isn't
-        limited to the worker's.
+        The cluster doesn't end before it. The command has the workers' environment, packages and
+        private variables, and the variables ``TERRADASK_JOB``, ``TERRADASK_TASK_INDEX``,
+        ``TERRADASK_TASK_TRY`` and, with an input, ``TERRADASK_TASK_INPUT``. It takes one of its
+        worker's threads, and its memory isn't limited to the worker's.
 
         Parameters
         ----------
         command
             Program and arguments. No shell reads them: for a shell's line, pass ``["sh", "-c",
-            line]``. It is recorded, so no secret may be in it.
+            line]``. Don't put secrets in it, because it is recorded.
         files
-            Files that it finds in its working directory, by the paths given here, or by their names
-            if those lead elsewhere. Those that the command names by a path below the working
-            directory are taken along without that. With `directory`, up to 16 MiB packed.
+            Files for its working directory, under the paths given here, or under their names if the
+            paths lead elsewhere. Files that the command names by a path below the working directory
+            are added. With `directory`, up to 16 MiB packed.
         directory
-            Folder whose files it finds there too: without what git ignores, and without hidden
-            files, except those that git tracks. By default none.
+            Folder whose files are added too, without hidden files that git doesn't track and files
+            that git ignores. By default none.
         exclude
             Patterns of files that are left out, such as ``"*.parquet"`` or ``"data"``.
         environ
-            Environment variables. Their values aren't recorded, but use `send_private_envs` for
-            secrets.
+            Environment variables. Their values aren't recorded; for secrets, use
+            `send_private_envs`.
         retries
-            How often it is tried again if it fails. Tries that end with their host don't count: it
-            is given up after 20 of these.
+            Number of further tries if it fails. Tries that end with their host don't count, up to
+            20.
         timeout
-            How long a try may take, such as ``"2 hours"``, or seconds: then it ends, and its exit
-            code is 124. By default there is no limit.
+            Longest time of a try, such as ``"2 hours"``, or seconds: then it ends with exit code
+            124. By default there is no limit.
         resources
-            Dask's resources that it needs, such as ``{"GPU": 1}``, by which groups of workers are
-            chosen.
+            Dask's resources that it requires, such as ``{"GPU": 1}``, which select groups of
+            workers.
 
         Returns
         -------
@@ -350,7 +349,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         InvalidInput
             For a command, files or a number that can't be used.
         ClusterError
-            When the scheduler doesn't take it.
+            When the scheduler refuses it.
         ClusterClosed, ClusterStopped
             When the cluster doesn't run any more.
         VersionMismatch
@@ -362,8 +361,8 @@ class Cluster(SpecCluster):  # type: ignore[misc]
     def map_commands(
         self, command: Sequence[str], inputs: Sequence[Any], **options: Unpack[JobOptions]
     ) -> Any:
-        """Run a command once for each input, as tasks of Dask's on all workers. Each gets exactly
-        one recorded success, however often AWS takes hosts back meanwhile.
+        """Run a command once for each input, as Dask tasks on all workers. Each input gets exactly
+        one recorded success, however often AWS interrupts hosts.
 
         Parameters
         ----------
@@ -399,12 +398,12 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return self.sync(submit)
 
     def job(self, job: str) -> Job:
-        """Return a job of this cluster by its id, from whatever client it was submitted.
+        """Return a job of this cluster, whichever client submitted it.
 
         Parameters
         ----------
         job
-            Its id, as `Job.id` has it. ``Deployment.job_ids`` lists those that are recorded.
+            Id of the job, as `Job.id` has it. ``Deployment.job_ids`` lists the recorded ones.
         """
         return Job(
             job, self._running.jobs, self._health, self.sync, lambda: bool(self.asynchronous)
@@ -428,8 +427,8 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @property
     def adapting(self) -> dict[str, ScalingPolicy]:
-        """Group of workers -> between which numbers it scales itself, whichever client has set
-        that: ``minimum`` and ``maximum``; without those that don't.
+        """Group of workers -> the range in which it scales itself, ``minimum`` and ``maximum``,
+        whichever client has set it. Other groups are left out.
         """
         return dict(self._attached.policies.known or {}) if self._attached is not None else {}
 
@@ -452,8 +451,8 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @property
     def ended(self) -> ClusterError | None:
-        """Why this object can't be used any more: the error that its methods raise. None while it
-        can, also while the scheduler doesn't answer.
+        """The error that methods of this object raise because it can't be used any more. None while
+        it can, also while the scheduler doesn't answer.
         """
         try:
             self._health.check_open()
@@ -472,15 +471,13 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @property
     def zone(self) -> str:
-        """Availability zone of the cluster; of its scheduler, if workers may be in
-        several zones.
-        """
+        """Availability zone of the cluster, or of its scheduler with workers in several zones."""
         return self._running.deployment.descriptor.zone
 
     @property
     def hardware(self) -> dict[str, dict[str, Any]]:
-        """Each group's instance types in the order in which they are tried, what was asked for, and
-        why they were chosen. Notebooks show it as a table.
+        """Each group's instance types in the order in which they are tried, with the request and
+        the reasons. Notebooks show it as a table.
         """
         return HardwareTable(self._running.deployment.descriptor.hardware)
 
@@ -502,8 +499,8 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         """Link to the notebook server (`jupyter=True`) on this machine's loopback, forwarded to the
         scheduler's host over mutual TLS. Empty for a cluster without one.
 
-        The link contains a token: with it, any code can be run on the cluster, for as long as this
-        object is open. ``Client()`` in a notebook is a client of this cluster.
+        The link contains a token: as long as this object is open, anyone with it can run any code
+        on the cluster. ``Client()`` in a notebook is a client of this cluster.
         """
         jupyter = None if self._attached is None else self._attached.jupyter
         return "" if jupyter is None else jupyter.link
@@ -511,14 +508,14 @@ class Cluster(SpecCluster):  # type: ignore[misc]
     shared_dashboard = property(passed_on(Attached.shared_dashboard, "_running"))
 
     def events(self) -> Any:
-        """Return the events of the cluster and its hosts with time, subject, state and reason,
-        oldest first.
+        """Return the events of the cluster and its hosts, oldest first.
 
         Returns
         -------
         list of Event
-            Each prints as a line; notebooks show a table, with times in UTC. The states of hosts
-            are requested, launched, booting, joined, retiring, failed and gone.
+            Each has a time, subject, state and reason, and prints as a line; notebooks show a
+            table, with times in UTC. The states of hosts are requested, launched, booting, joined,
+            retiring, failed and gone.
         """
         return self.sync(self._threads.call, lambda: EventTable(self._running.deployment.events()))
 

@@ -195,8 +195,7 @@ class SchedulerConnection:
     # ---- calls -----------------------------------------------------------------------------------
 
     async def set_keepalive(self, keepalive: Duration | None) -> None:
-        """Set how long the cluster runs on without a connected client, replacing
-        `no_client_timeout` from now on.
+        """Set how long the cluster runs without a connected client, instead of `no_client_timeout`.
 
         Clients and `Cluster` objects of any process count as connected, and so do unfinished
         `fire_and_forget` tasks. The idle timeout stays in force.
@@ -204,8 +203,7 @@ class SchedulerConnection:
         Parameters
         ----------
         keepalive
-            A duration such as ``"30s"`` or ``"5m"``, or seconds. With None or False, the cluster
-            doesn't end for this reason.
+            A duration such as ``"30s"`` or ``"5m"``, or seconds. None or False: no limit.
 
         Raises
         ------
@@ -219,12 +217,12 @@ class SchedulerConnection:
         await self.send(SetKeepalive(parse_duration("keepalive", keepalive) or None))
 
     async def show_task_output(self, client: Client) -> None:
-        """Have a client show what tasks print and warn with `distributed.print` and
-        `distributed.warn`, from now on.
+        """Show in a client what tasks print and warn with `distributed.print` and
+        `distributed.warn`.
 
-        By default they reach no client: Dask's client unpickles the warnings, so that any task can
-        run code in the client's process. Show them only if you trust the tasks of all of the
-        cluster's users. Hosts' logs have them in any case.
+        Off by default, because Dask's client unpickles warnings: any task can then run code in the
+        client's process. Use it only if you trust the tasks of all of the cluster's users. Hosts'
+        logs have the output in any case.
 
         Parameters
         ----------

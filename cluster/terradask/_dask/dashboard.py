@@ -123,9 +123,9 @@ class DashboardForward(Forward):
         """Link to the dashboard on this machine's loopback, forwarded to the scheduler's host over
         mutual TLS.
 
-        The link contains this object's token; requests without it, such as those of other users of
-        this machine, are refused. Its form follows Dask's ``distributed.dashboard.link``, for
-        proxies such as Jupyter's.
+        It contains this object's token; requests without it, such as those of other users of this
+        machine, are refused. Its form follows Dask's ``distributed.dashboard.link``, for proxies
+        such as Jupyter's.
         """
         return "" if not self.port else self._site.admission.link(_dasks_link(self.port))
 

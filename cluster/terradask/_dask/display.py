@@ -144,8 +144,8 @@ def dask_logs(
     *,
     cluster: bool = False,
 ) -> Any:
-    """Return the last run's logs in Dask's own form: those of all its hosts, also of hosts that
-    failed, never joined, or are gone. `logs` selects lines.
+    """Return the last run's logs in Dask's own form, including those of hosts that failed, never
+    joined, or are gone. `logs` selects lines.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def dask_logs(
     workers
         Whether to return the workers' logs; or the names of workers, which are instance ids.
     cluster
-        Whether to return what Dask's cluster manager logs in this process. By default it isn't.
+        Whether to return the log of Dask's cluster manager in this process. By default False.
 
     Returns
     -------

@@ -229,12 +229,11 @@ class Lifecycle:
         self.shutdown_on_close = True
 
     def stop(self) -> None:
-        """Stop the cluster, and leave it: groups at zero, keys removed, the deployment kept, which
-        costs only its secret.
+        """Stop the cluster, and leave it: groups at zero, keys removed.
 
-        A cluster that was made here stays deployed too; ``Cluster(name)`` and ``terradask start``
-        start it again, without Terraform and with new keys. One that is still being made is rolled
-        back. This method doesn't wait for the instances to end.
+        The deployment stays, and costs only its secret; ``Cluster(name)`` and ``terradask start``
+        start it again, without Terraform and with new keys. A cluster that is still being made is
+        rolled back. Doesn't wait for the instances to end.
 
         Raises
         ------
@@ -243,8 +242,8 @@ class Lifecycle:
 
         Notes
         -----
-        Needs what ``terradask stop`` needs: ``autoscaling:DescribeAutoScalingGroups``,
-        ``SetDesiredCapacity``, ``SetInstanceProtection``, ``BatchDeleteScheduledAction``,
+        Permissions needed: ``autoscaling:DescribeAutoScalingGroups``, ``SetDesiredCapacity``,
+        ``SetInstanceProtection``, ``BatchDeleteScheduledAction``,
         ``secretsmanager:PutSecretValue``, ``UpdateSecretVersionStage``, and writing and deleting
         the cluster's objects.
         """
@@ -257,7 +256,7 @@ class Lifecycle:
     ) -> None:
         """Leave the cluster, and end it if `shutdown_on_close` is True.
 
-        Ending destroys a cluster that was made here, and stops any other. One that is still being
+        Destroys a cluster that was made here, and stops any other. A cluster that is still being
         made is rolled back.
 
         Parameters

@@ -52,18 +52,17 @@ class PackageUpdates:
     async def sync_software(self) -> list[str]:
         """Bring packages that were edited since the start to the running cluster.
 
-        Those that came from a folder, an archive or a repository are built again. What has changed
-        is installed on all hosts, also those that join later, and all workers are restarted, a
-        quarter at a time: results are moved to the others first, as far as these have room. Tasks
-        that run meanwhile are run again. What the scheduler has imported stays as it is.
-
-        The next start brings the same packages by itself. Packages from an index stay as they are
-        until then: if a changed package needs one that hosts don't have, a warning says so.
+        Rebuilds packages that were installed from a folder, an archive or a repository, and
+        installs those that changed on all hosts, including later ones. All workers restart, a
+        quarter at a time: their results move to other workers first, if these have memory, and
+        interrupted tasks run again. The scheduler keeps what it has imported. Packages from an
+        index change only at the next start; if a changed package needs one that hosts don't have, a
+        warning names it.
 
         Returns
         -------
         list of str
-            The packages that have changed; empty if none has, and nothing is restarted.
+            The packages that have changed. If there are none, nothing restarts.
 
         Raises
         ------

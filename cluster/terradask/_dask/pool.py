@@ -185,13 +185,11 @@ class WorkerPool:
     ) -> None:
         """Scale the cluster to `n` workers, or each group to its number.
 
-        The cluster's own host does it, and goes on if this client ends. Growing asks AWS for the
-        numbers and doesn't wait for the workers; see `wait_for_workers`. If AWS's vCPU quotas don't
-        suffice, a warning is logged, and AWS launches as many as they allow. Shrinking first moves
-        the data of the leaving workers to the others.
-
-        A group that adapts doesn't any more: the number holds. A line in the log and the events say
-        so; `adapt` begins it again.
+        The scheduler's host does it, also when this client has ended. Growing requests instances
+        and doesn't wait for the workers; see `wait_for_workers`. If AWS's vCPU quotas are too
+        small, a warning is logged, and AWS launches as many as they allow. Shrinking first moves
+        the data of the leaving workers. A group that adapts stops adapting, which the log and the
+        events record; `adapt` begins it again.
 
         Parameters
         ----------
@@ -202,8 +200,8 @@ class WorkerPool:
             Least total amounts of the group, such as ``"100 GiB"`` and 64, converted by the size of
             its smallest host that has joined.
         group
-            Name of the group. By default ``workers``, which every cluster has. Other groups stay as
-            they are.
+            Name of the group. By default ``workers``, which every cluster has. Other groups don't
+            change.
 
         Raises
         ------
@@ -256,7 +254,7 @@ class WorkerPool:
                 await self.apply()
 
     async def scale_down(self, workers: Iterable[Any]) -> None:
-        """End the hosts of these workers, after their data has been moved.
+        """End the hosts of these workers after moving their data.
 
         Parameters
         ----------
@@ -297,10 +295,8 @@ class WorkerPool:
         return {"status": "down", "workers": [*pending, *close]}
 
     async def workers_to_close(self, target: int) -> list[str]:
-        """Ask the cluster which workers to close so that `target` remain in the group
-        ``workers``, the cheapest to move first.
-
-        With several workers on a host the names are those of hosts, as in `plan`.
+        """Return which workers to close so that `target` remain in the group ``workers``, the
+        cheapest to move first.
 
         Parameters
         ----------
@@ -310,7 +306,7 @@ class WorkerPool:
         Returns
         -------
         list of str
-            Names, as in `plan`.
+            Names, as in `plan`: those of hosts, also with several workers on a host.
         """
         own = self.groups[WORKER_GROUP].observed
         return [

@@ -50,13 +50,12 @@ class SecretRelay:
 
     async def send_private_envs(self, env: Mapping[str, str]) -> None:
         """Set environment variables in the scheduler's and all workers' processes, without storing
-        them anywhere.
+        them.
 
-        They are sent to the scheduler over mutual TLS, and from there to workers, including those
-        that join later or restart. They are set while the processes run, so that ``/proc`` doesn't
-        show them. Tasks read them from `os.environ`, and processes that tasks start inherit them;
-        so anyone who may connect to the cluster can read them. Use ``environ=`` for variables that
-        are not secret.
+        They travel over mutual TLS to the scheduler, and from there to workers, including those
+        that join later or restart. ``/proc`` doesn't show them, but tasks and the processes that
+        tasks start can read them, and so can everyone who may connect to the cluster. Use
+        ``environ=`` for variables that are not secret.
 
         Parameters
         ----------
@@ -76,8 +75,8 @@ class SecretRelay:
 
         Notes
         -----
-        They are lost with the scheduler's process. If the scheduler is replaced, a `Cluster` object
-        that is still open sends the new one what it had sent to the old one.
+        The scheduler's process holds them. An open `Cluster` object sends them to a replaced
+        scheduler again.
         """
         self._check_all_have(await self._send(SendSecrets(environ=check_private_envs(env))))
 
@@ -87,9 +86,9 @@ class SecretRelay:
 
         The AWS SDKs in tasks read them from an endpoint on each process's loopback, and read them
         again before they expire. An SDK session that was made before the first credentials arrived
-        keeps those of the instance role. For an IAM user's access key, temporary credentials are
-        sent (``sts:GetSessionToken``), never the key; credentials that are already temporary are
-        sent as they are.
+        keeps those of the instance role. An IAM user's access key is never sent, but temporary
+        credentials for it (``sts:GetSessionToken``); credentials that are already temporary are
+        sent unchanged.
 
         Parameters
         ----------
