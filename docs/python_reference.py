@@ -101,7 +101,10 @@ class _Page:
     def class_of(self, cls: type) -> str:
         """Return a class: its docstring, members of one paragraph as a list, then the others."""
         short, long = [], []
+        steps = _topic(cls, "Steps of a cluster and a workspace")
         for name, member, doc in _members(cls):
+            if name in steps:
+                continue
             title, text = _signature(cls, name, member), inspect.cleandoc(doc)
             first = self._written.setdefault(text, f"{cls.__name__}.{name}")
             if first != f"{cls.__name__}.{name}":
@@ -112,6 +115,12 @@ class _Page:
                 long.append(f"#### `{title}`\n\n{_text(doc)}")
         parts = [f"### `{cls.__name__}`", _text(cls.__doc__), "\n".join(short), *long]
         return "\n\n".join(part for part in parts if part)
+
+
+def _topic(cls: type, topic: str) -> set[str]:
+    """Return the members in a topic of a class's docstring."""
+    listed = inspect.cleandoc(cls.__doc__ or "").partition(f"\n{topic}\n")[2]
+    return set(re.findall(r"`(\w+)`", re.split(r"\n\S", listed)[0]))
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any, str]]:

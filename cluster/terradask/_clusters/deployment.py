@@ -157,37 +157,25 @@ class Deployment:
         check_quotas: bool = True,
         warn: Callable[[str], None] | None = None,
     ) -> Run:
-        """Start the cluster: write the run's description and keys, raise the groups.
+        """Start the cluster, without Terraform: write the run's description and keys, and raise the
+        groups.
 
-        Doesn't run Terraform. If several callers start it at once, exactly one does; the others get
-        its run.
+        If several callers start it at once, one does, and the others get its run.
 
         Parameters
         ----------
         n_workers
-            Workers to start in the group ``workers``, which every cluster has; or ``[minimum,
-            maximum]``: it starts with the minimum and scales itself between them. By default as in
-            the cluster's settings, else 4 to 20.
-        environ
-            Environment variables for the scheduler and the workers. By default as in the settings.
-        software
-            Packages for the hosts besides Dask, the file that has them, or the name of an
-            environment. By default as in the settings.
-        software_lock
-            Lock file with the hashes of the packages that hosts install. By default as in the
-            settings.
-        package_sync
-            Which packages of this environment the hosts get, in place of `software`. By default as
-            in the settings, if neither `software` nor `software_lock` is given.
-        send_dask_config
-            Whether hosts get a frozen copy of the caller's Dask configuration. By default as in the
-            settings.
+            Workers to start in the group ``workers``; or ``[minimum, maximum]``: it starts with the
+            minimum and scales itself in this range. By default as in the settings, else ``[4,
+            20]``.
+        environ, software, software_lock, package_sync, send_dask_config
+            As the arguments of `Cluster`. By default as in the settings.
         group_workers
             Workers to start in each named group. By default as in the settings, also for groups
             left out here.
         life
-            When the run ends by itself. By default as the settings say for a cluster that doesn't
-            end with its client.
+            When the run ends by itself. By default as in the settings, for a cluster that outlives
+            its client.
         check_quotas
             Whether to check AWS's vCPU quotas first. By default True.
         warn
@@ -204,25 +192,24 @@ class Deployment:
         ClusterNotFound
             When the cluster isn't deployed.
         ClusterError
-            When it is destroyed in part: some of its groups are gone.
+            When it is partly destroyed: some of its groups are gone.
         ClusterPrivate, DocumentChanged
             When it is private to its creator, and its settings don't name the caller, or its
             ``cluster.json`` isn't what was applied.
         ClusterStopped
             When it is stopped while it starts.
         InvalidInput
-            When more workers are asked for than ``max_workers`` allows.
+            When more workers are requested than ``max_workers`` allows.
         SoftwareUnusable
-            When `software_lock` can't be read here, or lacks a package, the version installed here,
-            or its hashes; when a package for the hosts isn't installed here, came here from
-            neither a package index nor what a wheel can be built of, or from the latter with
-            `software_lock`; when a package that came from no index can't be built for hosts; when
-            the working directory has what hosts can't have; and when `package_sync`, or the file
-            that `software` names, asks for what they can't have.
+            When `software_lock` can't be read, or lacks a package, its installed version or its
+            hashes; when a package isn't installed here, comes from no index and can't be built as a
+            wheel, or is built as one while `software_lock` is given; when the working directory has
+            modules that hosts can't have; and when `package_sync` or the file of `software` names
+            packages that hosts can't have.
         SoftwareNotResolved
-            When there is no solution for what they ask for, or it can't be found out.
+            When the resolver finds no solution, or can't look for one.
         SetupError
-            When uv isn't here; or rattler, for an ``environment.yml``, or not for hosts.
+            When uv is missing; or rattler, for an ``environment.yml``.
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
@@ -270,16 +257,15 @@ class Deployment:
         Parameters
         ----------
         wait_seconds
-            Longest wait for the groups to be empty, in seconds. By default it doesn't wait: AWS
-            ends the instances.
+            Longest wait for the groups to be empty, in seconds. By default it doesn't wait.
 
         Returns
         -------
         bool
-            Whether the keys were removed. Those of a private cluster are removed only by its
-            creator and the principals that its settings name, who alone can read them. For a caller
-            without ``secretsmanager:UpdateSecretVersionStage`` they stay after a hundred starts and
-            stops in 24 hours.
+            Whether the keys were removed. Those of a private cluster can be removed only by its
+            creator and the principals in its settings. Without
+            ``secretsmanager:UpdateSecretVersionStage`` they stay after a hundred starts and stops
+            in 24 hours.
         """
         from terradask._clusters.stop import stop_cluster
 
@@ -328,8 +314,8 @@ class Deployment:
 
     @property
     def marked_closing(self) -> bool:
-        """Whether the deployment is marked for destruction: one was not finished, or it was made
-        for a client and has ended by itself.
+        """Whether the deployment is marked for destruction: a destruction was interrupted, or a
+        cluster made for a client has ended by itself.
         """
         return self._record.marked_closing
 
@@ -341,14 +327,15 @@ class Deployment:
         cancelled: Callable[[], bool] = lambda: False,
         run: Run | None = None,
     ) -> Attachment:
-        """Wait for the scheduler of the current run and return what a client needs.
+        """Wait for the scheduler of the current run, and return the addresses and keys that a
+        client needs.
 
         Parameters
         ----------
         timeout_seconds
             Longest wait, in seconds.
         on_wait
-            Called every few seconds with the status, in which only the scheduler's host reports.
+            Called every few seconds with the status, which has only the scheduler's host.
         cancelled
             Called between polls; if it returns True, the wait ends with `InterruptedError`.
         run
@@ -398,7 +385,7 @@ class Deployment:
             )
 
     def check_workers(self, n: int, group: str = WORKER_GROUP) -> None:
-        """Check that a group may have a number of workers, before any call.
+        """Check that a group may have a number of workers, without any call.
 
         Parameters
         ----------
@@ -442,7 +429,7 @@ class Deployment:
         return status_of(self._record, [groups, run, scheduler, hosts, False])
 
     def watch(self) -> StatusWatch:
-        """Return what reads the status again and again, by two calls a second."""
+        """Return an object that reads the status repeatedly, with two calls a second."""
         return StatusWatch(self._record)
 
     def events(self) -> list[Event]:
@@ -484,8 +471,8 @@ class Deployment:
     job_ids = method_of("_jobs", JobStore.ids)
 
     def job(self, job: str | None = None) -> JobRecord:
-        """Return what is recorded of a job, up to some seconds ago if it runs. The bucket keeps it
-        for 30 days, also when the cluster is stopped or destroyed.
+        """Return the record of a job, some seconds old if it runs. The bucket keeps it for 30 days,
+        also when the cluster is stopped or destroyed.
 
         Parameters
         ----------
@@ -517,10 +504,11 @@ class Deployment:
     job_output = method_of("_jobs", JobStore.output)
 
     def report(self, run: str | None = None) -> RunReport:
-        """Return what a run did: Dask's performance report (task stream, profiles, transfers), as
-        the scheduler's host has kept it at the run's end, or when it was last asked for, and the
-        run's events. The bucket keeps both for 30 days, also when the cluster is stopped or
-        destroyed.
+        """Return the report on a run: Dask's performance report (task stream, profiles, transfers)
+        and the run's events.
+
+        The scheduler's host makes it at the run's end and on request. The bucket keeps it for 30
+        days, also when the cluster is stopped or destroyed.
 
         Parameters
         ----------
@@ -547,7 +535,7 @@ class Deployment:
         return read_report(self._record, run)
 
     def kept_reports(self) -> list[KeptReport]:
-        """Return which reports are kept, the newest first: each with ``run``, ``boot``, ``at`` and
+        """Return the kept reports, newest first: each with ``run``, ``boot``, ``at`` and
         ``size_bytes``.
 
         Notes

@@ -45,9 +45,9 @@ class Planner:
         Parameters
         ----------
         stacks
-            ``network`` and names of clusters. Unset: the network and every declared cluster.
+            ``network`` and names of clusters. By default the network and every declared cluster.
         out
-            The folder to write to, each stack under ``stacks/<name>``. Unset: ``cdktf.out`` of the
+            Folder to write to, each stack under ``stacks/<name>``. By default ``cdktf.out`` of the
             workspace.
 
         Returns
@@ -69,21 +69,20 @@ class Planner:
     ) -> Plans:
         """Plan several stacks. Nothing in AWS changes.
 
-        Where the network is planned and isn't there yet, clusters wait for it: the report names
-        them.
+        Clusters that need a network that isn't deployed yet are listed in the report as waiting.
 
         Parameters
         ----------
         stacks
-            ``network`` and names of clusters. Unset: the network and every declared cluster.
+            ``network`` and names of clusters. By default the network and every declared cluster.
         destroy
-            Plan to destroy them.
+            Whether to plan their destruction.
         refresh
-            Look for new answers instead of using the locked or deployed ones.
+            Whether to look up new answers instead of the locked or deployed ones.
         changed_only
-            Leave out the stacks whose configuration, inputs and state are as their last apply by
-            terradask left them. What was changed outside Terraform is then not seen: `drift` sees
-            it.
+            Whether to leave out stacks whose configuration, inputs and state haven't changed since
+            their last apply by terradask. Changes outside Terraform aren't seen then; `drift` finds
+            them.
 
         Returns
         -------
@@ -145,20 +144,20 @@ class Planner:
         refresh: bool = False,
         out: str | os.PathLike[str] | None = None,
     ) -> Plan:
-        """Plan the network. Nothing in AWS changes; ``terradask.lock.json`` is written.
+        """Plan the network, and write ``terradask.lock.json``. Nothing in AWS changes.
 
-        What exists and Terraform's state doesn't know, after an interruption or because the state
-        was lost, is imported by the plan.
+        The plan imports resources that exist and that Terraform's state lacks, after an
+        interruption or a lost state.
 
         Parameters
         ----------
         destroy
-            Plan to destroy it.
+            Whether to plan its destruction.
         refresh
-            Look for a newer image and new zones instead of using the locked answers.
+            Whether to look up a newer image and new zones instead of the locked answers.
         out
-            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at
-            most.
+            Path to save the plan at, for `open_plan`. By default it is kept for this process, and a
+            day at most.
 
         Returns
         -------
@@ -167,10 +166,10 @@ class Planner:
         Raises
         ------
         InUse
-            With `destroy`, if clusters stand on it.
+            With `destroy`, if clusters use it.
         SettingsError
-            If what the settings name as given can't be used, listing all that is wrong, or would
-            take away what clusters stand on.
+            If the given resources of the settings can't be used, listing all findings, or if the
+            plan would remove resources that clusters use.
         StateConflict
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
@@ -213,14 +212,14 @@ class Planner:
         name
             The cluster's name.
         destroy
-            Plan to destroy it.
+            Whether to plan its destruction.
         refresh
-            Choose zone and instance types again instead of using the locked or deployed ones.
+            Whether to choose zone and instance types again instead of the locked or deployed ones.
         out
-            Where to save the plan for `open_plan`. Unset: it is kept for this process, and a day at
-            most.
+            Path to save the plan at, for `open_plan`. By default it is kept for this process, and a
+            day at most.
         cluster_overrides
-            Settings of section ``[cluster]``, above all others.
+            Settings of section ``[cluster]``, above all others: ``worker_cpu=8``.
 
         Returns
         -------
@@ -249,7 +248,8 @@ class Planner:
         )
 
     def plan_launch(self, name: str) -> Plan:
-        """Plan one cluster that is to be started as soon as it is applied. Nothing in AWS changes.
+        """Plan one cluster to be started right after its apply: also check quotas against what runs
+        now.
 
         Parameters
         ----------
@@ -303,8 +303,8 @@ class Planner:
                 raise
 
     def accept_older_state(self, stack: str) -> None:
-        """Go on from a state that is older than the one that the last apply left: plan, look at
-        what that changes, and apply or destroy.
+        """Go on from a state that is older than the one that the last apply left; then plan, review
+        the changes, and apply or destroy.
 
         Parameters
         ----------
@@ -320,7 +320,7 @@ class Planner:
         Parameters
         ----------
         name
-            The cluster's name; it needn't be deployed, nor declared.
+            The cluster's name, deployed or not, declared or not.
         cluster_overrides
             Settings of section ``[cluster]``, above all others: ``worker_cpu=8``.
 
@@ -329,9 +329,8 @@ class Planner:
         NoBaseline
             If the network isn't deployed.
         NoMatchingType
-            If no type is as asked for; with the nearest asks that find something.
-        NoMatchingType
-            If a named type doesn't exist, or isn't offered where it has to be.
+            If no type matches, with the nearest requests that match one; or if a named type doesn't
+            exist, or isn't offered in the zones.
         """
         configuration = configuration_of(self._context, cluster_overrides)
         return configuration.explain(validate_cluster_name(name))
@@ -347,12 +346,11 @@ class Planner:
         Raises
         ------
         InvalidInput
-            If there is no plan of terradask's.
+            If it is no plan of terradask's.
         PlanChanged
-            If the plan is no longer what was reviewed, or what it starts from is no longer as it
-            was: its file, the workspace, account or region, the versions of terradask, Terraform or
-            the provider, the configuration that the settings give now, or the state; or if it has
-            expired.
+            If the plan has expired, or differs from what was reviewed, in its file, the workspace,
+            account or region, the versions of terradask, Terraform or the provider, the
+            configuration from the present settings, or the state.
         """
         from terradask._plans.saved import open_plan
 
@@ -373,8 +371,8 @@ class Planner:
         return plan
 
     def open_plans(self, folder: str | os.PathLike[str]) -> list[Plan]:
-        """Open all plans of a folder that `Plans.save` wrote, each as `open_plan` does, in the
-        order in which they are to be applied.
+        """Open all plans in a folder of `Plans.save`, as `open_plan` does, in the order of their
+        apply.
 
         Parameters
         ----------
@@ -393,27 +391,27 @@ class Planner:
         return [self.open_plan(path) for path in PlanFolder(Path(folder)).plans()]
 
     def report(self, plan: Plan) -> PlanReport:
-        """Return what a reviewer has to know of a plan: its summary, policy, cost, what runs on
-        what it changes, where it comes from.
+        """Return a plan's report for a reviewer: summary, policy findings, cost, affected clusters,
+        origin.
         """
         return self._report(plan, self._report_context())
 
     def drift(self, stacks: Iterable[str] | None = None) -> dict[str, PlanSummary]:
-        """Look for what was changed outside Terraform since it last looked. Nothing changes,
-        neither in AWS nor in a state.
+        """Find changes that were made outside Terraform. Nothing changes, neither in AWS nor in a
+        state.
 
-        Settings that haven't been applied yet are no drift; what the runtime moves (numbers of
-        instances, the run's tags) is none either.
+        Settings that aren't applied yet are no drift, nor are changes by the runtime (numbers of
+        instances, the run's tags).
 
         Parameters
         ----------
         stacks
-            ``network`` and names of clusters. Unset: the network and every deployed cluster.
+            ``network`` and names of clusters. By default the network and every deployed cluster.
 
         Returns
         -------
         dict
-            Stack -> its summary, of which ``drift`` is what counts.
+            Stack -> its summary, with the changes in ``drift``.
 
         Raises
         ------

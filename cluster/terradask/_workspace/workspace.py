@@ -74,11 +74,10 @@ class Workspace(Planner):
         Parameters
         ----------
         path
-            A ``terradask.toml`` or its folder. Unset: looked for from the working directory
-            upwards; having none is fine.
+            A ``terradask.toml`` or its folder. By default the nearest one in the working directory
+            or above it, if there is one.
         progress
-            Called with every progress event. Unset: progress is not reported, and
-            warnings are logged.
+            Called with every progress event. By default warnings are logged.
         overrides
             Settings by section, above those of the file, Dask's configuration and the environment:
             ``cluster={"n_workers": 8}``.
@@ -86,7 +85,7 @@ class Workspace(Planner):
         Raises
         ------
         SettingsError
-            Listing everything that is wrong with the settings.
+            Listing all findings on the settings.
         SetupError
             On Windows.
         """
@@ -100,7 +99,7 @@ class Workspace(Planner):
         return cls(WorkspaceContext.load(source, progress=progress or warnings_logged))
 
     def with_progress(self, progress: Progress) -> Self:
-        """Return the same workspace, with another receiver of its progress events."""
+        """Return the same workspace, with another receiver of progress events."""
         return type(self)(replace(self._context, progress=progress))
 
     def __repr__(self) -> str:
@@ -116,27 +115,27 @@ class Workspace(Planner):
 
     @property
     def settings_path(self) -> Path | None:
-        """The ``terradask.toml`` that was read, if there was one."""
+        """Path of the ``terradask.toml`` that was read, if there was one."""
         return self._context.loaded.path
 
     @property
     def root(self) -> Path:
-        """The folder of ``terradask.toml``, or the user's data folder for terradask."""
+        """Folder of ``terradask.toml``, or the user's data folder for terradask."""
         return self._context.loaded.root
 
     @property
     def region(self) -> str:
-        """The AWS region."""
+        """AWS region."""
         return self.settings.workspace.region
 
     @property
     def account_id(self) -> str:
-        """The AWS account's number."""
+        """Number of the AWS account."""
         return self.aws.account_id
 
     @property
     def bucket(self) -> str:
-        """The workspace's bucket: descriptors, states and the host program."""
+        """The workspace's bucket, with descriptors, states and the host program."""
         return self._context.bucket
 
     def baseline(self) -> Baseline:
@@ -159,17 +158,16 @@ class Workspace(Planner):
         return Environments(self._context.loaded, self.aws, self.bucket)
 
     def missing_host_packages(self) -> dict[str, list[str]]:
-        """Look for the packages of hosts' own program in the workspace's bucket, from which hosts
-        install them. Nothing changes.
+        """Return which packages of the host program the workspace's bucket lacks.
 
-        `apply` puts them there. After a deployment by ``cdktf deploy``, or by Terraform alone,
-        `put_host_packages` does.
+        Hosts install them from there. `apply` puts them there; after a deployment by ``cdktf
+        deploy`` or Terraform alone, `put_host_packages` does.
 
         Returns
         -------
         dict
-            Architecture -> the packages that hosts would not find, each as ``name==version``. Empty
-            on an embedded AWS, whose hosts install nothing.
+            Architecture -> the missing packages, each as ``name==version``. Empty on an embedded
+            AWS, whose hosts install nothing.
 
         Raises
         ------
@@ -180,11 +178,7 @@ class Workspace(Planner):
         return packages.deployed().lacking() if packages.are_needed else {}
 
     def deployments(self) -> list[Deployment]:
-        """Return the clusters that are deployed, sorted by name; `Deployment.status` says how each
-        one is.
-
-        A cluster whose deployment was interrupted is left out; `unfinished` names those.
-        """
+        """Return the deployed clusters, sorted by name, without those of `unfinished`."""
         return self._clusters.deployed()
 
     def unfinished(self) -> list[str]:
@@ -196,22 +190,22 @@ class Workspace(Planner):
     def overview(
         self, name: str | None = None, *, all_workspaces: bool = False
     ) -> list[ClusterOverview]:
-        """Return every cluster at a glance, from any machine: state, age, owner, hosts by state,
-        price by the hour, last activity.
+        """Return an overview of every cluster: state, age, owner, hosts by state, price by the
+        hour, last activity.
 
         Parameters
         ----------
         name
-            The only cluster to look at. Unset: every one.
+            Name of a single cluster. By default all clusters.
         all_workspaces
-            Look for the clusters of other workspaces in this account and region, too, as far as
-            tags show.
+            Whether to include clusters of other workspaces in this account and region, as far as
+            tags show them.
 
         Returns
         -------
         list of ClusterOverview
-            Sorted by workspace and name. Among them are those that are deployed in part, and
-            orphans: those that no deployment owns but that have instances or groups.
+            Sorted by workspace and name, with clusters that are deployed in part, and orphans:
+            instances or groups without a deployment.
 
         Raises
         ------
@@ -221,23 +215,22 @@ class Workspace(Planner):
         return self._clusters.overview(name, all_workspaces=all_workspaces)
 
     def deployment(self, name: str) -> Deployment:
-        """Return one cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
+        """Return a cluster, deployed or not; its methods raise `ClusterNotFound` if it isn't."""
         return self._clusters.one(name)
 
     def costs(
         self, since: Moment | None = None, until: Moment | None = None, *, by: str = "run"
     ) -> RunCosts:
-        """Return what runs of clusters have cost, also of those that are destroyed, and what those
-        that go on cost until now.
+        """Return the costs of runs, including those that still run, and of destroyed clusters.
 
-        Asks AWS about the runs that go on or whose end isn't known yet, and writes their accounts
-        in the workspace's bucket.
+        Reads from AWS how long instances of unfinished runs have run, and writes it into the
+        workspace's bucket.
 
         Parameters
         ----------
         since, until
-            Count only what lies between: a time, in UTC if it names no zone; how long ago that is;
-            or either as text, such as ``7d``. Unset: from the first run on, until now.
+            Bounds of the period: a time, in UTC if it has no zone; a time ago; or either as text,
+            such as ``7d``. By default from the first run until now.
         by
             What to sum by: ``run``, ``cluster``, ``owner``, ``group``, ``type``, or ``tag:KEY``.
 
@@ -245,7 +238,7 @@ class Workspace(Planner):
         -------
         RunCosts
             With ``rows``, ``usd`` and ``instance_seconds``; amounts are `decimal.Decimal`.
-            Instances without a price are counted in ``unpriced_seconds``, and are in no amount.
+            ``unpriced_seconds`` counts instances without a price, which are in no amount.
 
         Raises
         ------
@@ -263,13 +256,13 @@ class Workspace(Planner):
         return find_costs(self._context, since, until, by)
 
     def history(self, since: Moment | None = None) -> list[HistoryEntry]:
-        """Return what was done to the workspace, the oldest first: what was applied and destroyed,
-        by whom and from which plan, and when runs started and ended.
+        """Return the workspace's history, oldest first: applied and destroyed stacks, with caller
+        and plan, and starts and ends of runs.
 
         Parameters
         ----------
         since
-            From when on, as of `costs`. Unset: all.
+            Start of the period, as for `costs`. By default all.
 
         Returns
         -------
@@ -316,17 +309,15 @@ class Workspace(Planner):
         return check_quotas(self.aws, self.settings, types, zones)
 
     def cancel(self) -> None:
-        """Ask what is running, in another thread, to stop in order; it raises `TerraformCancelled`
+        """Stop an operation that runs in another thread, in order; it raises `TerraformCancelled`
         there, unless it finishes first.
         """
         self._stacks.cancel()
 
     def apply(self, plan: Plan) -> Deployment | Baseline | None:
-        """Apply exactly a saved plan.
+        """Apply exactly a saved plan, with Terraform and the caller's credentials.
 
-        Creates, changes and destroys what the plan says, with Terraform, under the caller's
-        credentials; the plan's resources say which permissions that needs. A cluster is stopped
-        when it is deployed.
+        The plan's resources determine the permissions needed. A newly deployed cluster is stopped.
 
         Parameters
         ----------
@@ -345,17 +336,17 @@ class Workspace(Planner):
         StalePlan
             If the state has changed since the plan was made.
         PolicyViolation
-            If policy forbids what it would make; waivers are in the settings.
+            If policy forbids a change; waivers are in the settings.
         InUse
-            If it deletes or replaces what running clusters stand on, naming them: the network's
-            VPC, subnets, security groups, roles or bucket; of a cluster, groups that have hosts,
-            and its secret. A plan that destroys a cluster is not refused.
+            If it deletes or replaces resources that running clusters use, naming the clusters: the
+            network's VPC, subnets, security groups, roles or bucket; of a cluster, groups that have
+            hosts, and its secret. A plan that destroys a cluster is not refused.
         BaselineError
-            If the packages of hosts' own program, which the network's bucket lacks, can't be had
-            here. Nothing has changed.
+            If the network's bucket lacks packages of the host program, and this machine can't get
+            them. Nothing has changed.
         TerraformError
-            If something could not be made. What was made is in the state: plan and apply again, or
-            destroy.
+            If a resource could not be made. The state has those that were made: plan and apply
+            again, or destroy.
         """
         self._applier.apply(plan)
         if plan.destroy:
@@ -363,13 +354,12 @@ class Workspace(Planner):
         return self.baseline() if plan.stack == NETWORK_STACK else self.deployment(plan.stack)
 
     def note_applied(self, plan: Plan) -> None:
-        """Note what a stack is applied from, and the state that this left; without the right to do
-        so, nothing is noted.
+        """Record that a stack was applied from a plan, and with which state; `apply` does this
+        itself.
 
-        A cluster whose destruction was begun and not finished stays from here on. Of the network,
-        packages for hosts that its bucket lacks are put there, as `put_host_packages` does.
-        `apply` does all this by itself. For a plan that changes nothing this is all that is left to
-        do.
+        For a plan without changes, nothing else is to do. An unfinished destruction of the cluster
+        is cancelled. For the network, puts missing packages as `put_host_packages` does. Without
+        the permission, nothing is recorded.
 
         Parameters
         ----------
@@ -379,8 +369,8 @@ class Workspace(Planner):
         self._applier.note(plan)
 
     def put_host_packages(self) -> tuple[str, ...]:
-        """Put the packages of hosts' own program into the workspace's bucket, as far as any are
-        missing: from pip's index, or from the folder ``network.host_packages``.
+        """Put missing packages of the host program into the workspace's bucket, from pip's index or
+        the folder ``network.host_packages``.
 
         Needs the rights of ``terradask iam setup`` to objects under ``host/``.
 
@@ -392,7 +382,7 @@ class Workspace(Planner):
         Raises
         ------
         BaselineError
-            If they can't be had here. Nothing has changed.
+            If this machine can't get them. Nothing has changed.
         NoBaseline
             If the network isn't deployed.
         """
@@ -405,10 +395,10 @@ class Workspace(Planner):
         return tuple(path.name for path in archives)
 
     def destroy_cluster(self, name: str) -> None:
-        """Destroy a cluster, running or not: groups to zero, then everything that Terraform made,
-        then its objects in the bucket.
+        """Destroy a cluster, running or not: its instances, the resources of its stack, and its
+        objects in the bucket.
 
-        Works from any machine, and after a deployment or a destruction that was interrupted.
+        Works from any machine, and after an interrupted deployment or destruction.
 
         Raises
         ------
@@ -423,13 +413,13 @@ class Workspace(Planner):
     def destroy_network(self) -> None:
         """Destroy the network, with the workspace's bucket.
 
-        Removes what Terraform's state knows, and everything else that carries the workspace's tag,
-        as an interruption leaves it: also where there is no state.
+        Removes the resources in Terraform's state and all others that carry the workspace's tag,
+        also without a state.
 
         Raises
         ------
         InUse
-            If clusters stand on it, naming them.
+            If clusters use it, naming them.
         NoBaseline
             If there is nothing to destroy.
         StateConflict
@@ -439,24 +429,24 @@ class Workspace(Planner):
         self._applier.destroy_network()
 
     def strays(self, *, grace_seconds: float | None = None) -> Sweep:
-        """Look for everything that carries the workspace's tag and that no live deployment owns.
-        Nothing changes.
+        """Find orphans: resources with the workspace's tag that no live deployment owns. Nothing
+        changes.
 
         Parameters
         ----------
         grace_seconds
-            How old something has to be, in seconds, to be removed. Unset: as
-            ``workspace.sweep_grace_seconds`` says.
+            Age from which on an orphan may be removed, in seconds. By default
+            ``workspace.sweep_grace_seconds``.
 
         Returns
         -------
         Sweep
-            The strays with their reasons and prices, and what the caller may not look at.
+            The orphans with reasons and prices, and what the caller has no permission to read.
 
         Raises
         ------
         AccessDenied
-            If the caller may not read the bucket, which alone says what lives.
+            If the caller may not read the bucket, which lists the live deployments.
         """
         grace = (
             self.settings.workspace.sweep_grace_seconds if grace_seconds is None else grace_seconds
@@ -464,24 +454,23 @@ class Workspace(Planner):
         return self._applier.sweeper().find(grace)
 
     def sweep(self, found: Sweep | None = None, *, grace_seconds: float | None = None) -> Swept:
-        """Remove what no live deployment owns.
+        """Remove orphans.
 
-        Each resource is read again before it is deleted. None is deleted that is younger than the
-        grace, that carries no tag of this workspace's, that belongs to a live deployment, or that
-        another command works on. What is too young is waited for, for a minute at most. If a sweep
-        is interrupted, the next one goes on from there.
+        Reads each resource again before deleting it. Keeps those that are younger than the grace
+        period, lack this workspace's tag, belong to a live deployment, or are locked by another
+        command. Waits up to a minute for young ones. After an interruption, the next sweep goes on.
 
         Parameters
         ----------
         found
-            What `strays` has returned: nothing else is removed. Unset: looked for now.
+            Result of `strays`: nothing else is removed. By default it is read now.
         grace_seconds
-            As of `strays`, where nothing was found yet.
+            As for `strays`, without `found`.
 
         Returns
         -------
         Swept
-            What is gone, what was left alone, and what could not be removed; each with the reason.
+            The removed, the kept and the failed ones; each with the reason.
         """
         if found is None:
             found = self.strays(grace_seconds=grace_seconds)
@@ -490,8 +479,8 @@ class Workspace(Planner):
     def foreign_in_state(self, cluster: str) -> tuple[Mapping[str, str], ...]:
         """Return the entries of a cluster's state that aren't the cluster's.
 
-        Every user of the workspace may write its clusters' states. A state with such entries is
-        refused by every plan, apply and destroy.
+        Every user of the workspace may write its clusters' states. Plan, apply and destroy refuse a
+        state with such entries.
 
         Parameters
         ----------
@@ -506,7 +495,7 @@ class Workspace(Planner):
         return self._stacks.states.check(validate_cluster_name(cluster)).foreign()
 
     def repair_state(self, cluster: str) -> tuple[Mapping[str, str], ...]:
-        """Take the entries that aren't the cluster's out of its state. What they name stays.
+        """Remove the entries that aren't the cluster's from its state, but not their resources.
 
         Parameters
         ----------
@@ -516,7 +505,7 @@ class Workspace(Planner):
         Returns
         -------
         tuple of Mapping
-            The entries that were taken out; `foreign_in_state` says what they have.
+            The removed entries, as `foreign_in_state` returns them.
 
         Raises
         ------
@@ -530,8 +519,7 @@ class Workspace(Planner):
             return stacks.states.check(cluster).remove_foreign()
 
     def unlock(self, stack: str = NETWORK_STACK, *, force: str | None = None) -> BrokenLock | None:
-        """Break the lock on a stack's state if its owner is provably gone, and write down that it
-        was broken.
+        """Break the lock on a stack's state if its owner is provably gone, and record it.
 
         The record is a line in ``unlocks.jsonl`` of the state folder and an object under
         ``unlocks/`` in the state's bucket.
@@ -546,7 +534,7 @@ class Workspace(Planner):
         Returns
         -------
         BrokenLock or None
-            None: the state isn't locked.
+            None if the state isn't locked.
 
         Raises
         ------
