@@ -46,7 +46,7 @@ PLACEHOLDER = "{}"
 
 @dataclass(frozen=True)
 class JobRecord:
-    """What is recorded of a job, also when its cluster is stopped or gone.
+    """The record of a job, also after its cluster is stopped or gone.
 
     Parameters
     ----------
@@ -55,19 +55,19 @@ class JobRecord:
     id
         The job's id.
     run_id, boot
-        The run, and the scheduler's process of it, that have the job.
+        The run, and its scheduler's process, that have the job.
     command
         Program and arguments.
     environ
-        Names of the environment variables that it was given.
+        Names of its environment variables.
     retries
-        How often a task is tried again that fails.
+        Number of further tries of a task that fails.
     timeout_seconds
-        How long a try may take.
+        Longest time of a try.
     submitted_at, ended_at
         Times in UTC.
     is_lost
-        Whether it never ended, and the scheduler's process that had it is gone.
+        Whether it never ended, and its scheduler's process is gone.
     tasks
         The tasks.
     """
@@ -87,18 +87,18 @@ class JobRecord:
 
     @property
     def name(self) -> str:
-        """The name by which the command line knows it: ``CLUSTER/ID``."""
+        """Name of the job for the command line: ``CLUSTER/ID``."""
         return f"{self.cluster}/{self.id}"
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many tasks are in each state."""
+        """State -> number of tasks."""
         counted = Counter(task.state for task in self.tasks)
         return {state: counted[state] for state in NAMES_OF_STATES}
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of it runs any more, nor will."""
+        """Whether none of its tasks runs or will run."""
         return self.is_lost or all(task.is_final for task in self.tasks)
 
     @property

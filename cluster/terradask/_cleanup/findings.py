@@ -22,20 +22,20 @@ class Sweep:
     Parameters
     ----------
     workspace, region, account
-        What was scanned.
+        Place of the scan.
     looked_at
-        When it was scanned, by AWS's clock.
+        Time of the scan, by AWS's clock.
     grace_seconds
-        How old an orphan must be before it may be removed.
+        Age from which on an orphan may be removed, in seconds.
     strays
-        The orphans. `Stray.may_go` returns whether one may be removed already, `Stray.held` why it
-        may not.
+        The orphans. `Stray.may_go` returns whether one may be removed already, `Stray.held` why
+        not.
     unseen
         What the caller has no permission to read.
     strange_keys
-        Keys in the bucket, under ``clusters/``, that no cluster can have. They are left alone.
+        Keys in the bucket, under ``clusters/``, that no cluster can have. They stay.
     quotes
-        The prices of the orphans that cost something.
+        Prices of the orphans.
     first_seen
         When items without a date in AWS were first seen.
     """
@@ -98,10 +98,9 @@ class Swept:
     removed
         The removed orphans.
     kept
-        Orphan that was kept -> why: it is too young, a command works on it, or it has an owner by
-        now.
+        Kept orphan -> reason: too young, locked by a command, or owned by now.
     failed
-        Orphan that could not be removed -> why.
+        Orphan that could not be removed -> reason.
     """
 
     removed: tuple[Stray, ...]

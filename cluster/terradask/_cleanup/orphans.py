@@ -26,19 +26,19 @@ class Stray:
     Parameters
     ----------
     kind, id
-        What it is.
+        Identity of the item.
     cluster
-        The cluster that it was made for; None if that isn't known.
+        The cluster that it was made for, if that is known.
     born
-        When it was created; None if AWS has no date.
+        Time of its creation, if AWS has it.
     reason
         Why it is an orphan.
     ripe_at
-        When it becomes older than the grace period, and may be removed.
+        End of the grace period, after which it may be removed.
     held
         Why it is kept even then: a command works on it, or its cluster is private.
     parts
-        The parts that have a price, of it and of what is removed with it.
+        Parts with a price, its own and those of resources that are removed with it.
     is_of_living
         Whether its cluster's deployment is live.
     """

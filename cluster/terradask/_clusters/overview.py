@@ -34,25 +34,25 @@ _PARALLEL = 16
 
 @dataclass(frozen=True)
 class ClusterOverview:
-    """One cluster, as far as the caller may see it.
+    """An overview of one cluster, from what the caller may read.
 
     Parameters
     ----------
     workspace, name
         Names of the workspace and the cluster.
     state
-        As in `DeploymentStatus`; or ``unreadable``: its documents aren't as terradask writes them;
-        or ``strange``: an object under ``clusters/`` that is no cluster's, with its key as the
-        name; or ``unfinished``: deployed or destroyed in part; or ``unowned``:
-        instances or groups of a cluster that isn't deployed, which ``terradask sweep`` removes. For
-        clusters of another workspace, derived from the numbers of their groups.
+        As in `DeploymentStatus`; or ``unreadable``: documents with an unknown form; ``strange``: an
+        object under ``clusters/`` that is no cluster's, with its key as the name; ``unfinished``:
+        deployed or destroyed in part; or ``unowned``: instances or groups of a cluster that isn't
+        deployed, which ``terradask sweep`` removes. For clusters of another workspace, derived from
+        the numbers of their groups.
     deployed_at, started_at
-        When its oldest group was made, and when its run was started, UTC; None without a group or
+        Times at which its oldest group was made and its run started, UTC; None without a group or
         run.
     owner
         ARN of the caller that started the run.
     workers
-        How many instances its groups of workers have, and are to have.
+        Number of instances that its groups of workers have, and should have.
     max_workers
         Most workers that it may have; None if the caller can't read that.
     hosts

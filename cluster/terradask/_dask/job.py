@@ -20,9 +20,9 @@ from terradask_host.rules.job_tasks import JobTask
 
 @dataclass(eq=False, repr=False)
 class Job:
-    """A job of a cluster: `Cluster.run_command`, `Cluster.map_commands` and `Cluster.job` return
-    it. It goes on without this object, and without its client. Once the `Cluster` object is closed,
-    this reads what is recorded.
+    """A job of a cluster, from `Cluster.run_command`, `Cluster.map_commands` or `Cluster.job`. It
+    goes on without this object and its client. After the `Cluster` object is closed, this reads the
+    record.
 
     Attributes
     ----------
@@ -43,12 +43,11 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The name by which the command line knows it: ``CLUSTER/ID``."""
+        """Name of the job for the command line: ``CLUSTER/ID``."""
         return f"{self.cluster}/{self.id}"
 
     def record(self) -> Any:
-        """Return what is known of it now: state, exit code, and each task's state, tries, host and
-        times.
+        """Return the job's record: state, exit code, and each task's state, tries, host and times.
 
         Returns
         -------
@@ -57,7 +56,7 @@ class Job:
         Raises
         ------
         JobNotFound
-            When neither the scheduler nor the bucket knows it any more.
+            When neither the scheduler nor the bucket has it any more.
         """
         return self._ask(self._requests.record, self._requests.deployment.job)
 
@@ -70,8 +69,8 @@ class Job:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code of the worst task, None while one may still run. With
-        ``asynchronous=True`` use `record`.
+        """Exit code of the worst task, None while one may still run. With ``asynchronous=True`` use
+        `record`.
         """
         return self._record.exit_code
 
@@ -88,7 +87,7 @@ class Job:
         return found
 
     def wait(self, timeout: float | None = None) -> Any:
-        """Wait until it is over, and return its exit code: of the worst task, 0 if all have
+        """Wait until the job is over, and return the worst task's exit code: 0 if all have
         succeeded.
 
         Parameters
@@ -101,7 +100,7 @@ class Job:
         JobTimeout
             When it isn't over by then; it goes on.
         JobLost
-            When the scheduler that had it is gone.
+            When its scheduler is gone.
         """
         return self._sync(self._wait, timeout)
 
@@ -115,7 +114,7 @@ class Job:
             raise JobTimeout(self.cluster, self.id, timeout) from error
 
     def logs(self, index: int = 0) -> Any:
-        """Return what a task has written so far, the newest part of it.
+        """Return the newest part of a task's output.
 
         Parameters
         ----------
@@ -125,8 +124,8 @@ class Job:
         Returns
         -------
         JobOutput
-            A text without control characters, if it is printed; ``of(1)`` and ``of(2)`` are the
-            bytes of its standard output and standard error.
+            Printed without control characters; ``of(1)`` and ``of(2)`` return the bytes of standard
+            output and standard error.
         """
         deployment = self._requests.deployment
         return self._ask(
@@ -135,7 +134,7 @@ class Job:
         )
 
     def follow(self, write: Callable[[int, bytes], object], index: int = 0) -> Any:
-        """Call a function with what a task writes, as it comes, until the task has ended.
+        """Call a function with a task's output as it comes, until the task has ended.
 
         Parameters
         ----------
@@ -152,9 +151,8 @@ class Job:
             write_output(output, write)
 
     def cancel(self) -> Any:
-        """End it: what runs gets SIGTERM, and SIGKILL ten seconds later; nothing else begins.
-
-        Doesn't wait for the end. A job that is over stays as it is.
+        """Cancel the job, without waiting for its end: running tasks get SIGTERM, and SIGKILL ten
+        seconds later; no others begin. A finished job doesn't change.
         """
         self._health.check()
         return self._sync(self._requests.cancel, self.id)

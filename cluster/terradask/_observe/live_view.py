@@ -87,18 +87,18 @@ class LiveView:
         Its Auto Scaling groups, each with ``name``, ``desired``, ``instances``, ``market``,
         ``types`` and ``states`` (state of a host -> number of hosts). Empty while it is made.
     waits
-        What is being waited for, a sentence each; empty if nothing is.
+        Reasons for waiting, a sentence each.
     hosts
-        Those to look at: failed ones first, running ones last. Each has ``instance_id``, ``group``,
-        ``state``, ``seconds``, ``reason``, ``threads`` and ``memory_bytes``.
+        Hosts, failed ones first, running ones last. Each has ``instance_id``, ``group``, ``state``,
+        ``seconds``, ``reason``, ``threads`` and ``memory_bytes``.
     hidden
-        State -> how many hosts are left out of that list.
+        State -> number of hosts left out of that list.
     problems
-        What keeps the cluster from being as asked, and what helps, a sentence each.
+        Problems of the cluster, and what helps, a sentence each.
     notes
-        What is to stay in sight, such as packages that hosts won't have.
+        Notes that stay in sight, such as packages that hosts won't have.
     step
-        What is being done just now, such as a phase of making the cluster; None if nothing is.
+        The present step, such as a phase of making the cluster, if there is one.
     """
 
     name: str
@@ -113,14 +113,14 @@ class LiveView:
     problems: tuple[str, ...] = ()
 
     def with_hosts(self, most: int) -> LiveView:
-        """Return the same with so many hosts at most; the others are counted in ``hidden``."""
+        """Return the view with at most so many hosts; ``hidden`` counts the others."""
         hidden = Counter(self.hidden)
         hidden.update(host.state for host in self.hosts[most:])
         return replace(self, hosts=self.hosts[:most], hidden=dict(hidden))
 
     @property
     def without_ages(self) -> LiveView:
-        """The same without what changes with time alone, to be compared."""
+        """The view without values that change with time alone, for comparisons."""
         return replace(
             self,
             facts=tuple(fact for fact in self.facts if fact[0] != "for"),

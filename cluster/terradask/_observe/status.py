@@ -51,10 +51,10 @@ class DeploymentStatus:
         The cluster's name.
     state
         ``stopped``, ``starting``, ``running``, ``stopping``, ``closing`` (its destruction was
-        interrupted), ``failed``, or ``ended`` (it doesn't run any more, and was not stopped).
+        interrupted), ``failed``, or ``ended`` (by itself).
     run_id, owner, started_at
-        The run, the ARN of the caller that started it, and when, in UTC; None when the cluster is
-        stopped.
+        The run, the ARN of the caller that started it, and the time, in UTC; None when the cluster
+        is stopped.
     scheduler_address
         Address that a client dials; None before the scheduler is up.
     groups
@@ -68,18 +68,16 @@ class DeploymentStatus:
         When and why the run ended by itself, or is about to; None if it is active, or no reason was
         reported.
     ssh_command
-        With ``allow_ssh``, what logs in at the scheduler's host by EC2 Instance Connect; else None.
-        It needs the permission ``ec2-instance-connect:SendSSHPublicKey``.
+        With ``allow_ssh``, the command that logs in at the scheduler's host by EC2 Instance
+        Connect. It needs the permission ``ec2-instance-connect:SendSSHPublicKey``.
     adapting
-        Group of workers -> how it scales itself, with ``minimum`` and ``maximum``; without those
-        that don't.
+        Group of workers that scales itself -> its range, ``minimum`` and ``maximum``.
     scheduler_boot, scheduler_since
-        How many schedulers this run has had, and since when there is the present one, UTC. Each one
-        that was replaced has taken along the tasks and results that it held. None before there is
-        one.
+        Number of schedulers that this run has had, and start of the present one, in UTC; None
+        before there is one. A replaced scheduler's tasks and results are lost.
     problems
-        What keeps the cluster from being as it was asked to be, and what helps, a sentence each:
-        launches that fail, with AWS's reason, and what was changed beside terradask.
+        Problems of the cluster, and what helps, a sentence each: failing launches, with AWS's
+        reason, and changes outside terradask.
     """
 
     name: str

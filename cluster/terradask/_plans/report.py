@@ -36,28 +36,28 @@ class ReportContext:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """One stack's plan, with everything that a reviewer needs.
+    """One stack's plan, for a reviewer.
 
     Parameters
     ----------
     summary
-        What the plan changes.
+        Changes of the plan.
     findings
-        The policy findings on it.
+        Policy findings on it.
     cost
-        What the stack costs when the plan is applied; None if that wasn't requested.
+        Cost of the stack after the apply; None if that wasn't requested.
     context
-        Where the plan comes from.
+        Origin of the plan.
     expires_at
         When the plan expires, UTC, in ISO 8601.
     running
-        The clusters that run on what the plan changes.
+        Running clusters that use changed resources.
     hardware
-        Group -> its first instance type, how many others there are, and why.
+        Group -> its first instance type, the number of others, and why.
     container
-        The container image that hosts run, with its digest; None if they install packages.
+        Container image of the hosts, with its digest; None if they install packages.
     environment
-        The workspace's environment that hosts run, with what it is; None if they run another.
+        The workspace's environment that hosts run, if they run one, with its contents.
     """
 
     summary: PlanSummary
@@ -77,7 +77,7 @@ class PlanReport:
 
     @cached_property
     def dangers(self) -> tuple[Danger, ...]:
-        """What a reviewer must not miss, with the effects on running clusters first."""
+        """Dangers for a reviewer to check, with the effects on running clusters first."""
         found = [*impacts(self.summary, self.running), *self.summary.dangers]
         return tuple(sorted(found, key=lambda danger: _DANGER_ORDER.index(danger.kind)))
 
@@ -121,19 +121,17 @@ class WorkspaceReport:
     Parameters
     ----------
     context
-        Where they come from.
+        Origin of the plans.
     plans
-        A report for each stack that was planned, in the order in which they are to be applied.
+        A report for each planned stack, in the order of their apply.
     unchanged
-        Stacks that were not planned: neither their configuration nor its inputs have changed since
-        the last apply.
+        Stacks that were not planned, because configuration and inputs are those of the last apply.
     waiting
         Clusters that can be planned only when the network is deployed.
     failed
         Stacks that could not be planned, each with the reason.
     stack
-        The stack, if the report covers only one; None if it covers the workspace, however many
-        stacks have a plan.
+        The stack of a report on a single one; None for a report on the workspace.
     """
 
     context: ReportContext

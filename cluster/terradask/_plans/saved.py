@@ -51,18 +51,18 @@ class Plan:
     Parameters
     ----------
     folder
-        Where Terraform runs.
+        Folder in which Terraform runs.
     plan_file
         The file and its checksum.
     basis
-        What it was made from.
+        Versions, place and state that it was made from.
     show
         Returns the plan's JSON; called when `summary` is read.
     opened
         Whether it comes from a file, and wasn't made by this process.
     expected
-        The configuration that was synthesised for it from the settings and the locked answers:
-        policy compares the plan with it.
+        The configuration synthesised from the settings and the locked answers, with which policy
+        compares the plan.
     """
 
     def __init__(
@@ -134,8 +134,7 @@ class Plan:
         """Terraform's own JSON of the plan, with secrets in plain text: for checks, not for
         display.
 
-        Terraform creates it when this, or `summary`, is first read, which takes about a second; an
-        apply without either doesn't wait.
+        Terraform creates it when this, or `summary`, is first read, in about a second.
         """
         with self._lock:
             if self._document is None:

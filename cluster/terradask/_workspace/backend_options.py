@@ -17,17 +17,17 @@ from terradask_stacks.files import write_whole
 
 @dataclass(frozen=True)
 class BackendOptionsChange:
-    """What `set_backend_options` has changed.
+    """The changes of `set_backend_options`.
 
     Parameters
     ----------
     path
         The settings file.
     changes
-        ``section.setting`` -> what it said before, and says now; None where it said nothing. Empty:
-        all of it stood there already.
+        ``section.setting`` -> its values before and now; None for an absent one. Empty if nothing
+        has changed.
     to_do
-        What makes AWS the same, to be done next.
+        Next steps that bring AWS to the same, a sentence each.
     """
 
     path: Path

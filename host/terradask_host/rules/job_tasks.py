@@ -39,22 +39,22 @@ FINAL = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED})
 
 @dataclass(frozen=True)
 class JobTask:
-    """What is recorded of one task of a job.
+    """The record of one task of a job.
 
     Parameters
     ----------
     index
         Its number, from 0 on.
     input
-        What stands for ``{}`` in its command; None for a job without inputs.
+        Its input; None for a job without inputs.
     state
         ``pending``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
     tries
-        How often it has begun. The end of the last try alone counts.
+        Number of tries that have begun. Only the end of the last one counts.
     failures
-        How many of its tries ended with an exit code other than 0.
+        Number of tries that ended with an exit code other than 0.
     interruptions
-        How many of them ended with their host, or with its Dask worker.
+        Number of tries that ended with their host, or with its Dask worker.
     exit_code
         Of the last try that ended.
     host
@@ -62,7 +62,7 @@ class JobTask:
     started_at, ended_at
         Of the last try, in UTC.
     why
-        Why it is as it is, if there is more to say.
+        Reason for its state, if there is one.
     """
 
     index: int
@@ -79,7 +79,7 @@ class JobTask:
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing becomes of it any more."""
+        """Whether its state is final."""
         return self.state in FINAL
 
 

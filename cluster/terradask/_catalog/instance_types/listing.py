@@ -25,18 +25,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PricedInstanceType(InstanceType):
-    """An instance type with its prices: Linux, on shared hardware. It has all that `InstanceType`
-    has besides.
+    """An `InstanceType` with its prices, for Linux on shared hardware.
 
     Parameters
     ----------
     zones
         Availability zones in which AWS offers it.
     hourly_usd
-        Price of an hour on demand, in US dollars, as AWS names it; None where AWS names none.
+        On-demand price per hour, in US dollars; None if AWS lists none.
     spot_hourly_usd
-        Zone -> price of an hour on spot now, in US dollars, where AWS names one. Empty where spot
-        prices weren't asked for.
+        Zone -> present Spot price per hour, in US dollars, if AWS lists one. Empty without `spot`.
     """
 
     zones: tuple[str, ...] = ()

@@ -61,12 +61,12 @@ def parse_name(name: str) -> TypeName:
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs of an instance type: all of one kind.
+    """The GPUs of an instance type, all of one kind.
 
     Parameters
     ----------
     count
-        How many devices there are. A share of a GPU counts as one, with its own memory.
+        Number of devices. A share of a GPU counts as one, with its own memory.
     name
         AWS's name of the model, such as ``A10G`` or ``T4``.
     manufacturer
@@ -74,7 +74,7 @@ class Gpus:
     memory_mib
         Memory of each, in MiB.
     share
-        The part of a GPU that each is: 1 for whole ones, 0.125 in ``g6f.large``.
+        The part of a GPU that each is: 1 for full ones, 0.125 in ``g6f.large``.
     """
 
     count: int
@@ -99,23 +99,21 @@ class InstanceType:
     architecture
         ``x86_64`` or ``arm64``.
     network
-        The network's speed in AWS's words, such as ``Up to 12.5 Gigabit``.
+        Speed of the network in AWS's words, such as ``Up to 12.5 Gigabit``.
     local_disk_gb
         Size of all local disks together, in GB; 0 without.
     gpus
         The GPUs; None without.
     bare_metal
-        Without a hypervisor: slow to start.
+        Whether it has no hypervisor, which makes starts slow.
     burstable
-        Runs at a part of its speed when its CPU credits are used up.
+        Whether it is slower when its CPU credits are used up.
     current_generation
-        AWS counts it as current.
-    spot
-        Can be had on spot.
-    on_demand
-        Can be had on demand.
+        Whether AWS counts it as current.
+    spot, on_demand
+        Whether AWS sells it on this market.
     cluster_placement
-        Can be in a cluster placement group.
+        Whether a cluster placement group can have it.
     """
 
     name: str
@@ -134,32 +132,32 @@ class InstanceType:
 
     @property
     def family(self) -> str:
-        """The part of the name before the point: ``m6i``, ``m7i-flex``."""
+        """Part of the name before the point: ``m6i``, ``m7i-flex``."""
         return parse_name(self.name).family
 
     @property
     def size(self) -> str:
-        """The part of the name behind the point: ``xlarge``."""
+        """Part of the name after the point: ``xlarge``."""
         return parse_name(self.name).size
 
     @property
     def series(self) -> str:
-        """The family's first letters: ``m``."""
+        """First letters of the family: ``m``."""
         return parse_name(self.name).series
 
     @property
     def generation(self) -> int:
-        """The family's number: 6; 0 where it has none."""
+        """Number of the family: 6; 0 without one."""
         return parse_name(self.name).generation
 
     @property
     def attributes(self) -> str:
-        """The letters behind the family's number: ``i`` of ``m6i``, ``gn`` of ``c7gn``."""
+        """Letters after the family's number: ``i`` of ``m6i``, ``gn`` of ``c7gn``."""
         return parse_name(self.name).attributes
 
     @property
     def variant(self) -> str:
-        """What stands behind a dash in the family: ``flex`` of ``m7i-flex``; mostly empty."""
+        """Part of the family after a dash: ``flex`` of ``m7i-flex``; mostly empty."""
         return parse_name(self.name).variant
 
     @property

@@ -13,15 +13,15 @@ from terradask_host.jobs import FORMAT
 
 @dataclass(frozen=True)
 class JobOutput:
-    """What a task has written to its standard output and standard error, in the order in which it
-    came. As text it has no control characters.
+    """A task's standard output and standard error, in the order in which they came. As text it has
+    no control characters.
 
     Parameters
     ----------
     pieces
-        Of each piece the stream, 1 or 2, and the bytes.
+        Each piece's stream, 1 or 2, and bytes.
     missed
-        How many bytes before the first piece aren't kept.
+        Number of bytes before the first piece that aren't kept.
     """
 
     pieces: tuple[tuple[int, bytes], ...] = field(repr=False)

@@ -21,17 +21,16 @@ R = TypeVar("R")
 class Function(Generic[P, R]):
     """A function whose calls run on the cluster of its hardware. `terradask.function` makes it.
 
-    A task that calls it, or one that it is sent to, runs the plain function: no cluster is made
-    from a cluster.
+    Within a task it runs the plain function: a cluster makes no other cluster.
 
     Parameters
     ----------
     function
         The plain function.
     hardware
-        What its cluster has.
+        Hardware of its cluster.
     clusters
-        Opens it.
+        Opens the cluster.
     name
         Returns the cluster's name; called at the first use.
     """
@@ -73,12 +72,12 @@ class Function(Generic[P, R]):
         Parameters
         ----------
         *args, **kwargs
-            Those of the function; of Dask's own, such as other calls' futures, it gets the results.
+            Arguments of the function; Dask replaces futures by their results.
 
         Returns
         -------
         distributed.Future
-            Its ``result()`` waits. The call is cancelled if the future is dropped.
+            Its ``result()`` waits. Dropping the future cancels the call.
 
         Raises
         ------
@@ -103,16 +102,16 @@ class Function(Generic[P, R]):
         *iterables
             Arguments of the calls, as of Python's own ``map``.
         retries
-            How many times a call that raises an error is tried again. One whose worker is lost is
-            run again in any case.
+            Number of further tries of a call that raises an error. A call whose worker is lost runs
+            again in any case.
         errors
-            ``"raise"`` a call's error where its result would be, or ``"skip"`` it.
+            ``"raise"`` a call's error in the place of its result, or ``"skip"`` it.
 
         Returns
         -------
         iterator
-            Results in the order of the elements, each as soon as it and those before it are there.
-            What is not read is cancelled when the iterator is dropped.
+            Results in the order of the elements, as soon as they are there. Dropping the iterator
+            cancels unread calls.
 
         Raises
         ------

@@ -107,20 +107,19 @@ class LogLine:
     Parameters
     ----------
     at
-        When the host wrote it, in UTC, by its own clock.
+        Time at which the host wrote it, in UTC, by its own clock.
     host
-        The host's instance id.
+        Instance id of the host.
     group
-        The host's group: ``scheduler``, ``workers``, a named group, each of workers also with
+        Group of the host: ``scheduler``, ``workers``, a named group, each of workers also with
         ``-spot``.
     run
         Id of the host's run; None if the host didn't know it.
     level
         ``debug``, ``info``, ``warning``, ``error`` or ``critical``, by the formats of Dask's and
-        Python's logging; None for a line without one, such as what tasks print.
+        Python's logging; None for a line without one, such as tasks' output.
     text
-        The line as it was written. Tasks write it, so it may hold control characters; `str` gives
-        the line without them.
+        The line as it was written, possibly with control characters by tasks; `str` removes them.
     """
 
     at: datetime.datetime
