@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 _SECTION = re.compile(r"^(?P<title>[A-Z][A-Za-z ]+)\n-{3,}\n", re.MULTILINE)
+_PERMISSIONS = re.compile("Permissions? needed|Needs the rights")
 _WIDTH = 100
 
 
@@ -103,7 +104,7 @@ class _Page:
         short, long = [], []
         steps = _topic(cls, "Steps of a cluster and a workspace")
         for name, member, doc in _members(cls):
-            if name in steps:
+            if name in {*steps, "as_dict"}:
                 continue
             title, text = _signature(cls, name, member), inspect.cleandoc(doc)
             first = self._written.setdefault(text, f"{cls.__name__}.{name}")
@@ -190,7 +191,9 @@ def _text(doc: str | None) -> str:
         elif title == "Methods":
             out.append("\n".join(_bullet(f"{topic}: {names}") for topic, names in _entries(body)))
         else:
-            out += [_wrapped(_inline(part)) for part in body.strip().split("\n\n")]
+            # The page on IAM has the permissions.
+            parts = [part for part in body.strip().split("\n\n") if not _PERMISSIONS.match(part)]
+            out += [_wrapped(_inline(part)) for part in parts]
     return "\n\n".join(part for part in out if part)
 
 
@@ -219,11 +222,13 @@ def _lists(body: str) -> Iterator[str]:
 
 @cache
 def _settings() -> dict[str, set[str]]:
-    """Return topic -> arguments of `Cluster` that are settings under the same name."""
+    """Return topic -> arguments of `Cluster` that are settings, under the same name or another."""
+    from terradask._dask.arguments import ARGUMENT_OF
     from terradask_stacks.settings import ClusterSettings
     from terradask_stacks.topics import by_topic
 
-    return {topic: set(names) for topic, names in by_topic(ClusterSettings.model_fields).items()}
+    names = {*ClusterSettings.model_fields, *ARGUMENT_OF.values()}
+    return {topic: set(found) for topic, found in by_topic(names).items()}
 
 
 def _entry(name: str, what: str) -> str:
