@@ -7,19 +7,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from terradask_modules.aws import (
-    Construct,
-    DataAwsS3Object,
-    Fn,
-    Postcondition,
-    S3Object,
-    SecretsmanagerSecret,
-    TerraformResourceLifecycle,
-    TerraformStack,
-    Token,
-    at,
-    literal,
-)
+from terradask_modules.aws import Construct, Fn, TerraformStack, Token
+from terradask_modules.cluster_objects import cluster_description, keys_secret, workspace_text
 from terradask_modules.errors import InvalidInput
 from terradask_modules.group import ClusterPlacement, InstanceGroup
 from terradask_modules.names import (
@@ -29,7 +18,6 @@ from terradask_modules.names import (
     TAG_DESCRIPTOR,
     TAG_GROUP,
     TAG_ROLE,
-    WORKSPACE_KEY,
     cluster_key,
 )
 from terradask_modules.policies import PolicyScope
@@ -100,58 +88,33 @@ class ClusterStack(TerraformStack):
         )
         baseline = self._baseline()
         content = json.dumps(self._description(), indent=1, sort_keys=True)
-        secret = SecretsmanagerSecret(
+        secret = keys_secret(
             self,
-            "keys",
-            name=where.secret_id,
-            description=f"Keys of Dask cluster {name}; written when it starts",
-            # Without a recovery window, so that the name can be used again at once.
-            recovery_window_in_days=0,
+            where,
             kms_key_id=baseline.optional("kms_key_arn"),
-            # A separate resource would be destroyed before the secret, which the destroying caller
-            # may not do.
             policy=self._secret_policy(baseline),
             tags={**self._tags, **self._binding(content)},
         )
-        at("keys", secret)
         templates = self._templates(baseline)
         placed = ClusterPlacement(self, where=where).name if cluster.placement_group else None
         groups = [
             self._group(group, baseline, *templates[name_of(group)], placed)
             for group in self._groups
         ]
-        descriptor = S3Object(
+        cluster_description(
             self,
-            "descriptor",
-            bucket=where.bucket,
-            key=cluster_key(name, "cluster.json"),
-            content=literal(content),
-            content_type="application/json",
-            # S3 allows ten tags per object: only those by which terradask finds it.
-            tags=where.tags,
-            server_side_encryption=baseline.encryption(),
+            where,
+            content,
+            encryption=baseline.encryption(),
             kms_key_id=baseline.optional("kms_key_arn"),
-            # Last, so that a cluster with a descriptor is complete.
+            # Last, so that a cluster with a description is complete.
             depends_on=[secret, *(group.resource for group in groups)],
         )
-        at("descriptor", descriptor)
 
     def _baseline(self) -> Baseline:
         """Read ``workspace.json`` when planning, and refuse one that this version can't use."""
-        data = DataAwsS3Object(
-            self,
-            "baseline",
-            bucket=self._where.bucket,
-            key=WORKSPACE_KEY,
-            lifecycle=TerraformResourceLifecycle(
-                postcondition=[
-                    Postcondition(condition=condition, error_message=message)
-                    for condition, message in self._postconditions()
-                ]
-            ),
-        )
-        at("baseline", data)
-        return Baseline(Fn.jsondecode(data.body))
+        text = workspace_text(self, self._where.bucket, self._postconditions())
+        return Baseline(Fn.jsondecode(text))
 
     def _postconditions(self) -> list[tuple[str, str]]:
         architecture, workspace = self._lock.architecture, self._workspace.name

@@ -16,6 +16,7 @@ from .source_tree import BESIDES, ROOTS, Module, Tree, dotted, repository
 RULES = (
     structure_rules.roots,
     structure_rules.framework,
+    structure_rules.resources,
     structure_rules.host_alone,
     structure_rules.aws_half,
     structure_rules.order,

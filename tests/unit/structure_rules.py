@@ -4,6 +4,7 @@ each.
 
 from __future__ import annotations
 
+import ast
 import builtins
 import sys
 from collections.abc import Iterator
@@ -114,6 +115,20 @@ def framework(tree: Tree) -> list[str]:
         if module.where != FRAMEWORK_DOOR
     )
     return [_describe(module, one) for module, one in found if one.top in FRAMEWORK]
+
+
+def resources(tree: Tree) -> list[str]:
+    """Return imports of resources' bindings by stacks: constructs of `modules/` make resources,
+    stacks read settings and put constructs together.
+    """
+    door = tree.modules.get("terradask_modules.aws")
+    defined = set() if door is None else {*door.names, *_assigned(door), "AwsProvider"}
+    return [
+        _describe(module, one)
+        for module in tree.below("terradask_stacks")
+        for one in module.imports
+        if one.module == "terradask_modules.aws" and one.name not in defined
+    ]
 
 
 def host_alone(tree: Tree) -> list[str]:
@@ -289,6 +304,14 @@ def _imports_within_terradask(tree: Tree) -> Iterator[tuple[Module, Import, str]
             target = tree.target(one)
             if target is not None and target.partition(".")[0] == "terradask":
                 yield module, one, target
+
+
+def _assigned(module: Module) -> Iterator[str]:
+    for node in module.syntax.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
 def _package(name: str) -> str:

@@ -45,6 +45,10 @@ def test_the_framework_is_imported_through_one_door() -> None:
     assert rules.framework(repository()) == []
 
 
+def test_stacks_make_no_resource_without_a_construct_of_modules() -> None:
+    assert rules.resources(repository()) == []
+
+
 def test_the_host_program_needs_the_standard_library_and_botocore_alone() -> None:
     assert rules.host_alone(repository()) == []
 
@@ -138,6 +142,14 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
         rules.framework,
         {"stacks/terradask_stacks/x.py": "from cdktf import App"},
         ["stacks/terradask_stacks/x.py:1 imports cdktf.App"],
+    ),
+    (
+        rules.resources,
+        {
+            "modules/terradask_modules/aws.py": "from cdktf import Fn\nNAME = 'a'\ndef at(): ...\n",
+            "stacks/terradask_stacks/x.py": "from terradask_modules.aws import Fn, NAME, S3Object",
+        },
+        ["stacks/terradask_stacks/x.py:1 imports terradask_modules.aws.S3Object"],
     ),
     (
         rules.host_alone,

@@ -18,6 +18,13 @@ def _shape(names: ClusterNames, key: str) -> Mapping[str, str] | None:
 
 AUTOSCALING_GROUP = ResourceKind(
     "aws_autoscaling_group",
+    after=(
+        "aws_launch_template",
+        "aws_placement_group",
+        "aws_secretsmanager_secret",
+        "aws_network_interface",
+        "aws_ebs_volume",
+    ),
     service="autoscaling",
     # With its instances.
     delete=Deletion(

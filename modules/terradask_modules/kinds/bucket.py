@@ -19,8 +19,10 @@ def _descriptor(names: ClusterNames, address: str) -> Mapping[str, str] | None:
     return {"id": f"({bucket}/)?{re.escape(key)}", "bucket": bucket, "key": re.escape(key)}
 
 
+# While it exists, the network can be found: it is deleted last.
 BUCKET = ResourceKind(
     "aws_s3_bucket",
+    after=(),
     service="s3",
     delete=Deletion("delete_bucket", "Bucket", gone=("NoSuchBucket",), in_use=("BucketNotEmpty",)),
     adopt="named",

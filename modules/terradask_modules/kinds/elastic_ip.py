@@ -6,6 +6,7 @@ from terradask_modules.kinds.kind import Charge, Deletion, Listed, ResourceKind,
 
 ELASTIC_IP = ResourceKind(
     "aws_eip",
+    after=("aws_internet_gateway",),
     find=Listed("describe_addresses", "Addresses", "AllocationId", "eipalloc"),
     # EC2 returns ``AuthFailure`` for an address whose NAT gateway is still being deleted.
     delete=Deletion(

@@ -94,6 +94,7 @@ TOPIC = ResourceKind(
 )
 SUBSCRIPTION = ResourceKind(
     "aws_sns_topic_subscription",
+    after=("aws_sns_topic",),
     access=Access(
         see=("SeeSubscriptions", ("sns:GetSubscriptionAttributes",)),
         keep=("EndSubscriptions", ("sns:Unsubscribe",)),

@@ -31,6 +31,11 @@ def flow_logs_policy(where: Where) -> str:
 FLOW_LOGS = Writer("flow-logs", "vpc-flow-logs.amazonaws.com", _TYPE, flow_logs_policy)
 FLOW_LOG = in_ec2(
     "aws_flow_log",
+    after=(
+        "aws_vpc",
+        "aws_cloudwatch_log_group",
+        "aws_iam_role",
+    ),
     prefix="fl",
     in_list=True,
     is_optional=True,

@@ -15,6 +15,10 @@ VOLUME = in_ec2(
 )
 NETWORK_INTERFACE = in_ec2(
     "aws_network_interface",
+    after=(
+        "aws_subnet",
+        "aws_security_group",
+    ),
     prefix="eni",
     is_optional=True,
     orphan="network-interface",

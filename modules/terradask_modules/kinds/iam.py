@@ -30,6 +30,7 @@ def _with_hosts(noun: str, **attributes: str) -> ResourceKind:
     camel = noun.title().replace("_", "")
     return ResourceKind(
         f"aws_iam_{noun}",
+        after=("aws_iam_policy",) if noun == "role" else ("aws_iam_role",),
         service="iam",
         find=Named(f"get_{noun}", f"{camel}Name", camel),
         delete=Deletion(f"delete_{noun}", f"{camel}Name"),
@@ -57,6 +58,7 @@ POLICY = ResourceKind(
 ROLE = _with_hosts("role", id="{role}", arn="{arn}")
 ROLE_POLICY = ResourceKind(
     "aws_iam_role_policy",
+    after=("aws_iam_role",),
     service="iam",
     delete=Deletion("delete_role_policy", "PolicyName"),
     part_of=("aws_iam_role", "RoleName"),

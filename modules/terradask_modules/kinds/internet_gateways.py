@@ -6,6 +6,7 @@ from terradask_modules.kinds.kind import FREE, HOSTS_NEED_IT, in_ec2
 
 EGRESS_ONLY_GATEWAY = in_ec2(
     "aws_egress_only_internet_gateway",
+    after=("aws_vpc",),
     prefix="eigw",
     is_optional=True,
     adopt="in_vpc",
@@ -15,6 +16,7 @@ EGRESS_ONLY_GATEWAY = in_ec2(
 )
 INTERNET_GATEWAY = in_ec2(
     "aws_internet_gateway",
+    after=("aws_vpc",),
     prefix="igw",
     gone=("Gateway.NotAttached",),
     adopt="in_vpc",

@@ -143,6 +143,8 @@ class ResourceKind:
     #: Terraform's name of it.
     terraform: str
     _: KW_ONLY
+    #: Types that exist before it: it is made and adopted after them, and deleted before them.
+    after: tuple[str, ...] = ("aws_s3_bucket",)
     #: boto3's name of its service.
     service: str = "ec2"
     #: None: as only this type is, or with what it is part of.

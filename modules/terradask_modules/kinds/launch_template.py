@@ -27,6 +27,10 @@ def _shape(names: ClusterNames, address: str) -> Mapping[str, str] | None:
 
 LAUNCH_TEMPLATE = in_ec2(
     "aws_launch_template",
+    after=(
+        "aws_security_group",
+        "aws_iam_instance_profile",
+    ),
     prefix="lt",
     adopt="named",
     orphan="launch-template",

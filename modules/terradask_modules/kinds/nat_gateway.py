@@ -6,6 +6,10 @@ from terradask_modules.kinds.kind import Charge, in_ec2
 
 NAT_GATEWAY = in_ec2(
     "aws_nat_gateway",
+    after=(
+        "aws_eip",
+        "aws_network_interface",
+    ),
     prefix="nat",
     gone=("NatGatewayNotFound",),
     adopt="in_vpc",

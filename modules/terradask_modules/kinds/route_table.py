@@ -6,6 +6,7 @@ from terradask_modules.kinds.kind import FREE, HOSTS_NEED_IT, ResourceKind, in_e
 
 ROUTE_TABLE = in_ec2(
     "aws_route_table",
+    after=("aws_vpc",),
     prefix="rtb",
     adopt="in_vpc",
     within="vpc",
@@ -19,5 +20,13 @@ ROUTE_TABLE = in_ec2(
     price=FREE,
     loss_to_hosts=HOSTS_NEED_IT,
 )
-ROUTE = ResourceKind("aws_route", adopt="route", price=FREE)
-ASSOCIATION = ResourceKind("aws_route_table_association", adopt="association", price=FREE)
+ROUTE = ResourceKind("aws_route", after=("aws_route_table",), adopt="route", price=FREE)
+ASSOCIATION = ResourceKind(
+    "aws_route_table_association",
+    after=(
+        "aws_route_table",
+        "aws_subnet",
+    ),
+    adopt="association",
+    price=FREE,
+)

@@ -27,6 +27,7 @@ def _rule(_names: ClusterNames, address: str) -> Mapping[str, str] | None:
 
 SECURITY_GROUP = in_ec2(
     "aws_security_group",
+    after=("aws_vpc",),
     prefix="sg",
     id="GroupId",
     adopt="security_group",
@@ -52,6 +53,7 @@ def _rules(direction: str) -> ResourceKind:
     revoke = f"revoke_security_group_{direction}"
     return ResourceKind(
         f"aws_vpc_security_group_{direction}_rule",
+        after=("aws_security_group",),
         delete=Deletion(revoke, "SecurityGroupRuleIds", in_list=True),
         part_of=("aws_security_group", "GroupId"),
         adopt="rule",

@@ -6,6 +6,7 @@ from terradask_modules.kinds.kind import FREE, HOSTS_NEED_IT, in_ec2
 
 SUBNET = in_ec2(
     "aws_subnet",
+    after=("aws_vpc",),
     prefix="subnet",
     adopt="in_vpc",
     within="vpc",

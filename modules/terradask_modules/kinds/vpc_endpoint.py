@@ -6,6 +6,10 @@ from terradask_modules.kinds.kind import in_ec2
 
 VPC_ENDPOINT = in_ec2(
     "aws_vpc_endpoint",
+    after=(
+        "aws_network_interface",
+        "aws_route_table",
+    ),
     prefix="vpce",
     in_list=True,
     adopt="in_vpc",

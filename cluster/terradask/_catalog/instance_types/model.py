@@ -113,7 +113,7 @@ class InstanceType:
     spot, on_demand
         Whether AWS sells it on this market.
     cluster_placement
-        Whether a cluster placement group can have it.
+        Whether it supports the placement strategy `cluster`.
     """
 
     name: str
