@@ -19,7 +19,7 @@ from terradask._catalog.prices.prices import PriceKey
 from terradask._catalog.prices.products import query_for, read_price, read_prices
 from terradask._clusters.jobs.output import JobOutput
 from terradask._clusters.lifetime import parse_duration
-from terradask._dask.job import text_of
+from terradask._dask.job import job_text
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
 from terradask._observe.documents import (
     read_address,
@@ -134,7 +134,7 @@ def account_of(document: Any) -> None:
 def job_record(document: Any) -> None:
     """Read a job's record, and show whatever it says."""
     found = JobRecord.read(document, "etl")
-    text_of(found)
+    job_text(found)
     json.dumps([found.state, found.exit_code, found.counts, [vars(task) for task in found.tasks]])
 
 

@@ -134,7 +134,7 @@ async def test_a_number_ends_adapting_of_its_group_and_says_so(
 async def test_who_would_leave_is_asked_and_nothing_is_set() -> None:
     host = Host()
     async with client_of(host) as policies:
-        assert await policies.would_leave({"workers": 1}) == ["i-1"]
+        assert await policies.removal_candidates({"workers": 1}) == ["i-1"]
     assert [one["act"] for one in host.told] == [False]
 
 
@@ -157,7 +157,7 @@ async def test_an_older_host_is_told_of_where_it_matters(caplog: pytest.LogCaptu
         await policies.refresh()
         assert policies.known is None
         warn_if_older("etl", policies)
-        assert "etl neither adapts nor asks on demand for what spot lacks" in caplog.text
+        assert "etl neither adapts nor replaces missing Spot capacity by On-Demand" in caplog.text
     async with client_of(Host()) as policies:
         await policies.refresh()
         caplog.clear()

@@ -14,7 +14,7 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._common.progress import Message
 from terradask._dask.arguments import ClusterArguments
-from terradask._dask.request import request_of
+from terradask._dask.request import read_request
 from terradask._software.package_sync import versions_in_image
 from terradask._software.sync import PackageSync
 from terradask._synthesis import container as module
@@ -187,7 +187,7 @@ def test_gpus_and_an_image_exclude_each_other() -> None:
 
 
 def test_an_image_takes_the_place_of_packages() -> None:
-    asked = request_of(ClusterArguments("etl", container="dask:1"))
+    asked = read_request(ClusterArguments("etl", container="dask:1"))
     assert asked.structure["container"] == "dask:1"
     assert asked.given["software"] == []
     assert asked.given["package_sync"] is False

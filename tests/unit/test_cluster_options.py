@@ -14,7 +14,7 @@ from terradask._dask import facade
 from terradask._dask.arguments import UNSUPPORTED, ClusterArguments
 from terradask._dask.decision import check_same_structure
 from terradask._dask.provision import Provisioner
-from terradask._dask.request import request_of
+from terradask._dask.request import read_request
 from terradask.errors import InvalidInput, SettingsError
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import ClusterSettings
@@ -141,15 +141,15 @@ def test_what_is_said_twice_has_to_be_the_same(arguments):
 
 def test_a_lock_file_given_here_counts_from_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    request = request_of(ClusterArguments("etl", software_lock=Path("locks/uv.lock")))
+    request = read_request(ClusterArguments("etl", software_lock=Path("locks/uv.lock")))
     assert request.given["software_lock"] == str(tmp_path / "locks/uv.lock")
     for given in ("locks/uv.lock", Path("locks/uv.lock")):
-        request = request_of(ClusterArguments("etl", software=given))
+        request = read_request(ClusterArguments("etl", software=given))
         assert request.given["software"] == str(tmp_path / "locks/uv.lock")
-    assert request_of(ClusterArguments("etl", software="gpu")).given["software"] == "gpu"
+    assert read_request(ClusterArguments("etl", software="gpu")).given["software"] == "gpu"
     # No environment of a package's name takes its place.
     for one in ("pandas", "pandas>=2"):
-        assert request_of(ClusterArguments("etl", software=one)).given["software"] == [one]
+        assert read_request(ClusterArguments("etl", software=one)).given["software"] == [one]
 
 
 def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tmp_path):
@@ -164,17 +164,17 @@ def test_packages_that_are_given_replace_the_settings_other_ways_to_name_some(tm
         ("package_sync = true", {"n_workers": 1}, (True, [], None)),
     ):
         path.write_text(f"[cluster]\n{setting}\n")
-        overrides = {"cluster": request_of(ClusterArguments("etl", **given)).given}
+        overrides = {"cluster": read_request(ClusterArguments("etl", **given)).given}
         found = load_settings(path, environ={}, overrides=overrides).settings.cluster
         assert (found.package_sync, found.software, found.software_lock) == expected
-    both = request_of(ClusterArguments("etl", package_sync=True, software=["s3fs"])).given
+    both = read_request(ClusterArguments("etl", package_sync=True, software=["s3fs"])).given
     with pytest.raises(InvalidInput, match="both given"):
         load_settings(path, environ={}, overrides={"cluster": both})
 
 
 def test_backend_options_are_settings():
     def where(**arguments):
-        request = request_of(ClusterArguments(**arguments))
+        request = read_request(ClusterArguments(**arguments))
         return request.workspace, request.structure
 
     rule = {"ports": [22, 8787, 8786], "cidr": "203.0.113.0/24"}
@@ -213,7 +213,7 @@ def test_a_class_is_named_by_the_path_that_hosts_import_it_by():
 
     def structure(worker_class):
         return dict(
-            request_of(ClusterArguments(worker_class=worker_class, workers_per_host=2)).structure
+            read_request(ClusterArguments(worker_class=worker_class, workers_per_host=2)).structure
         )
 
     assert structure(distributed.Nanny) == {
@@ -233,13 +233,13 @@ def test_a_class_is_named_by_the_path_that_hosts_import_it_by():
 
 
 def test_two_names_of_one_argument_are_one_setting():
-    assert request_of(ClusterArguments(_n_worker_specs_per_host=2)).structure == {
+    assert read_request(ClusterArguments(_n_worker_specs_per_host=2)).structure == {
         "workers_per_host": 2
     }
-    assert request_of(ClusterArguments(compute_purchase_option="spot")).structure == {
+    assert read_request(ClusterArguments(compute_purchase_option="spot")).structure == {
         "spot_policy": "spot"
     }
-    with pytest.raises(InvalidInput, match="another name of `workers_per_host`"):
+    with pytest.raises(InvalidInput, match="an alias of `workers_per_host`"):
         Cluster(workers_per_host=1, _n_worker_specs_per_host=2)
 
 
@@ -263,13 +263,13 @@ def test_an_unknown_argument_is_the_clusters_own_and_the_nearest_is_named():
 def test_an_argument_of_another_library_is_told_what_it_is_here(name, here):
     with pytest.raises(TypeError, match="unexpected keyword argument") as caught:
         Cluster(**{name: "x"})
-    assert f"{name!r}; here: " in str(caught.value)
+    assert f"{name!r}; in terradask: " in str(caught.value)
     assert here in str(caught.value)
 
 
 def test_no_name_of_another_library_hides_an_argument_or_names_a_missing_one():
     known = FIELDS.keys() | {"adapt", "minimum", "maximum"}
-    for name, here in facade._HERE.items():
+    for name, here in facade._EQUIVALENTS.items():
         assert name not in FIELDS
         named = set(re.findall(r"\b(?:worker|scheduler|n|max|zone|spot|package)_\w+", here))
         assert named <= known
@@ -277,13 +277,13 @@ def test_no_name_of_another_library_hides_an_argument_or_names_a_missing_one():
 
 @pytest.mark.parametrize("given", ["5 minutes", 300, 300.0])
 def test_the_wait_is_a_duration(given):
-    assert request_of(ClusterArguments(timeout=given)).given == {"create_timeout_seconds": 300.0}
+    assert read_request(ClusterArguments(timeout=given)).given == {"create_timeout_seconds": 300.0}
 
 
 @pytest.mark.parametrize("given", ["soon", False, -1])
 def test_what_is_no_wait_is_refused_by_the_name_that_was_typed(given):
     with pytest.raises(InvalidInput, match="timeout is not a duration") as caught:
-        request_of(ClusterArguments(timeout=given))
+        read_request(ClusterArguments(timeout=given))
     assert "never" not in str(caught.value)
 
 
@@ -299,7 +299,7 @@ def test_what_is_no_wait_is_refused_by_the_name_that_was_typed(given):
 def test_a_setting_that_is_refused_is_named_as_it_was_typed(arguments, where, tmp_path):
     (tmp_path / "terradask.toml").write_text("")
     with pytest.raises(SettingsError) as caught:
-        Provisioner(request_of(ClusterArguments(settings=tmp_path, **arguments)), silent).run()
+        Provisioner(read_request(ClusterArguments(settings=tmp_path, **arguments)), silent).run()
     assert [each.where for each in caught.value.findings] == [where]
 
 
@@ -318,7 +318,7 @@ def test_options_without_their_names_are_refused_in_a_line(tmp_path):
 def test_tuples_are_taken_where_lists_are(tmp_path):
     (tmp_path / "terradask.toml").write_text("")
     groups = {"large": {"vm_types": ("m6i.large", "m5.large"), "n_workers": 1}}
-    asked = request_of(
+    asked = read_request(
         ClusterArguments(
             worker_cpu=(2, 8),
             worker_memory=("8 GiB", "16 GiB"),

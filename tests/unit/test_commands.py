@@ -133,7 +133,7 @@ async def test_each_command_has_one_way() -> None:
             await connection.send(Hidden())
     here = Commands(SimpleNamespace(handlers={}, http_application=Application()), HANDLERS)
     for command, said in ((Hidden(), "answer"), (Double(1), "unknown")):
-        reply = await here.reply(commands.packed(command), over_forward=True)
+        reply = await here.reply(commands.pack_command(command), over_forward=True)
         assert said in msgpack.unpackb(reply)
 
 

@@ -106,7 +106,7 @@ class GoingRun:
 
     async def note_if_over(self):
         if self.over is not None:
-            self._health.lose(self.over)
+            self._health.record_end(self.over)
 
 
 async def follow(watched, joined, replacements):
@@ -217,7 +217,7 @@ def test_a_scheduler_that_hangs_while_it_is_connected_is_told_until_it_answers_a
             await eventually_async(lambda: on.health.unreachable is not None)
             with pytest.raises(SchedulerUnreachable, match="hasn't answered since") as caught:
                 on.health.check()
-            assert "on instance i-1, which runs, as AWS sees it" in str(caught.value)
+            assert "on instance i-1, running according to AWS" in str(caught.value)
             assert "terradask stop etl, then terradask start etl" in str(caught.value)
             await asyncio.sleep(1.0)
             # Counted here: a busy machine may be silent again afterwards.
@@ -318,7 +318,7 @@ def test_a_call_without_an_answer_says_so_unless_the_cluster_is_over(stopped):
     class Run:
         async def note_if_over(self):
             if stopped:
-                health.lose(ClusterStopped("it is stopped", cluster="etl"))
+                health.record_end(ClusterStopped("it is stopped", cluster="etl"))
 
     async def main():
         called = SchedulerConnection(

@@ -40,13 +40,13 @@ async def call(function, *args):
     return function(*args)
 
 
-def dialer(deployment, let_in=list):
+def dialer(deployment, allowed_sources=list):
     return Dialer(
         deployment,
         AddressEndpoint("private"),
         Security(),
         call,
-        let_in=let_in,
+        allowed_sources=allowed_sources,
         try_seconds=0.2,
         pause_seconds=0.01,
     )
@@ -89,7 +89,7 @@ def test_the_error_names_the_address_the_rules_and_the_command(silent_port, monk
     monkeypatch.setattr(dial, "read_scheduler", lambda objects: scheduler_at(silent_port))
 
     async def main():
-        await dialer(Deployment(), let_in=lambda: ["203.0.113.0/24 on 8786"]).reach(
+        await dialer(Deployment(), allowed_sources=lambda: ["203.0.113.0/24 on 8786"]).reach(
             attachment(silent_port), 0.2
         )
 
@@ -105,7 +105,7 @@ def test_a_public_address_is_a_matter_of_ingress(silent_port):
     there = dataclasses.replace(scheduler_at(silent_port), public_address="tcp://198.51.100.7:8786")
     known = dataclasses.replace(attachment(silent_port), scheduler=there)
     error = dial.unreachable(
-        known, there.public_address, route="public", let_in=["203.0.113.0/24 on 8786"]
+        known, there.public_address, route="public", allowed=["203.0.113.0/24 on 8786"]
     )
     assert "203.0.113.0/24 on 8786" in str(error)
     assert "terradask apply network" in str(error)
@@ -130,8 +130,8 @@ def test_a_replacement_is_dialled(silent_port, monkeypatch):
 @pytest.mark.parametrize(
     ("members", "said"),
     [
-        (["i-1"], "on instance i-1, which runs, as AWS sees it"),
-        (["i-2"], "on instance i-1, which ends"),
+        (["i-1"], "on instance i-1, running according to AWS"),
+        (["i-2"], "on instance i-1, ending"),
         (None, "on instance i-1\n"),
     ],
 )

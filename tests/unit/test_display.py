@@ -10,9 +10,9 @@ from terradask._common.side_by_side import side_by_side
 from terradask._dask.display import (
     EventTable,
     HardwareTable,
-    by_group,
     closed_page,
     escaped,
+    group_counts,
     scaling_table,
 )
 from terradask._dask.pool import WorkerGroupState
@@ -27,8 +27,8 @@ def group(plan: int, observed: int) -> WorkerGroupState:
 
 def test_each_group_is_shown_where_there_are_several() -> None:
     groups = {"workers": group(1, 1), "gpu": group(2, 0)}
-    assert by_group(groups) == "workers: 1/1, gpu: 0/2"
-    assert by_group(groups) == "workers: 1/1, gpu: 0/2"
+    assert group_counts(groups) == "workers: 1/1, gpu: 0/2"
+    assert group_counts(groups) == "workers: 1/1, gpu: 0/2"
     table = scaling_table({}, group(3, 1), groups)
     assert "Scaling mode: Manual" in table
     assert "Workers: 1/3" in table
@@ -37,7 +37,7 @@ def test_each_group_is_shown_where_there_are_several() -> None:
 
 def test_one_group_is_the_cluster() -> None:
     groups = {"workers": group(2, 1)}
-    assert by_group(groups) == ""
+    assert group_counts(groups) == ""
     table = scaling_table({"workers": ScalingPolicy(1, 4)}, group(2, 1), groups)
     assert "Scaling mode: Adaptive (workers: 1 to 4)" in table
     assert "roup" not in table

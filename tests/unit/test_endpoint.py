@@ -11,7 +11,7 @@ import pytest
 from terradask._clusters import endpoint
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.endpoint import AddressEndpoint, SessionEndpoint, endpoint_for
-from terradask._dask.connectivity import check_route, decided_here
+from terradask._dask.connectivity import check_route, client_settings
 from terradask._observe.documents import Descriptor
 from terradask.errors import SchedulerUnreachable, SettingsError, SetupError
 from terradask_host.documents import Run, SchedulerAddress
@@ -58,10 +58,10 @@ def test_descriptors_of_any_version_say_a_way(settings: dict[str, Any], way: str
 
 def test_what_is_said_here_counts_before_what_a_cluster_was_deployed_with() -> None:
     silent = ClusterSettings()
-    assert decided_here({}, silent) == set()
+    assert client_settings({}, silent) == set()
     for said in ({"connect": "ssm"}, {"use_scheduler_public_ip": False}):
         asked = ClusterSettings(**said)  # type: ignore[arg-type]
-        assert decided_here({"n_workers": 3}, asked) == {
+        assert client_settings({"n_workers": 3}, asked) == {
             "n_workers",
             "connect",
             "use_scheduler_public_ip",

@@ -13,7 +13,7 @@ from distributed.deploy.adaptive import Adaptive
 from terradask import Cluster
 from terradask._aws.rate_limit import RateLimiter
 from terradask._clusters.pending_launches import PendingLaunches
-from terradask._dask.adaptive import adapting_asked
+from terradask._dask.adaptive import read_adaptive_policy
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.pool import WorkerPool
@@ -182,7 +182,7 @@ def test_the_signature_takes_groups() -> None:
 
 
 def policy(decides: type | None = None, **given: Any) -> ScalingPolicy:
-    return adapting_asked(deployment(), small_pool().host_size, decides, **given)[1]
+    return read_adaptive_policy(deployment(), small_pool().host_size, decides, **given)[1]
 
 
 def test_each_group_adapts_within_its_own_limit() -> None:
@@ -202,10 +202,10 @@ def test_each_group_adapts_within_its_own_limit() -> None:
         ({"maximum": float("inf")}, "these bounds"),
         ({"group": "gpu", "maximum": 100}, "max_workers"),
         ({"interval": "0s"}, "interval"),
-        ({"interval": "2 hours"}, "timed so"),
-        ({"wait_count": 0}, "timed so"),
-        ({"target_duration": False}, "timed so"),
-        ({"wait_count": 1.5}, "timed so"),
+        ({"interval": "2 hours"}, "have these times"),
+        ({"wait_count": 0}, "have these times"),
+        ({"target_duration": False}, "have these times"),
+        ({"wait_count": 1.5}, "have these times"),
     ],
 )
 def test_what_can_not_be_adapted_to_is_refused(given: Any, says: str) -> None:

@@ -25,5 +25,5 @@ def test_a_host_has_joined_when_all_of_its_workers_have():
     joined = JoinedWorkers()
     names = ["i-0a", "i-0a-1", "i-0b-1", "scheduler-i-0c"]
     joined.scheduler_info = {"workers": {name: {"name": name} for name in names}}
-    assert joined.whole_hosts(2) == {"i-0a"}
-    assert joined.whole_hosts(1) == {"i-0a", "i-0b"}
+    assert joined.complete_hosts(2) == {"i-0a"}
+    assert joined.complete_hosts(1) == {"i-0a", "i-0b"}

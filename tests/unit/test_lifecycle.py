@@ -336,7 +336,7 @@ def test_what_only_attaches_leaves_the_cluster_running_and_says_so(own, theirs):
         assert first.deployed.done == []
         assert second.lifecycle.state_when_left == "left running"
         (said,) = second.said
-        assert "etl runs on" in said.text
+        assert "etl keeps running" in said.text
         assert "terradask stop etl" in said.text
         await first.close()
         assert bool(first.deployed.done) == own.get("shutdown_on_close", True)

@@ -17,7 +17,7 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.live import LiveCluster, live_cluster
-from terradask._dask.widgets import NotebookWidget, TerminalWidget, own_widget
+from terradask._dask.widgets import NotebookWidget, TerminalWidget, default_widget
 from terradask._observe.live_view import LiveView
 
 from ..waiting import eventually
@@ -39,13 +39,13 @@ class Frames:
 
 def live(widget: Any, *, lasts: bool = True) -> LiveCluster:
     health = Health("etl")
-    return LiveCluster("etl", widget, health, JoinedWorkers(), lasts=lasts)
+    return LiveCluster("etl", widget, health, JoinedWorkers(), is_lasting=lasts)
 
 
 def test_a_widget_is_told_each_step_and_what_is_to_stay() -> None:
     frames = Frames()
     cluster = live(frames)
-    with cluster.drawn_while_made():
+    with cluster.drawn_during_creation():
         cluster(PhaseStarted("plan", "etl"))
         cluster(PhaseFinished("plan", "etl", 1.0))
         cluster(Message("hosts get 2 packages", kept=True))
@@ -66,10 +66,10 @@ def test_a_widget_is_told_each_step_and_what_is_to_stay() -> None:
 
 def test_a_widget_is_closed_when_making_fails_or_is_over() -> None:
     frames, brief = Frames(), Frames()
-    with pytest.raises(ValueError, match="no"), live(frames).drawn_while_made():
+    with pytest.raises(ValueError, match="no"), live(frames).drawn_during_creation():
         raise ValueError("no")
     assert (frames.views[-1].state, frames.closed) == ("failed", 1)
-    with live(brief, lasts=False).drawn_while_made():
+    with live(brief, lasts=False).drawn_during_creation():
         pass
     assert (brief.views, brief.closed) == ([], 1)
 
@@ -84,7 +84,7 @@ def test_a_widget_that_fails_is_given_up_and_the_cluster_goes_on(
 
     broken = Broken()
     cluster = live(broken)
-    with caplog.at_level(logging.WARNING), cluster.drawn_while_made():
+    with caplog.at_level(logging.WARNING), cluster.drawn_during_creation():
         cluster(Message("one"))
         cluster(Message("two"))
     assert len(broken.views) == 1
@@ -123,14 +123,14 @@ def test_a_terminal_draws_and_other_output_gets_nothing(monkeypatch: pytest.Monk
 
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr", terminal := Terminal())
-    widget = own_widget()
+    widget = default_widget()
     assert isinstance(widget, TerminalWidget)
     widget.update(LiveView("etl", "making", step="etl: no disk [/x]here"))
     # rich draws in a thread of its own.
     eventually(lambda: "[/x]here" in terminal.getvalue())
     widget.close()
     monkeypatch.setattr("sys.stderr", io.StringIO())
-    assert own_widget() is None
+    assert default_widget() is None
 
 
 def test_notes_are_printed_once_above_a_terminals_view() -> None:
@@ -151,14 +151,14 @@ def test_a_screen_that_can_not_be_had_does_not_end_a_creation(
     monkeypatch.setitem(sys.modules, "IPython", HalfImported())  # type: ignore[arg-type]
     cluster = live_cluster(ClusterArguments(), "etl", Health("etl"), JoinedWorkers())
     assert not cluster.is_drawn
-    assert [record.message for record in caplog.records] == ["cluster etl: it can't be shown here"]
+    assert [record.message for record in caplog.records] == ["cluster etl: can't show a live view"]
 
 
 def test_true_draws_the_terminals_view_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", screen := io.StringIO())
     given = ClusterArguments(custom_widget=True)
     cluster = live_cluster(given, "etl", Health("etl"), JoinedWorkers())
-    with cluster.drawn_while_made():
+    with cluster.drawn_during_creation():
         cluster(Warned("etl: a warning"))
     assert "warning: etl: a warning" in screen.getvalue()
     assert not cluster.is_drawn

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from terradask._aws.own_address import own_cidr
-from terradask._dask.connectivity import names_me, with_own_address
+from terradask._dask.connectivity import needs_own_address, with_own_address
 from terradask.errors import EndpointUnreachable, SettingsError
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import ClusterSettings
@@ -155,4 +155,4 @@ def test_nobody_answers() -> None:
     ],
 )
 def test_who_says_me(structure: dict[str, object], named: bool) -> None:
-    assert names_me(structure) is named
+    assert needs_own_address(structure) is named

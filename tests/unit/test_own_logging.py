@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from terradask import Cluster
-from terradask._dask.own_logging import OwnLogging
+from terradask._dask.progress import OwnLogging
 from terradask._dask.provision import Provisioner
 from terradask.errors import InvalidInput
 
@@ -42,7 +42,7 @@ def test_dask_logs_less_until_the_close(given: bool | int | str, level: int) -> 
 
 @pytest.mark.parametrize("given", ["loud", 1.5, -1, None])
 def test_what_is_no_level_is_refused(given: object) -> None:
-    with pytest.raises(InvalidInput, match="silence_logs is no level"):
+    with pytest.raises(InvalidInput, match="silence_logs is not a logging level"):
         OwnLogging(given)  # type: ignore[arg-type]
 
 

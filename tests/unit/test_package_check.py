@@ -78,7 +78,7 @@ def test_all_is_said_before_anything_is_made_and_once(
                 None,
                 architecture="x86_64",
                 begin=lambda text: None,
-                say=provisioner._say,
+                report=lambda text: provisioner._report_once(Message(text, kept=True)),
                 warn=provisioner._warn,
             )
     assert events == [
@@ -117,7 +117,7 @@ def test_what_hosts_do_not_get_is_said(tmp_path: Path, monkeypatch: pytest.Monke
             None,
             architecture="x86_64",
             begin=lambda text: None,
-            say=lines.append,
+            report=lines.append,
             warn=lines.append,
         )
         return lines

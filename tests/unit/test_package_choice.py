@@ -8,7 +8,7 @@ import pytest
 
 from terradask._aws.endpoints import ENDPOINT_VARIABLE
 from terradask._dask.arguments import ClusterArguments
-from terradask._dask.request import request_of
+from terradask._dask.request import read_request
 from terradask._software.package_sync import sync_of
 from terradask._software.sync import PackageSync
 from terradask_stacks.settings import ClusterSettings
@@ -50,5 +50,5 @@ def test_a_cluster_of_an_older_terradask_keeps_what_it_had() -> None:
 
 @pytest.mark.parametrize("given", [{"software": []}, {"software": ["s3fs"]}])
 def test_software_in_the_call_is_all_that_hosts_get(given: dict[str, Any]) -> None:
-    run = request_of(ClusterArguments("etl", **given)).given
+    run = read_request(ClusterArguments("etl", **given)).given
     assert not sync_of(_settings(**run), {})

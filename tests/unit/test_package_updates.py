@@ -127,7 +127,7 @@ def test_lost_results_are_a_warning(cluster: Cluster, caplog: pytest.LogCaptureF
     cluster.folders["acme"] = EDITED
     cluster.answer["lost"] = ["i-1", "i-2"]
     cluster.sync()
-    assert "results of i-1, i-2 had no room on other workers" in caplog.text
+    assert "results of i-1, i-2 didn't fit on other workers" in caplog.text
 
 
 def test_a_lock_that_others_have_changed_is_refused(cluster: Cluster) -> None:

@@ -170,7 +170,7 @@ def test_what_a_run_records_under_an_arguments_name_is_compared(
 
 def test_what_a_running_cluster_takes_is_the_clients_own() -> None:
     recorded = {field.name for field in dataclasses.fields(Run)}
-    assert of_ignored.RUN_SETTINGS - of_ignored._IS_AS_GIVEN.keys() - recorded == {
+    assert of_ignored.RUN_SETTINGS - of_ignored._MATCHERS.keys() - recorded == {
         *("connect", "use_scheduler_public_ip", "create_timeout_seconds", "wait_for_workers"),
         # It has a warning of its own.
         "software_lock",
@@ -378,7 +378,7 @@ def test_a_cluster_that_nobody_could_reach_is_refused(isolation, network, own, c
         check_route(workspace, settings)
         return
     with pytest.raises(
-        InvalidInput, match=f"the {closed} lets no address in at port 8786"
+        InvalidInput, match=f"the {closed} allows no address at port 8786"
     ) as caught:
         check_route(workspace, settings)
     # Where clusters share their firewall, no cluster can let anybody in.

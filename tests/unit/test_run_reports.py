@@ -120,9 +120,9 @@ OFF = "its setting performance_report is off"
         (404, None, "older terradask"),
         (200, {"refused": {"problem": OFF}}, OFF),
         (200, {"refused": {"problem": "a\x1b[2J\nb" * 999}}, "a"),
-        (200, {}, "no answer that can be read"),
-        (500, {"answer": None}, "no answer that can be read"),
-        (200, None, "no answer that can be read"),
+        (200, {}, "sent an unreadable answer"),
+        (500, {"answer": None}, "sent an unreadable answer"),
+        (200, None, "sent an unreadable answer"),
     ],
 )
 def test_what_a_scheduler_answers_is_understood(

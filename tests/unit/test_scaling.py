@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from terradask._dask.scaling import ScaleRequests, planned_names
+from terradask._dask.pool import ScaleRequests, planned_names
 from terradask._dask.waiting import workers_to_wait_for
 from terradask_host.rules.autoscaling_groups import Group, Member
 

@@ -148,7 +148,7 @@ async def test_a_cluster_that_is_over_gets_nothing():
     lends = Lends([lent("first", 0.2)])
     async with scheduler(told) as running, relaying(running.address, lends) as (relay, health):
         await relay.send_credentials(automatic_refresh=True)
-        health.lose(ClusterStopped("it is stopped", cluster="etl"))
+        health.record_end(ClusterStopped("it is stopped", cluster="etl"))
         with pytest.raises(ClusterStopped):
             await relay.send_private_envs({"A": VALUE})
         with pytest.raises(ClusterStopped):

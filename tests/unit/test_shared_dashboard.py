@@ -21,7 +21,7 @@ from tornado.web import Application
 
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.certificates import make_keys
-from terradask._dask.commands import packed
+from terradask._dask.commands import pack_command
 from terradask._dask.dashboard import DashboardForward
 from terradask.errors import VersionMismatch
 from terradask_host.commands import ReadDashboardLink
@@ -39,7 +39,7 @@ KEYS = make_keys("etl", "r1")
 ADDRESS = SchedulerAddress(
     "r1", "i-1", 1, "tls://127.0.0.1:8786", "tls://3.0.0.1:8786", 8787, "3.11", {}
 )
-LINK = packed(ReadDashboardLink())
+LINK = pack_command(ReadDashboardLink())
 LENGTH = f"Content-Length: {len(LINK)}\r\n"
 ATTACHMENT = Attachment(SimpleNamespace(cluster="etl"), SimpleNamespace(), ADDRESS, KEYS)
 

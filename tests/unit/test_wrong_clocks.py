@@ -83,7 +83,7 @@ async def reached(
             AddressEndpoint("public"),
             client_keys.client_security(),
             call,
-            let_in=lambda: ["203.0.113.0/24 on 8786"],
+            allowed_sources=lambda: ["203.0.113.0/24 on 8786"],
             try_seconds=1.0,
             pause_seconds=0.01,
         )

@@ -1,4 +1,4 @@
-"""Scaling, adaptive or to a number: the cluster's scheduler host does it, as clients command."""
+"""Command the scheduler's host to scale groups, adaptively or to a number."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ logger = logging.getLogger("terradask")
 
 @dataclass(eq=False)
 class ScalingPolicies:
-    """How a running cluster's groups scale: what its scheduler's host has, and commands to it."""
+    """The scaling policies of a running cluster's groups, and commands that change them."""
 
     connection: SchedulerConnection
-    #: By group; None: the hosts are of an older terradask, which scales nothing.
+    #: By group; None: the hosts run an older terradask, which doesn't scale by itself.
     known: Mapping[str, ScalingPolicy] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.known = self.connection.attachment.scheduler.scaling
 
     async def refresh(self) -> None:
-        """Read what is in force: other clients may have changed it."""
+        """Read the current policies: other clients may have changed them."""
         try:
             self.known = read_policies(await self.connection.send(ReadPolicies()))
         except VersionMismatch:
             self.known = None
 
     async def set(self, policies: Mapping[str, ScalingPolicy | None]) -> None:
-        """Set the policies of groups; None ends a group's. Returns when the host has taken them.
+        """Set the policies of groups; None ends a group's. Returns when the host has stored them.
 
         Raises `ClusterError`, `VersionMismatch`.
         """
@@ -50,8 +50,8 @@ class ScalingPolicies:
         self.known = read_policies(await self.connection.send(Adapt(documents)))
 
     async def scale(self, numbers: Mapping[str, int], hosts: Collection[str] = ()) -> None:
-        """Set the numbers of groups, which ends their adapting, and end these hosts. Returns when
-        AWS has been asked for the numbers, and the hosts that leave have been ended.
+        """Set the numbers of groups, which ends their adaptive scaling, and end these hosts.
+        Returns when AWS has the numbers, and the removed hosts have ended.
 
         Raises `ClusterError`, `VersionMismatch`.
         """
@@ -67,8 +67,8 @@ class ScalingPolicies:
                 policy.maximum,
             )
 
-    async def would_leave(self, numbers: Mapping[str, int]) -> list[str]:
-        """Return the hosts that these numbers would end, the cheapest to lose first.
+    async def removal_candidates(self, numbers: Mapping[str, int]) -> list[str]:
+        """Return the hosts that these numbers would end, the cheapest to remove first.
 
         Raises `ClusterError`, `VersionMismatch`.
         """
@@ -143,7 +143,7 @@ class AdaptiveScaling:
         )
 
 
-def adapting_asked(
+def read_adaptive_policy(
     deployment: Deployment,
     host_size: Callable[[str], HostSize],
     Adaptive: type | None = None,  # noqa: N803 (Dask's own name)
@@ -229,7 +229,7 @@ def adapting_asked(
         )
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            "Adaptive scaling can't be timed so.",
+            "Adaptive scaling can't have these times.",
             given=f"target_duration={target_duration!r}, wait_count={wait_count!r}, "
             f"interval={interval!r}",
             allowed="a wait_count of 1 or more, an interval of 0.01 seconds to an hour",
@@ -238,11 +238,11 @@ def adapting_asked(
 
 
 def warn_if_older(cluster: str, policies: ScalingPolicies) -> None:
-    """Log a warning if nothing scales a cluster: its hosts are of an older terradask."""
+    """Log a warning if the hosts run an older terradask, which doesn't scale by itself."""
     if policies.known is None:
         logger.warning(
-            "cluster %s neither adapts nor asks on demand for what spot lacks: its hosts run an "
-            "older terradask. terradask apply network, then stop and start the cluster",
+            "cluster %s neither adapts nor replaces missing Spot capacity by On-Demand: its hosts "
+            "run an older terradask. terradask apply network, then stop and start the cluster",
             cluster,
         )
 

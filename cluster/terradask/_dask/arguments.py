@@ -1,8 +1,6 @@
-"""The arguments of ``Cluster``: each belongs to the structure, the run or this client, or is not
-supported.
+"""``ClusterArguments``: the arguments of ``Cluster``, each of the structure, the run or the client.
 
-The signature is the specified one: an argument that is not supported raises an error, and none is
-ignored.
+An unsupported argument raises an error; none is ignored.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ def run_setting(setting: str) -> Mapping[str, Any]:
     return {**RUN, "setting": setting}
 
 
-#: Arguments that aren't supported, and what to do instead.
+#: Unsupported arguments -> advice.
 UNSUPPORTED = {
     "cloud": "leave it out: the AWS account is that of your credentials",
     "account": "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses "
@@ -515,7 +513,7 @@ RUN_SETTINGS = frozenset(
     if each.metadata.get("kind") == "run"
 )
 
-#: Settings of a run -> the arguments that give them, where the names differ.
+#: Settings of a run -> their arguments, where the names differ.
 ARGUMENT_OF = {
     each.metadata["setting"]: each.name
     for each in fields(ClusterArguments)

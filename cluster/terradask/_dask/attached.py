@@ -1,4 +1,4 @@
-"""The parts of a cluster object that is attached to its cluster."""
+"""Create and hold the parts of a `Cluster` object that is attached to a running cluster."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from terradask._dask.adaptive import ScalingPolicies, warn_if_older
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward, JupyterForward, SharedDashboard
 from terradask._dask.dial import Dialer, dialer_for
-from terradask._dask.display import by_group
+from terradask._dask.display import group_counts
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.job_requests import JobRequests
@@ -38,13 +38,13 @@ from terradask.errors import ReportNotFound
 
 logger = logging.getLogger("terradask")
 
-#: Longest wait for the report that a cluster makes before it is ended.
+#: Longest wait for a cluster's last report before its end.
 LAST_REPORT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Attached:
-    """A running cluster, and the parts that communicate with it."""
+    """A running cluster and the parts that communicate with it."""
 
     provisioned: Provisioned
     dialer: Dialer
@@ -59,7 +59,7 @@ class Attached:
     jobs: JobRequests
 
     @classmethod
-    async def to(
+    async def connect(
         cls,
         provisioned: Provisioned,
         request: Request,
@@ -77,7 +77,7 @@ class Attached:
             attachment, comm = await dialer.reach(provisioned.attachment)
             scheduler = dialer.scheduler_at(comm.peer_address)
             cleanup.push_async_callback(scheduler.close_rpc)
-            # The connection that `reach` made becomes the first one of the pool.
+            # The connection of `reach` becomes the first one of the pool.
             scheduler.comms[comm] = True
             run = RunCheck(deployment, run_id, health, call)
             connection = SchedulerConnection(
@@ -126,11 +126,11 @@ class Attached:
         return self.provisioned.deployment
 
     async def start(self, request: Request, progress: Progress) -> None:
-        """Serve the dashboard and mirror the groups; if asked, send credentials, and wait."""
+        """Serve the dashboard and mirror the groups; on request, send credentials, and wait."""
         settings = self.provisioned.settings
-        await self._serve_here(self.dashboard.start, "dashboard")
+        await self._start_forward(self.dashboard.start, "dashboard")
         if self.jupyter is not None:
-            await self._serve_here(self.jupyter.start, "notebooks")
+            await self._start_forward(self.jupyter.start, "notebooks")
         await self.pool.start(self.provisioned.groups)
         if request.credentials == "local":
             await self.secrets.send_first_credentials()
@@ -139,8 +139,8 @@ class Attached:
             return
 
         def show(joined: int, wanted: int) -> None:
-            each = by_group(self.pool.groups)
-            groups = f" ({each})" if each else ""
+            counts = group_counts(self.pool.groups)
+            groups = f" ({counts})" if counts else ""
             progress(
                 Message(
                     f"{request.name}: waiting for workers, {joined} of {wanted} have joined{groups}"
@@ -150,13 +150,13 @@ class Attached:
         n = workers_to_wait_for(len(self.pool.plan), settings.wait_for_workers)
         await self.waiter.wait(n, settings.worker_timeout_seconds, takes_fewer=True, progress=show)
 
-    async def _serve_here(self, start: Callable[[], Awaitable[None]], what: str) -> None:
-        """Start a forward on this machine; a cluster goes on without."""
+    async def _start_forward(self, start: Callable[[], Awaitable[None]], service: str) -> None:
+        """Start a forward on this machine; a failure is only logged."""
         try:
             await start()
         except OSError as error:
             name = self.connection.health.name
-            logger.warning("cluster %s: no link to its %s: %s", name, what, error)
+            logger.warning("cluster %s: no link to its %s: %s", name, service, error)
 
     async def shared_dashboard(self) -> SharedDashboard | None:
         """Return the dashboard over HTTPS, for people without terradask.
@@ -188,14 +188,16 @@ class Attached:
             await self.jupyter.close()
 
     async def request_report(self, *, last: bool = False) -> str | None:
-        """Have the cluster keep its performance report; return why there is none, or None."""
+        """Have the cluster store its performance report; return the reason of a failure, or
+        None.
+        """
         try:
             return await self.dashboard.request_report(self.deployment.name, last=last)
         except OSError as error:
             return f"its scheduler's host doesn't answer: {error}"
 
     async def make_report(self, run: str | None, is_running: bool) -> RunReport:
-        """Return what a run did; of this one, a new report is made while it runs."""
+        """Return a run's report; the current run makes a new one first."""
         why = await self.request_report() if run is None and is_running else None
         try:
             return await asyncio.to_thread(self.deployment.report, run)
@@ -203,8 +205,8 @@ class Attached:
             raise ReportNotFound(self.deployment.name, run, error.runs, why) from error
 
     async def keep_last_report(self) -> None:
-        """Have the cluster keep its performance report while its workers still are there to give
-        their profiles, as its scheduler's host can't do once they leave.
+        """Have the cluster store its performance report while its workers can still send their
+        profiles.
         """
         why: str | None = f"it took longer than {LAST_REPORT_SECONDS:.0f} s"
         with contextlib.suppress(TimeoutError):
@@ -219,7 +221,7 @@ class Attached:
         await self.pool.stop()
 
 
-# ---- stand-ins for SpecCluster's scheduler and workers -------------------------------------------
+# ---- placeholders for SpecCluster's scheduler and workers ----------------------------------------
 
 
 class RemoteScheduler:
@@ -236,7 +238,7 @@ class RemoteScheduler:
         return itself().__await__()
 
     async def close(self) -> None:
-        """Note that this client talks to it no more: its host is ended with its group."""
+        """Mark the connection as closed: the scheduler's host ends with its group."""
         self.status = Status.closed
 
 

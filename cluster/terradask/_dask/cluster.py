@@ -1,7 +1,7 @@
 """``Cluster``: a Dask cluster on instances of your own AWS account.
 
-The only subclass of Dask's class: its hooks and public methods delegate to the parts that do the
-work.
+The only subclass of Dask's class. Hooks and public methods delegate to its parts: change behaviour
+there.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from distributed.deploy.spec import SpecCluster
 
 from terradask._clusters.deployment import Deployment
 from terradask._common.sigterm import terminated_in_order, termination_held
-from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, adapting_asked
+from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, read_adaptive_policy
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached, RemoteScheduler, RemoteWorker
-from terradask._dask.clients import is_shutdown_of_client, leave_at_exit, leave_at_fork
 from terradask._dask.cluster_jobs import JobOptions, prepare_job, shows_options
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward
@@ -41,14 +40,19 @@ from terradask._dask.facade import Derived, KeptBy, documented_by, passed_on, sh
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
 from terradask._dask.job import Job
-from terradask._dask.lifecycle import Lifecycle, end_open_clusters
+from terradask._dask.lifecycle import (
+    Lifecycle,
+    end_open_clusters,
+    is_shutdown_of_client,
+    leave_at_exit,
+    leave_at_fork,
+)
 from terradask._dask.live import live_cluster
-from terradask._dask.own_logging import OwnLogging
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerGroupState, WorkerPool
-from terradask._dask.progress import ClusterProgress
+from terradask._dask.progress import ClusterProgress, OwnLogging
 from terradask._dask.provision import Provisioned, Provisioner
-from terradask._dask.request import request_of
+from terradask._dask.request import read_request
 from terradask._dask.rollback import Origin
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Threads
@@ -69,18 +73,18 @@ class Cluster(SpecCluster):  # type: ignore[misc]
     aliases, and those that are not supported.
     """
 
-    # Attributes that Dask reads and writes on the object itself. It would take the name from the
+    # Attributes that Dask reads and writes on the object itself. Dask would read the name from the
     # scheduler's metadata, which tasks can write.
     name = Derived(lambda cluster: cluster._request.name)
     status = KeptBy("_health", "status")
     scheduler_info = KeptBy("_joined", "scheduler_info")
     shutdown_on_close = KeptBy("_lifecycle", "shutdown_on_close")
-    #: The plan in the form that SpecCluster's own methods count.
+    #: The plan in the form of SpecCluster's own methods.
     worker_spec = Derived(lambda cluster: dict.fromkeys(cluster.plan, cluster.new_spec))
 
     @takes(ClusterArguments)
     def __init__(self, arguments: ClusterArguments) -> None:
-        self._request = request_of(arguments)
+        self._request = read_request(arguments)
         self._own_logging = OwnLogging(arguments.silence_logs)
         self._joined = JoinedWorkers()
         self._attached: Attached | None = None
@@ -90,7 +94,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         self._progress = ClusterProgress(
             arguments.progress, self._live, lambda: self._live.is_drawn
         )
-        provisioner = Provisioner(self._request, self._progress, on_status=self._live.see)
+        provisioner = Provisioner(self._request, self._progress, on_status=self._live.show_status)
         self._lifecycle = Lifecycle(
             self._request,
             provisioner,
@@ -98,7 +102,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
             self._threads,
             on_exit=lambda: leave_at_exit(self, self._stop_parts),
         )
-        with terminated_in_order(), self._live.drawn_while_made():
+        with terminated_in_order(), self._live.drawn_during_creation():
             try:
                 self._own_logging.begin(configure=arguments.configure_logging)
                 if not arguments.asynchronous:
@@ -171,7 +175,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
             await super()._watch_worker_status(subscription)
 
     def _update_worker_status(self, op: str, msg: Any) -> None:
-        # SpecCluster's own would end workers that it takes for lost; the group replaces them.
+        # SpecCluster's method would end workers that it considers lost; the group replaces them.
         DaskCluster._update_worker_status(self, op, msg)
         self._running.pool.on_workers_changed(left=op == "remove")
 
@@ -196,7 +200,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return ready().__await__()
 
     async def _attach(self, provisioned: Provisioned) -> None:
-        attached = await Attached.to(
+        attached = await Attached.connect(
             provisioned,
             self._request,
             self._health,
@@ -286,12 +290,12 @@ class Cluster(SpecCluster):  # type: ignore[misc]
     show_task_output = passed_on(SchedulerConnection.show_task_output, "_running.connection")
     set_keepalive = passed_on(SchedulerConnection.set_keepalive, "_running.connection")
 
-    @shown_as(adapting_asked)
+    @shown_as(read_adaptive_policy)
     def adapt(self, *args: Any, **options: Any) -> AdaptiveScaling:
         self._health.check()
         running = self._running
-        asked = adapting_asked(running.deployment, running.pool.host_size, *args, **options)
-        return AdaptiveScaling(*asked, running.policies, self._begin)
+        policy = read_adaptive_policy(running.deployment, running.pool.host_size, *args, **options)
+        return AdaptiveScaling(*policy, running.policies, self._begin)
 
     @documented_by(ScalingPolicies.stop)
     def stop_adapting(self, group: str = WORKER_GROUP) -> Any:
@@ -300,7 +304,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return self._begin(self._running.policies.stop, group)
 
     def _begin(self, work: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
-        """Run to the end; in asynchronous code begin, and return what can be awaited."""
+        """Run a coroutine to its end; in asynchronous code return its task."""
         return asyncio.ensure_future(work(*args)) if self.asynchronous else self.sync(work, *args)
 
     @shows_options
@@ -389,7 +393,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return self._submit_job(prepare_job(command, list(inputs), **options))
 
     def _submit_job(self, request: SubmitJob) -> Any:
-        """Submit what was prepared, and return its `Job`."""
+        """Submit a prepared job, and return its `Job`."""
         self._health.check()
 
         async def submit() -> Job:
@@ -409,7 +413,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
             job, self._running.jobs, self._health, self.sync, lambda: bool(self.asynchronous)
         )
 
-    # ---- what it shows ---------------------------------------------------------------------------
+    # ---- state, logs and reprs -------------------------------------------------------------------
 
     @property
     def _running(self) -> Attached:
@@ -529,9 +533,9 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return self._running.deployment.report(run)
 
     @shown_as(dask_logs)
-    def get_logs(self, *args: Any, **asked: Any) -> Any:
+    def get_logs(self, *args: Any, **options: Any) -> Any:
         own = [line[1] for line in self._cluster_manager_logs]
-        return self._read(partial(dask_logs, self._running.deployment, own, *args, **asked))
+        return self._read(partial(dask_logs, self._running.deployment, own, *args, **options))
 
     def get_client(self) -> Client:
         """Return a `distributed.Client` of the cluster: the current client if it belongs to the
@@ -551,7 +555,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         return Client(self)
 
     def _read(self, read: Callable[[], Any]) -> Any:
-        """Read what is there without a loop: also after the cluster is closed."""
+        """Read data that needs no event loop, even after the cluster is closed."""
         return self.sync(self._threads.call, read) if self.asynchronous else read()
 
     def __repr__(self) -> str:
@@ -584,7 +588,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
         )
 
     def _scaling_status(self) -> str:
-        # Dask's own counts each worker of a host, and the one on the scheduler's host.
+        # Dask's method counts each worker of a host, and the one on the scheduler's host.
         policies = {} if self._attached is None else self._attached.policies.known
         return scaling_table(policies or {}, self, self.worker_groups)
 

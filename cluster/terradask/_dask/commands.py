@@ -1,4 +1,4 @@
-"""Commands to a cluster's scheduler as they are sent, and its replies: an answer, or an error."""
+"""Encode commands to a cluster's scheduler, and decode its replies: an answer, or an error."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from terradask_host.documents import UNREADABLE, plain_lines
 _MOST_CHARACTERS = 300
 
 
-def packed(command: Command) -> bytes:
-    """Return what is sent."""
-    found: bytes = msgpack.packb(command.to_document())
-    return found
+def pack_command(command: Command) -> bytes:
+    """Return a command's bytes."""
+    content: bytes = msgpack.packb(command.to_document())
+    return content
 
 
 async def send(scheduler: rpc, cluster: str, command: Command) -> Any:
@@ -27,13 +27,12 @@ async def send(scheduler: rpc, cluster: str, command: Command) -> Any:
     Raises as `read_reply`, and ``OSError``.
     """
     # Dask's DEBUG log shows only the type of what is serialized.
-    call = getattr(scheduler, OPERATION)(sealed=to_serialize(packed(command)))
+    call = getattr(scheduler, OPERATION)(sealed=to_serialize(pack_command(command)))
     return read_reply(cluster, command, await call)
 
 
 def read_reply(cluster: str, command: Command, content: Any) -> Any:
-    """Return the answer in a scheduler's reply; None stands for the reply of one that takes no
-    commands.
+    """Return the answer in a scheduler's reply. A scheduler without commands replies None.
 
     Raises `ClusterError` for a refusal, and `VersionMismatch`.
     """
@@ -41,7 +40,7 @@ def read_reply(cluster: str, command: Command, content: Any) -> Any:
     try:
         reply: Any = {"format": 0} if content is None else msgpack.unpackb(content)
         if reply["format"] != FORMAT or "unknown" in reply:
-            raise _of_another_version(cluster, command, int(reply["format"]))
+            raise _version_mismatch(cluster, command, int(reply["format"]))
         if "answer" in reply:
             return reply["answer"]
         why = {
@@ -58,20 +57,20 @@ def read_reply(cluster: str, command: Command, content: Any) -> Any:
         )
     except (*UNREADABLE, msgpack.UnpackException) as cause:
         raise ClusterError(
-            f"The scheduler of cluster {cluster!r} gives no answer that can be read.",
+            f"The scheduler of cluster {cluster!r} sent an unreadable answer.",
             cluster=cluster,
             advice=see_log,
         ) from cause
     raise error
 
 
-def _of_another_version(cluster: str, command: Command, their_format: int) -> VersionMismatch:
+def _version_mismatch(cluster: str, command: Command, their_format: int) -> VersionMismatch:
     if their_format > FORMAT:
         return VersionMismatch(
-            f"The hosts of cluster {cluster!r} run a newer terradask, which doesn't take the "
-            f"command to {command.words} from this one.",
+            f"The hosts of cluster {cluster!r} run a newer terradask, which doesn't accept this "
+            f"version's command to {command.words}.",
             cluster=cluster,
-            advice="install that terradask here",
+            advice="install the hosts' version of terradask on this machine",
         )
     return VersionMismatch(
         f"The hosts of cluster {cluster!r} run an older terradask, which doesn't know the "

@@ -1,4 +1,4 @@
-"""The connection to a cluster's scheduler, restored after a loss."""
+"""Connect to a cluster's scheduler, and reconnect after a loss."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from terradask_host.documents import SchedulerAddress
 
 logger = logging.getLogger("terradask")
 
-#: After this time without an answer, using the cluster raises; the client keeps trying.
+#: After this time without an answer, use of the cluster raises; the client keeps trying.
 LOST_SECONDS = 30.0
 
-#: A scheduler may be busy with one call, such as a large graph, and answer no other meanwhile.
+#: A scheduler may be busy with one call, such as a large graph, and answer no other until then.
 SILENT_SECONDS = 120.0
 
 _STATUS_POLL_SECONDS = 0.2
 
-#: As Dask's own.
+#: Dask's own interval.
 _PUBLISH_SECONDS = 1.0
 
 
@@ -63,11 +63,11 @@ class SchedulerConnection:
     async def subscriptions(
         self, first: Comm, *, on_replaced: Callable[[Attachment], Awaitable[None]]
     ) -> AsyncIterator[Comm]:
-        """Yield the connection over which the scheduler reports its workers, and a new one each
-        time it is lost.
+        """Yield the connection over which the scheduler reports its workers, and a new one after
+        each loss.
 
-        Dask itself uses only the first one: after a loss, the cluster's view of its workers would
-        never change again.
+        Dask itself uses only the first one: after a loss, its view of the workers would never
+        change again.
         """
         comm: Comm | None = first
         while comm is not None:
@@ -90,7 +90,7 @@ class SchedulerConnection:
         return again
 
     async def _while_running(self, work: Any) -> Any:
-        """Return the result of `work`; None if the cluster is closed meanwhile."""
+        """Return the result of `work`; None if the cluster is closed before."""
         task = asyncio.ensure_future(work)
         while self.health.is_running:
             if (await asyncio.wait({task}, timeout=_STATUS_POLL_SECONDS))[0]:
@@ -102,7 +102,7 @@ class SchedulerConnection:
         self, on_replaced: Callable[[Attachment], Awaitable[None]]
     ) -> Comm | None:
         """Return a new connection to the same scheduler; None if it or the cluster is gone."""
-        # A connection that fails may lose a cancellation: closing waits for this to end.
+        # A failing connection may swallow a cancellation, and closing waits for this loop.
         while self.health.is_running:
             try:
                 attachment = await self._reach_again()
@@ -113,19 +113,19 @@ class SchedulerConnection:
                     if comm is not None:
                         await comm.close()
                     self.joined.forget()
-                    self.health.lose(_replaced(attachment))
+                    self.health.record_end(_replacement_error(attachment))
                     await on_replaced(attachment)
                     return None
             except ClusterStopped as error:
                 self.joined.forget()
-                self.health.lose(error)
+                self.health.record_end(error)
                 return None
             except SchedulerUnreachable as error:
                 if self.health.unreachable is None:
                     logger.warning("cluster %s: %s", self.health.name, error.problem)
                 self.health.unreachable = error
             except Exception:
-                # The cause may pass, such as a missing network, which has the bucket.
+                # The cause may be temporary, such as a missing network.
                 logger.debug(
                     "cluster %s: can't find its scheduler", self.health.name, exc_info=True
                 )
@@ -135,28 +135,30 @@ class SchedulerConnection:
             await asyncio.sleep(self.pause_seconds)
         return None
 
-    async def publish(self, facts: Callable[[], dict[str, Any]]) -> None:
-        """Keep on telling the scheduler what clients are to know of the cluster object, until it is
-        closed or the cluster has ended.
+    async def publish(self, metadata: Callable[[], dict[str, Any]]) -> None:
+        """Send the scheduler the cluster object's metadata for clients, repeatedly, until the
+        object is closed or the cluster has ended.
 
-        Dask's own way goes on after the end, and logs a traceback.
+        Dask's own loop continues after the end, and logs a traceback.
         """
         while self.health.is_running and self.health.ended is None:
             try:
-                told = self.scheduler.set_metadata(keys=["cluster-manager-info"], value=facts())
-                await self._answered(told)
-            except Exception as error:  # noqa: BLE001  the other connection's end says what it means
-                logger.debug("cluster %s: can't be told of: %s", self.health.name, error)
+                update = self.scheduler.set_metadata(
+                    keys=["cluster-manager-info"], value=metadata()
+                )
+                await self._await_answer(update)
+            except Exception as error:  # noqa: BLE001  the worker subscription handles a loss
+                logger.debug("cluster %s: can't publish metadata: %s", self.health.name, error)
                 await asyncio.sleep(self.pause_seconds)
             await asyncio.sleep(_PUBLISH_SECONDS)
 
-    async def _answered(self, call: Coroutine[Any, Any, Any]) -> None:
-        """Await an answer. While a scheduler that is connected gives none for too long, as one on a
-        host that hangs, using the cluster raises.
+    async def _await_answer(self, call: Coroutine[Any, Any, Any]) -> None:
+        """Await an answer. While a connected scheduler doesn't answer for too long, for example on
+        a host that hangs, use of the cluster raises.
         """
-        asked, since = asyncio.ensure_future(call), datetime.datetime.now(datetime.UTC)
+        answer, since = asyncio.ensure_future(call), datetime.datetime.now(datetime.UTC)
         try:
-            while not (await asyncio.wait({asked}, timeout=self.silent_seconds))[0]:
+            while not (await asyncio.wait({answer}, timeout=self.silent_seconds))[0]:
                 try:
                     await self.run.note_if_over()
                 except Exception:
@@ -169,9 +171,9 @@ class SchedulerConnection:
                     )
                     logger.warning("cluster %s: %s", self.health.name, error)
                     self.health.unreachable = error
-            await asked
+            await answer
         finally:
-            asked.cancel()
+            answer.cancel()
         if self.health.unreachable is not None:
             logger.info("cluster %s: its scheduler answers again", self.health.name)
             self.health.unreachable = None
@@ -256,7 +258,7 @@ class SchedulerConnection:
 
     @asynccontextmanager
     async def translated_end(self) -> AsyncIterator[None]:
-        """Raise the reason of the end in place of an ``OSError`` inside, if the cluster is over."""
+        """Translate an ``OSError`` inside to the reason of the cluster's end, if it has ended."""
         self.health.check()
         try:
             yield
@@ -266,7 +268,7 @@ class SchedulerConnection:
             raise
 
 
-def _replaced(attachment: Attachment) -> SchedulerReplaced:
+def _replacement_error(attachment: Attachment) -> SchedulerReplaced:
     name = attachment.descriptor.cluster
     return SchedulerReplaced(
         f"The scheduler of cluster {name!r} died and was replaced: its tasks and results are lost.",

@@ -1,4 +1,4 @@
-"""Whether this machine can reach a cluster's scheduler; and its address for "me"."""
+"""Check this machine's route to a cluster's scheduler, and resolve "me" to its address."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
     from terradask_stacks.settings.connection import ConnectionSettings
 
-#: The settings for the route to the scheduler: setting one of them overrides both.
+#: The settings of the route to the scheduler: a value for one overrides both.
 ROUTE_SETTINGS = frozenset({"connect", "use_scheduler_public_ip"})
 
 _SOURCES = ("allow_ingress_from", "allow_ssh_from")
 
 
-def names_me(given: Mapping[str, Any]) -> bool:
-    """Return whether any argument contains "me", or may mean it: SSH without addresses."""
+def needs_own_address(given: Mapping[str, Any]) -> bool:
+    """Return whether an argument contains "me" or implies it: SSH without addresses."""
     return _ssh_without_sources(given) or _contains_me(given)
 
 
 def with_own_address(
     given: Mapping[str, Any], url: str, declared: ConnectionSettings
 ) -> dict[str, Any]:
-    """Return arguments with this machine's address for "me", which SSH also means where neither
-    they nor the declared settings say from where. Raises `EndpointUnreachable`.
+    """Return arguments with this machine's address in place of "me". SSH without addresses in
+    arguments and declared settings also means "me". Raises `EndpointUnreachable`.
     """
     if _ssh_without_sources(given) and not any(getattr(declared, name) for name in _SOURCES):
         given = {**given, "allow_ssh_from": ME}
@@ -48,9 +48,9 @@ def with_own_address(
     return {**given, **{name: list(dict.fromkeys(blocks)) for name, blocks in found.items()}}
 
 
-def decided_here(given: Iterable[str], asked: ConnectionSettings) -> frozenset[str]:
-    """Return the settings that this client decides, whatever the deployed cluster's are."""
-    is_routed = any(getattr(asked, name) is not None for name in ROUTE_SETTINGS)
+def client_settings(given: Iterable[str], requested: ConnectionSettings) -> frozenset[str]:
+    """Return the names of settings whose value comes from this client, not from the deployment."""
+    is_routed = any(getattr(requested, name) is not None for name in ROUTE_SETTINGS)
     return RUN_SETTINGS.intersection(given) | (ROUTE_SETTINGS if is_routed else frozenset())
 
 
@@ -79,17 +79,17 @@ def _check_ingress(workspace: Workspace, connection: ConnectionSettings) -> None
         return
     section = "cluster" if own else "network"
     here = (
-        "pass allow_ingress_from='me', which lets in this machine's address; "
+        "pass allow_ingress_from='me', which allows this machine's address; "
         if baseline.isolation == "cluster"
         else ""
     )
-    # Without ports, a rule is about the usual ones.
+    # A rule without ports applies to the usual ones.
     usual = SCHEDULER_PORTS[0] <= port <= SCHEDULER_PORTS[1]
     ports = "" if usual else f"ports = [{port}, {connection.dashboard_port}] and "
     ssm = ", or connect='ssm', which needs no rule" if baseline.session_manager else ""
     raise InvalidInput(
-        f"The cluster's scheduler could not be reached: the {section} lets no address in at "
-        f"port {port}.",
+        f"The cluster's scheduler could not be reached: the {section} allows no address "
+        f"at port {port}.",
         given=f"{section}.ingress = {'[]' if not let_in else [list(ports) for ports in let_in]}",
         allowed="rules of ports and CIDR blocks, such as your own address",
         advice=f"{here}add [[{section}.ingress]] with {ports}"
@@ -115,7 +115,7 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [] if value is None else [value]
 
 
-def addresses_let_in(workspace: Workspace) -> list[str]:
+def allowed_sources(workspace: Workspace) -> list[str]:
     """Return the network's ingress rules for schedulers, as text: CIDR blocks and ports."""
     return [
         f"{rule.cidr} on {', '.join(map(str, rule.ports))}" for rule in workspace.baseline().ingress

@@ -1,9 +1,9 @@
-"""The dashboard and the notebook server on the client's own loopback, forwarded over mutual TLS.
+"""Forward the dashboard and the notebook server to the client's loopback over mutual TLS.
 
 Dask's dashboard has no authentication. On the scheduler's host it listens only on loopback, behind
-a proxy that requires the client's certificate; this is the client's end. Other users of this
-machine and web pages in a browser can reach its loopback too, so the proxy here requires a token,
-which is in the link.
+a proxy that requires the client's certificate. This module is the client's end. Other users of this
+machine and web pages in a browser can reach its loopback too, so this end requires the token in the
+link.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from distributed.utils import format_dashboard_link
 
 from terradask._clusters.attachment import Attachment
 from terradask._common.once import OncePerCause
-from terradask._dask.commands import packed, read_reply
+from terradask._dask.commands import pack_command, read_reply
 from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Command, MakeReport, ReadDashboardLink
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
@@ -32,7 +32,7 @@ from terradask_host.http_proxy.pages import COMMAND_PAGE, dasks_own
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
 
-#: The forward's own end.
+#: Local address of the forward.
 ADDRESS = "127.0.0.1"
 
 #: Longest wait for the scheduler's host, before the browser gets an error.
@@ -47,7 +47,7 @@ _unusable = OncePerCause()
 _PATH = re.compile(r"/status\?terradask-token=[\w-]{1,200}", re.ASCII)
 _JUPYTER_PATH = re.compile(rf"{re.escape(PAGE)}\?terradask-token=[\w-]{{1,200}}", re.ASCII)
 
-#: Finds host and port of the dashboard's endpoint, which takes TLS with a client's certificate.
+#: Finds host and port of the dashboard's endpoint, which requires a client's certificate.
 FindEndpoint = Callable[[], Awaitable[tuple[str, int]]]
 
 
@@ -73,16 +73,16 @@ class SharedDashboard:
 
 
 class Forward:
-    """A proxy on 127.0.0.1: carries requests with its token to the scheduler, by mutual TLS.
+    """A proxy on 127.0.0.1 that forwards requests with its token to the scheduler's host.
 
     Parameters
     ----------
     find
-        Finds the dashboard's endpoint, which leads to the notebook server too.
+        Finds the dashboard's endpoint, which serves the notebook server too.
     context
-        The client's, for this forward alone.
+        The client's TLS context, for this forward alone.
     site
-        Who is let in, and to what.
+        The served site and its admission rules.
     """
 
     def __init__(self, find: FindEndpoint, context: ssl.SSLContext, site: Site) -> None:
@@ -112,7 +112,7 @@ class Forward:
 
 
 class DashboardForward(Forward):
-    """Leads to the dashboard, and to the scheduler's commands."""
+    """Forward to the dashboard, and to the page for the scheduler's commands."""
 
     def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
         admission = Admission(secure=False, hosts=_names_of_this_machine(), in_path=True)
@@ -127,23 +127,23 @@ class DashboardForward(Forward):
         machine, are refused. Its form follows Dask's ``distributed.dashboard.link``, for proxies
         such as Jupyter's.
         """
-        return "" if not self.port else self._site.admission.link(_dasks_link(self.port))
+        return "" if not self.port else self._site.admission.link(_dashboard_url(self.port))
 
     async def send(self, cluster: str, command: Command) -> Any:
-        """Send a cluster's scheduler a command that comes over the forward; return its answer.
+        """Send a cluster's scheduler a command over the forward; return its answer.
 
         Raises as `read_reply`, and ``OSError``.
         """
-        status, content = await self._post(COMMAND_PAGE, packed(command))
+        status, content = await self._post(COMMAND_PAGE, pack_command(command))
         # An older host has no such page.
         unanswered = None if status == HTTPStatus.NOT_FOUND else b""
         return read_reply(cluster, command, content if status == HTTPStatus.OK else unanswered)
 
     async def request_report(self, cluster: str, *, last: bool = False) -> str | None:
-        """Have a cluster make its performance report and keep it; return why there is none, or
+        """Have a cluster make and store its performance report; return the reason of a failure, or
         None. Raises ``OSError``.
 
-        With `last`, none is made if no task has ended since the one before.
+        With `last`, no report is made if no task has ended since the previous one.
         """
         try:
             await self.send(cluster, MakeReport(last))
@@ -154,7 +154,7 @@ class DashboardForward(Forward):
     async def shared(self, attachment: Attachment, *, public: bool) -> SharedDashboard:
         """Return the dashboard over HTTPS. Raises `ClusterError`, ``OSError``."""
         cluster = attachment.descriptor.cluster
-        port, path, jupyter_path = _read(await self.send(cluster, ReadDashboardLink()))
+        port, path, jupyter_path = _read_paths(await self.send(cluster, ReadDashboardLink()))
         if port is None:
             raise VersionMismatch(
                 f"The hosts of cluster {cluster!r} serve no dashboard over HTTPS: they were "
@@ -189,7 +189,7 @@ class DashboardForward(Forward):
             IndexError,
             ValueError,
         ) as e:
-            raise ConnectionAbortedError("the dashboard's answer can't be read") from e
+            raise ConnectionAbortedError("the dashboard's answer is unreadable") from e
         finally:
             writer.close()
 
@@ -200,7 +200,7 @@ class DashboardForward(Forward):
 
 
 class JupyterForward(Forward):
-    """Leads to the notebook server, with a token of its own, since that runs code."""
+    """Forward to the notebook server, with a separate token, since it runs code."""
 
     def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
         context.set_alpn_protocols([PROTOCOL])
@@ -208,7 +208,7 @@ class JupyterForward(Forward):
 
     @property
     def link(self) -> str:
-        """The link, with the token; empty when it isn't served."""
+        """The link with the token; empty when not served."""
         return (
             ""
             if not self.port
@@ -218,14 +218,14 @@ class JupyterForward(Forward):
     async def _dial(self) -> Streams:
         reader, writer = await super()._dial()
         if writer.get_extra_info("ssl_object").selected_alpn_protocol() != PROTOCOL:
-            # A host without a notebook server leads to the dashboard, whatever it is asked for.
+            # A host without a notebook server connects to the dashboard regardless of the protocol.
             writer.close()
             raise ConnectionAbortedError("the scheduler's host has no notebook server")
         return reader, writer
 
 
-def _read(answer: Any) -> tuple[int | None, str, str | None]:
-    """Return port and paths; no port unless the answer is a host's: tasks can change it."""
+def _read_paths(answer: Any) -> tuple[int | None, str, str | None]:
+    """Return port and paths; no port for an invalid answer: tasks can change it."""
     try:
         port, path, jupyter_path = answer["port"], answer["path"], answer.get("jupyter_path")
     except (LookupError, TypeError, ValueError, AttributeError):
@@ -243,13 +243,13 @@ def _read(answer: Any) -> tuple[int | None, str, str | None]:
 
 
 def _names_of_this_machine() -> frozenset[str] | None:
-    """Return the host names for browsers; None if the link leads to a proxy with its own name."""
-    return LOOPBACK if urlsplit(_dasks_link(0)).hostname in LOOPBACK else None
+    """Return the host names for browsers; None if the link goes to a proxy with another name."""
+    return LOOPBACK if urlsplit(_dashboard_url(0)).hostname in LOOPBACK else None
 
 
-def _dasks_link(port: int) -> str:
-    """Return the link as ``distributed.dashboard.link`` has it; where that can't be made here, such
-    as with a variable that isn't set, the plain one: a cluster doesn't end because of it.
+def _dashboard_url(port: int) -> str:
+    """Return the link in the form of ``distributed.dashboard.link``; the plain link if that
+    template fails, for example because a variable isn't set.
     """
     try:
         link: str = format_dashboard_link(ADDRESS, port)
@@ -257,8 +257,8 @@ def _dasks_link(port: int) -> str:
     except Exception as error:  # noqa: BLE001  a template of the user's may fail in any way
         logger.log(
             _unusable.level(repr(error)),
-            "dashboard: distributed.dashboard.link of Dask's configuration can't be used here (%s: "
-            "%s); the link is one to 127.0.0.1",
+            "dashboard: distributed.dashboard.link of Dask's configuration fails (%s: "
+            "%s); the link goes to 127.0.0.1",
             type(error).__name__,
             error,
         )

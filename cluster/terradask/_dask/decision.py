@@ -1,5 +1,5 @@
-"""Whether a cluster is deployed, started or attached to: from its state and the arguments, and
-whether these are for it. Pure.
+"""Decide from state and arguments whether to deploy, start or attach to a cluster, and check that
+the arguments match it. No calls.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def check_exclusive(create: bool | None, attach: bool | None) -> None:
 
 
 def closing_error(name: str) -> ClusterStopped:
-    """Return the error for a cluster that is marked for destruction, if no new one may be made."""
+    """Return the error for a cluster marked for destruction, if no new one may be created."""
     return ClusterStopped(
-        f"Cluster {name!r} is over, and its deployment is to be destroyed.",
+        f"Cluster {name!r} has ended, and its deployment is marked for destruction.",
         cluster=name,
         advice=(
             f"terradask destroy {name} removes what is left; Cluster(name={name!r}) does so "
@@ -93,10 +93,10 @@ def decide(name: str, found: Found, *, create: bool | None, attach: bool | None)
 
 
 def structure_given(settings: ClusterSettings, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that structural arguments set, in the words of a file; of worker groups,
-    their tables' keys.
+    """Return the values of structural arguments in the form of a settings file; of worker groups,
+    only the keys that their tables have.
     """
-    # What another version wrote may be of other types.
+    # Another version may have written other types.
     found = settings.model_dump(mode="json", include=set(given), warnings=False)
     if "worker_groups" in found:
         tables, groups = given["worker_groups"], found["worker_groups"]

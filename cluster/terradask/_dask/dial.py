@@ -1,4 +1,4 @@
-"""Reaching the scheduler of a run, or its replacement, or raising an error with what to check."""
+"""Connect to the scheduler of a run or its replacement, or raise an error with checks to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from terradask._clusters.attachment import Attachment
 from terradask._clusters.deployment import Deployment
 from terradask._clusters.endpoint import Endpoint, Route, endpoint_for
 from terradask._common.clock import utc_text
-from terradask._dask.connectivity import addresses_let_in
+from terradask._dask.connectivity import allowed_sources
 from terradask._dask.threads import Call
 from terradask._observe.record import read_scheduler
 from terradask.errors import SchedulerUnreachable
@@ -39,14 +39,14 @@ REACH_SECONDS = 60.0
 
 @dataclass(eq=False, repr=False)
 class Dialer:
-    """Dials a deployment's scheduler, and its replacement if the host is replaced."""
+    """Dial a deployment's scheduler, or its replacement."""
 
     deployment: Deployment
     endpoint: Endpoint
     security: Security
     call: Call
     _: KW_ONLY
-    let_in: Callable[[], Sequence[str]]
+    allowed_sources: Callable[[], Sequence[str]]
     try_seconds: float = 15.0
     pause_seconds: float = 2.0
 
@@ -104,11 +104,12 @@ class Dialer:
     async def unanswered(
         self, attachment: Attachment, address: str, since: datetime.datetime
     ) -> SchedulerUnreachable:
-        """Return the error for a scheduler that is connected and answers no more."""
-        return unanswered(attachment, address, since=since, host=await self.call(self._host_seen))
+        """Return the error for a connected scheduler that doesn't answer any more."""
+        host = await self.call(self._scheduler_instances)
+        return unanswered(attachment, address, since=since, host=host)
 
-    def _host_seen(self) -> frozenset[str] | None:
-        """Return the scheduler's instances, as AWS sees them; None where that can't be asked."""
+    def _scheduler_instances(self) -> frozenset[str] | None:
+        """Return the active instances of the scheduler's group; None if AWS doesn't answer."""
         try:
             group = self.deployment.groups.describe().get(SCHEDULER_GROUP)
         except Exception:
@@ -121,7 +122,9 @@ class Dialer:
         return self.scheduler_at(await self.call(self.endpoint.scheduler, attachment))
 
     def scheduler_at(self, address: str) -> rpc:
-        """Return a connection to a scheduler that unpacks nothing of workers: it could run code."""
+        """Return a connection to a scheduler. It doesn't unpickle workers' data, which could run
+        code.
+        """
         return rpc(address, deserialize=False, connection_args=self.connection_args)
 
     async def dashboard(self, attachment: Attachment) -> tuple[str, int]:
@@ -130,7 +133,7 @@ class Dialer:
         return found
 
     async def close(self) -> None:
-        """Release what keeps the route open."""
+        """Close the route, such as a Session Manager session."""
         await self.call(self.endpoint.close)
 
     def _clocks(self, attachment: Attachment, error: OSError) -> str | None:
@@ -150,19 +153,19 @@ class Dialer:
         if (refused := tls_error(error)) is not None:
             return no_tls(attachment, address, str(refused))
         return unreachable(
-            attachment, address, route=self.route, let_in=await self.call(self.let_in)
+            attachment, address, route=self.route, allowed=await self.call(self.allowed_sources)
         )
 
 
 def dialer_for(provisioned: Provisioned, call: Call) -> Dialer:
-    """Return what dials the scheduler of a running cluster."""
+    """Return the dialer for a running cluster's scheduler."""
     workspace = provisioned.workspace
     return Dialer(
         provisioned.deployment,
         endpoint_for(provisioned.settings.way, workspace.aws),
         provisioned.attachment.keys.client_security(),
         call,
-        let_in=partial(addresses_let_in, workspace),
+        allowed_sources=partial(allowed_sources, workspace),
     )
 
 
@@ -182,17 +185,16 @@ def newest(attachment: Attachment, deployment: Deployment) -> Attachment:
 
 
 def unreachable(
-    attachment: Attachment, address: str, *, route: Route, let_in: Sequence[str]
+    attachment: Attachment, address: str, *, route: Route, allowed: Sequence[str]
 ) -> SchedulerUnreachable:
     """Return the error with likely causes for the route."""
     cluster, host = attachment.descriptor.cluster, attachment.scheduler.instance_id
     advice = {
-        "public": f"The network lets in {', '.join(let_in) or 'no address'}: this machine's "
+        "public": f"The network allows {', '.join(allowed) or 'no address'}: this machine's "
         "address has to be among them (network.ingress, then: terradask apply network). Inside the "
         "VPC, or over VPN or peering: connect='private'.",
         "private": "Its private address can be reached from inside the VPC, or over VPN or "
-        "peering with a route to it; connect='public' "
-        "dials the public one.",
+        "peering with a route to it; connect='public' dials the public one.",
         "ssm": "A session with Session Manager reaches its host, but the scheduler doesn't answer "
         "there. A host launched by an older terradask can't be reached this way: terradask apply "
         "network, then stop and start the cluster.",
@@ -213,28 +215,28 @@ def unanswered(
     since: datetime.datetime,
     host: frozenset[str] | None,
 ) -> SchedulerUnreachable:
-    """Return the error for a scheduler that is connected and answers no more; `host` are the
-    instances that AWS sees run as its host, if that is known.
+    """Return the error for a connected scheduler that doesn't answer any more; `host`: the active
+    instances of its group, if known.
     """
     cluster, own = attachment.descriptor.cluster, attachment.scheduler.instance_id
-    seen = "" if host is None else ", which runs, as AWS sees it" if own in host else ", which ends"
+    state = "" if host is None else ", running according to AWS" if own in host else ", ending"
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} hasn't answered since {since:%H:%M:%S} UTC, though "
         "it is connected.",
         cluster=cluster,
         address=address,
-        given=f"{address} on instance {own}{seen}",
+        given=f"{address} on instance {own}{state}",
         advice=(
-            "its process or its host hangs, or has no memory left, or one call keeps it from "
-            "all others; it goes on if that passes. If it doesn't, AWS ends all hosts within "
-            f"{WATCHDOG_MINUTES} minutes of its host's last sign of life, which terradask status "
+            "its process or its host hangs, or has no memory left, or one call blocks all others; "
+            "the connection recovers if that ends. Otherwise AWS ends all hosts within "
+            f"{WATCHDOG_MINUTES} minutes of its host's last report, which terradask status "
             f"{cluster} shows. Sooner: terradask stop {cluster}, then terradask start {cluster}"
         ),
     )
 
 
 def out_of_time(attachment: Attachment, address: str, clocks: str) -> SchedulerUnreachable:
-    """Return the error for certificates that a clock makes invalid."""
+    """Return the error for certificates that are invalid because of a wrong clock."""
     cluster = attachment.descriptor.cluster
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} answers, but certificates aren't valid now: a clock "
@@ -249,35 +251,35 @@ def out_of_time(attachment: Attachment, address: str, clocks: str) -> SchedulerU
     )
 
 
-def no_tls(attachment: Attachment, address: str, said: str) -> SchedulerUnreachable:
-    """Return the error for a scheduler that can be reached, but with which TLS fails."""
+def no_tls(attachment: Attachment, address: str, reason: str) -> SchedulerUnreachable:
+    """Return the error for a reachable scheduler with which TLS fails."""
     cluster = attachment.descriptor.cluster
     return SchedulerUnreachable(
         f"The scheduler of cluster {cluster!r} can be reached, but TLS fails.",
         cluster=cluster,
         address=address,
-        given=f"{address}: {said}",
+        given=f"{address}: {reason}",
         advice=(
             "another host, or a proxy that opens TLS, may answer there; terradask status "
-            f"{cluster} shows the run, and to attach again reads its keys anew"
+            f"{cluster} shows the run, and attaching again reads its keys again"
         ),
     )
 
 
-# ---- why TLS fails with a scheduler that answers, as clocks and certificates say it --------------
+# ---- reasons for a failure of TLS: clocks and certificates ---------------------------------------
 
 
-#: OpenSSL's codes of a certificate outside its time, and the alerts by which the other end refuses
-#: one: https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
+#: OpenSSL's codes of a certificate outside its validity, and the alerts of a peer that refuses one:
+#: https://docs.openssl.org/master/man3/X509_STORE_CTX_get_error/
 _OUTSIDE_ITS_TIME = frozenset({9, 10})
 _ALERTS = ("ALERT_BAD_CERTIFICATE", "ALERT_CERTIFICATE_EXPIRED", "ALERT_CERTIFICATE_UNKNOWN")
 
-#: Clocks that are kept differ by less.
-_KEPT_SECONDS = 60.0
+#: Synchronised clocks differ by less.
+_SYNCHRONISED_SECONDS = 60.0
 
 
 def tls_error(error: BaseException | None) -> ssl.SSLError | None:
-    """Return TLS's error in the chain of a connection's; None if it failed for something else."""
+    """Return the TLS error in an error's chain; None if there is none."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, ssl.SSLError):
@@ -290,11 +292,10 @@ def tls_error(error: BaseException | None) -> ssl.SSLError | None:
 def why_refused(
     error: BaseException, certificate: str, *, ahead_seconds: float, here: datetime.datetime
 ) -> str | None:
-    """Return what the clocks have to do with a connection that failed; None if they don't explain
-    it.
+    """Return the explanation of a failed connection by clocks; None if they don't explain it.
 
-    `certificate`: the client's, PEM; all of a run are valid for the same time. `ahead_seconds`: how
-    far this machine's clock is ahead of AWS's, which instances have; `here`: the time by it.
+    `certificate`: the client's, PEM; all of a run have the same validity. `ahead_seconds`: lead of
+    this machine's clock over AWS's, which instances use; `here`: this machine's time.
     """
     found = tls_error(error)
     if found is None or not (
@@ -313,5 +314,7 @@ def why_refused(
     if max(here, at_aws) > last:
         return f"the certificates of this run were valid until {utc_text(last)}, and {clocks}"
     return (
-        f"this machine's clock is wrong: {clocks}" if abs(ahead_seconds) > _KEPT_SECONDS else None
+        f"this machine's clock is wrong: {clocks}"
+        if abs(ahead_seconds) > _SYNCHRONISED_SECONDS
+        else None
     )

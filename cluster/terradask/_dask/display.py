@@ -1,5 +1,5 @@
-"""Display of a cluster: its numbers in hosts, and by group if there are several; its events, its
-hardware, and its logs in Dask's own form. All text is escaped.
+"""Format a cluster for reprs and notebooks: host counts, events, hardware, and logs in Dask's form.
+All HTML is escaped.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ if TYPE_CHECKING:
 
 
 class Counted(Protocol):
-    """Names of the workers that should exist, and of those that have joined, to be counted."""
+    """Interface of an object with planned and joined workers, to be counted."""
 
     @property
     def plan(self) -> Collection[str]:
-        """Those that should exist."""
+        """Names of the workers that should exist."""
 
     @property
     def observed(self) -> Collection[str]:
-        """Those that have joined."""
+        """Names of the workers that have joined."""
 
 
-def by_group(groups: Mapping[str, Counted]) -> str:
+def group_counts(groups: Mapping[str, Counted]) -> str:
     """Return the numbers of each group, ``workers: 1/1, gpu: 0/2``; empty if there is only one."""
     return (
-        ", ".join(f"{name}: {_of(group)}" for name, group in groups.items())
+        ", ".join(f"{name}: {_joined_of_plan(group)}" for name, group in groups.items())
         if len(groups) > 1
         else ""
     )
@@ -46,14 +46,14 @@ def view_row(view: str) -> str:
 
 
 def scaling_table(
-    policies: Mapping[str, ScalingPolicy], whole: Counted, groups: Mapping[str, Counted]
+    policies: Mapping[str, ScalingPolicy], cluster: Counted, groups: Mapping[str, Counted]
 ) -> str:
     """Return the table beside the scaling buttons in notebooks."""
     bounds = adapting_text(policies)
     mode = f"Adaptive ({bounds})" if bounds else "Manual"
-    lines = [f"Scaling mode: {mode}", f"Workers: {_of(whole)}"]
+    lines = [f"Scaling mode: {mode}", f"Workers: {_joined_of_plan(cluster)}"]
     if len(groups) > 1:
-        lines += [f"Groups: {by_group(groups)}", "the buttons scale the group workers"]
+        lines += [f"Groups: {group_counts(groups)}", "the buttons scale the group workers"]
     return (
         "<table>"
         + "".join(f'<tr><td style="text-align: left;">{line}</td></tr>' for line in lines)
@@ -69,7 +69,7 @@ def cluster_page(
     dashboard_link: str,
     status_row: str | None,
 ) -> str:
-    """Return a cluster as Dask shows it in notebooks, with what its scheduler reported escaped."""
+    """Return a cluster as Dask shows it in notebooks, with its scheduler's report escaped."""
     from dask.widgets import get_template
     from distributed.objects import SchedulerInfo
 
@@ -101,38 +101,38 @@ def escaped(found: Any) -> Any:
     return html.escape(str(found))
 
 
-def _of(group: Counted) -> str:
+def _joined_of_plan(group: Counted) -> str:
     return f"{len(group.observed)}/{len(group.plan)}"
 
 
 def cluster_text(
     name: str,
     zone: str,
-    whole: Counted,
+    cluster: Counted,
     groups: Mapping[str, Counted],
     *,
     threads: int,
     memory_bytes: int,
 ) -> str:
-    """Return a cluster as one line. It has no link to the dashboard: a link without its token opens
-    nothing, and lines end up in logs, where no token may be.
+    """Return a cluster as one line, without the dashboard's link: lines end up in logs, where the
+    link's token must not be.
     """
     from dask.utils import format_bytes
 
-    each = by_group(groups)
-    workers = f"workers={_of(whole)}" + (f" ({each})" if each else "")
+    each = group_counts(groups)
+    workers = f"workers={_joined_of_plan(cluster)}" + (f" ({each})" if each else "")
     memory = format_bytes(memory_bytes)
     return f"Cluster({name!r}, {zone}, {workers}, threads={threads}, memory={memory})"
 
 
-# ---- logs in the form in which Dask's own clusters return them -----------------------------------
+# ---- logs in the form of Dask's own clusters -----------------------------------------------------
 
 
-#: So many lines of all hosts are returned, the newest: Dask keeps 10,000 of each.
+#: Most lines of all hosts, the newest; Dask keeps 10,000 for each.
 LOG_LINES = 100_000
 
 
-#: Names of Dask workers: several on a host have a number, the one beside the scheduler a prefix.
+#: Names of Dask workers: several on a host have a number, one on the scheduler's host a prefix.
 _WORKER = re.compile(r"(?:scheduler-)?(i-[0-9a-f]+)(?:-\d+)?", re.ASCII)
 
 
@@ -190,7 +190,7 @@ class EventTable(list[Event]):
     """Events of a cluster, oldest first."""
 
     def _repr_html_(self) -> str:
-        """Return them as a table, with times in UTC."""
+        """Return the events as a table, with times in UTC."""
         return _table(
             ("time (UTC)", "subject", "group", "state", "step", "reason"),
             (
@@ -201,12 +201,12 @@ class EventTable(list[Event]):
 
 
 class HardwareTable(dict[str, dict[str, Any]]):
-    """Instance types of each group, and why they were chosen."""
+    """Instance types of each group, and the reasons of their choice."""
 
     def _repr_html_(self) -> str:
-        """Return them as a table."""
+        """Return the groups as a table."""
         return _table(
-            ("group", "instance types, in order", "asked for", "reason"),
+            ("group", "instance types, in order", "requested", "reason"),
             (
                 (
                     group,

@@ -1,4 +1,4 @@
-"""Helpers for a class that shows its parts' attributes, methods and docstrings as its own."""
+"""Delegate a class's attributes, methods and docstrings to its parts."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class KeptBy:
         self._part = part
         self._name = name
 
-    def __get__(self, whole: Any, owner: type) -> Any:
-        return getattr(getattr(whole, self._part), self._name)
+    def __get__(self, owner_object: Any, owner: type) -> Any:
+        return getattr(getattr(owner_object, self._part), self._name)
 
-    def __set__(self, whole: Any, value: Any) -> None:
-        setattr(getattr(whole, self._part), self._name, value)
+    def __set__(self, owner_object: Any, value: Any) -> None:
+        setattr(getattr(owner_object, self._part), self._name, value)
 
 
 class Derived:
@@ -34,15 +34,15 @@ class Derived:
     def __init__(self, find: Callable[[Any], Any]) -> None:
         self._find = find
 
-    def __get__(self, whole: Any, owner: type) -> Any:
-        return self._find(whole)
+    def __get__(self, owner_object: Any, owner: type) -> Any:
+        return self._find(owner_object)
 
-    def __set__(self, whole: Any, value: Any) -> None:
+    def __set__(self, owner_object: Any, value: Any) -> None:
         """Ignore the value."""
 
 
 def documented_by(source: Any) -> Callable[[_Documented], _Documented]:
-    """Take the docstring of `source` for `help` and ``docs/python.md``; the code has one line."""
+    """Copy the docstring of `source`, for `help` and ``docs/python.md``."""
 
     def document(target: _Documented) -> _Documented:
         target.__doc__ = source.__doc__
@@ -54,10 +54,10 @@ def documented_by(source: Any) -> Callable[[_Documented], _Documented]:
 def passed_on(
     method: Callable[Concatenate[Any, _Given], Any], part: str, *, reads: bool = False
 ) -> Callable[Concatenate[Any, _Given], Any]:
-    """Return a part's method as one of the whole's, with its signature and docstring.
+    """Return a method that calls a part's method, with its signature and docstring.
 
-    A coroutine runs on the whole's loop, as long as the whole can be used. With `reads`, it blocks,
-    and can be called after the end too.
+    A coroutine runs on the owner's loop, while the owner is usable. With `reads`, the call blocks,
+    and works after the end too.
     """
     name, find, shown = method.__name__, attrgetter(part), inspect.signature(method)
 
@@ -76,7 +76,7 @@ def passed_on(
 def shown_as(
     source: Callable[Concatenate[Any, Any, _Given], Any],
 ) -> Callable[[Callable[..., _Returned]], Callable[Concatenate[Any, _Given], _Returned]]:
-    """Take docstring and signature of `source` behind its first two parameters, to be shown."""
+    """Copy docstring and signature of `source`, without its first two parameters."""
     shown = list(inspect.signature(source).parameters.values())[2:]
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
@@ -97,7 +97,7 @@ def shown_as(
 def takes(
     arguments: Callable[_Given, _Arguments],
 ) -> Callable[[Callable[[Any, _Arguments], None]], Callable[Concatenate[Any, _Given], None]]:
-    """Give a constructor the signature of a dataclass; it gets an instance of that."""
+    """Give a constructor the signature of a dataclass, and pass it an instance of that."""
     shown = inspect.signature(arguments)
 
     def decorate(
@@ -116,24 +116,22 @@ def takes(
 
 
 def check_known(owner: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Raise `TypeError`, with what it is here or the nearest name, for an argument that `owner`
-    doesn't take.
-    """
+    """Raise `TypeError` for an unknown argument of `owner`, with the equivalent or nearest name."""
     from terradask_stacks.findings import nearest
 
     for name in given:
         if name not in known:
-            here, near = _HERE.get(name), nearest(name, known)
+            equivalent, near = _EQUIVALENTS.get(name), nearest(name, known)
             hint = "" if near is None else f"; did you mean {near!r}?"
-            hint = hint if here is None else f"; here: {here}"
+            hint = hint if equivalent is None else f"; in terradask: {equivalent}"
             raise TypeError(f"{owner}() got an unexpected keyword argument {name!r}{hint}")
 
 
-# ---- arguments of other libraries' clusters, and what each is here -------------------------------
+# ---- arguments of other libraries' clusters, and their equivalents -------------------------------
 
 
-#: Argument -> what to give or do instead.
-_HERE: Mapping[str, str] = {
+#: Argument -> the equivalent argument, setting or action.
+_EQUIVALENTS: Mapping[str, str] = {
     "configuration": "there are no named configurations: give its values as arguments, or declare "
     "the cluster in terradask.toml as [clusters.NAME]",
     "workspace": "the settings name the workspace: workspace.name in terradask.toml, or "

@@ -1,4 +1,4 @@
-"""Whether a cluster object can be used, and why not."""
+"""Track whether a cluster object is usable, and the reason if not."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Health:
         self.name = name
         #: Dask's status, which Dask also writes. Closed until Dask sets it.
         self.status = Status.closed
-        #: Why the cluster doesn't run any more.
+        #: The reason of the cluster's end.
         self.ended: ClusterError | None = None
         #: The error while the scheduler doesn't answer.
         self.unreachable: SchedulerUnreachable | None = None
-        self._is_of_parent = False
+        self._belongs_to_parent = False
 
     @property
     def is_running(self) -> bool:
@@ -40,38 +40,38 @@ class Health:
                 raise error.with_traceback(None)
 
     def check_open(self) -> None:
-        """Raise if this object has left the cluster."""
-        if self._is_of_parent:
+        """Raise if this object is closed or belongs to the parent process."""
+        if self._belongs_to_parent:
             raise ClusterClosed(
                 f"This Cluster object of {self.name!r} belongs to the process that forked this "
                 "one.",
                 cluster=self.name,
-                advice=f"attach from here: Cluster.from_name({self.name!r})",
+                advice=f"attach from this process: Cluster.from_name({self.name!r})",
             )
         if self.status in (Status.closing, Status.closed, Status.failed):
             raise self.closed(f"make another: Cluster(name={self.name!r})")
 
     def closed(self, advice: str) -> ClusterClosed:
-        """Return the error for an object that has left its cluster."""
+        """Return the error for a closed object."""
         return ClusterClosed(
             f"This Cluster object of {self.name!r} is closed.", cluster=self.name, advice=advice
         )
 
-    def lose(self, error: ClusterError) -> None:
-        """Note why the cluster doesn't run any more, unless a reason is already known."""
+    def record_end(self, error: ClusterError) -> None:
+        """Record the reason of the cluster's end, unless one is recorded already."""
         if self.ended is None:
             self.ended = error
             logger.warning("cluster %s: %s", self.name, error)
 
     def disown(self) -> None:
-        """Note that this process was forked: the cluster belongs to its parent."""
-        self._is_of_parent = True
+        """Leave the cluster to the parent process, after a fork."""
+        self._belongs_to_parent = True
         self.status = Status.closed
 
 
 @dataclass(eq=False, repr=False)
 class RunCheck:
-    """Compares the run that a client is attached to with the one in the bucket."""
+    """Compare a client's attached run with the current run in the bucket."""
 
     deployment: Deployment
     run_id: str
@@ -79,7 +79,7 @@ class RunCheck:
     call: Call
 
     async def note_if_over(self) -> None:
-        """Note whether the run is over, and why: it was stopped, or has ended by itself."""
+        """Record the end of the run and its reason, if the run is over."""
         current = await self.call(self.deployment.current_run)
         if self.health.ended is None and (current is None or current.run_id != self.run_id):
-            self.health.lose(await self.call(self.deployment.why_stopped, self.run_id))
+            self.health.record_end(await self.call(self.deployment.why_stopped, self.run_id))

@@ -1,6 +1,4 @@
-"""Hosts and the Dask workers on them, as a client knows them: it counts hosts, the scheduler counts
-workers.
-"""
+"""Map Dask workers to hosts: clients count hosts, the scheduler counts workers."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ EXTRA_WORKER_PREFIX = "scheduler-"
 
 
 def host_of(worker_name: Any) -> str:
-    """Return the instance id in a Dask worker's name, without the worker's number on its host."""
+    """Return the instance id in a Dask worker's name."""
     name = str(worker_name)
     prefix, dash, rest = name.partition("-")
     if not dash or prefix != "i":
@@ -30,12 +28,12 @@ def host_of(worker_name: Any) -> str:
 
 
 def is_extra(worker_name: Any) -> bool:
-    """Return whether this is the worker beside the scheduler, which no scaling counts or closes."""
+    """Return whether a worker runs on the scheduler's host, where scaling ignores it."""
     return str(worker_name).startswith(EXTRA_WORKER_PREFIX)
 
 
 class JoinedWorkers:
-    """The names of the workers that the scheduler reported last, without the one beside it."""
+    """The names of the joined workers, without the one on the scheduler's host."""
 
     def __init__(self) -> None:
         #: As Dask keeps it: the scheduler's identity, its workers by address.
@@ -46,7 +44,7 @@ class JoinedWorkers:
 
     @property
     def workers(self) -> list[Mapping[str, Any]]:
-        """What is known of each worker."""
+        """The scheduler's data of each worker."""
         # A copy: the loop's thread adds and removes workers while other threads read.
         return list(self.scheduler_info["workers"].values())
 
@@ -66,13 +64,13 @@ class JoinedWorkers:
         found: str | None = self.scheduler_info.get("id")
         return found
 
-    def whole_hosts(self, workers_per_host: int) -> set[str]:
+    def complete_hosts(self, workers_per_host: int) -> set[str]:
         """Return the instance ids of the hosts whose workers have all joined."""
         counts = Counter(host_of(name) for name in self)
         return {host for host, count in counts.items() if count >= workers_per_host}
 
     def forget(self) -> None:
-        """Forget all workers: they belonged to the old scheduler."""
+        """Drop all workers of a replaced scheduler."""
         self.scheduler_info = SchedulerInfo({"workers": {}})
 
 
@@ -81,7 +79,7 @@ class JoinedWorkers:
 
 @dataclass(frozen=True)
 class HostSize:
-    """Cores and memory that one host gives to its Dask workers."""
+    """Cores and memory of one host's Dask workers."""
 
     #: Threads.
     cores: int
@@ -144,9 +142,9 @@ def _bytes(memory: Any) -> float:
         ) from error
 
 
-def _amount(what: str, value: Any) -> float:
+def _amount(unit: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise InvalidInput(
-            f"An amount of {what} must be a number.", given=value, allowed="0 or more"
+            f"An amount of {unit} must be a number.", given=value, allowed="0 or more"
         )
     return float(value)

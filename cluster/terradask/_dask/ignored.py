@@ -1,4 +1,4 @@
-"""Arguments that only a start applies, given for a cluster that already runs."""
+"""Warn about arguments that an already running cluster ignores: only a start applies them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: What changes them now, besides another start.
+#: Ways to change them without another start.
 _NOW = {
     "n_workers": "cluster.scale and cluster.adapt change numbers now",
     "no_client_timeout": "cluster.set_keepalive changes no_client_timeout now",
@@ -24,13 +24,13 @@ _NOW = {
 
 
 def ignored_arguments(request: Request, asked: ClusterSettings, running: Run) -> list[str]:
-    """Return the arguments of a request that a running cluster doesn't take."""
+    """Return a request's arguments that a running cluster ignores."""
     groups = request.given.get("worker_groups", {})
     return [
         *(
             ARGUMENT_OF.get(name, name)
             for name in request.given
-            if name in RUN_SETTINGS and not _is_as_given(name, getattr(asked, name), running)
+            if name in RUN_SETTINGS and not _matches_run(name, getattr(asked, name), running)
         ),
         *(
             f"worker_groups[{name!r}]['n_workers']"
@@ -40,17 +40,17 @@ def ignored_arguments(request: Request, asked: ClusterSettings, running: Run) ->
     ]
 
 
-def _is_as_given(name: str, given: Any, running: Run) -> bool:
-    """Return whether a running cluster is as given: where nothing else is said here, by what its
-    run has under that name. What a run doesn't have is the client's own.
+def _matches_run(name: str, given: Any, running: Run) -> bool:
+    """Return whether a running cluster has the given value: by `_MATCHERS`, else by the run's field
+    of that name. Settings without such a field concern the client only.
     """
-    if (is_as := _IS_AS_GIVEN.get(name)) is not None:
-        return is_as(given, running)
+    if (matches := _MATCHERS.get(name)) is not None:
+        return matches(given, running)
     return bool(getattr(running, name, given) == given)
 
 
 def warn_of_ignored(request: Request, asked: ClusterSettings, running: Run) -> None:
-    """Log a warning about arguments that a running cluster doesn't take."""
+    """Log a warning about arguments that a running cluster ignores."""
     ignored = ignored_arguments(request, asked, running)
     if ignored:
         now = [text for name, text in _NOW.items() if any(name in each for each in ignored)]
@@ -63,9 +63,7 @@ def warn_of_ignored(request: Request, asked: ClusterSettings, running: Run) -> N
 
 
 def warn_without_hashes(name: str, run: Run | None, asked: ClusterSettings) -> None:
-    """Log a warning if packages are installed by version only, while the settings ask for
-    hashes.
-    """
+    """Log a warning if hosts install packages by version although the settings require hashes."""
     if run is not None and asked.software_lock is not None and not run.hashed:
         logger.warning(
             "cluster %s was started without software_lock: its hosts install packages by "
@@ -78,23 +76,23 @@ def warn_without_hashes(name: str, run: Run | None, asked: ClusterSettings) -> N
 _LIFE = ("idle_timeout_seconds", "no_client_timeout_seconds", "max_lifetime_seconds")
 
 
-def _lives(field: str) -> Callable[[Any, Run], bool]:
-    def is_as(given: Any, running: Run) -> bool:
+def _lifetime_matcher(field: str) -> Callable[[Any, Run], bool]:
+    def matches(given: Any, running: Run) -> bool:
         life = running.life or LifetimePolicy()
         return bool((None if given is False else given) == getattr(life, field))
 
-    return is_as
+    return matches
 
 
-#: Settings that only a start applies -> whether a running cluster is as given anyway, where that
-#: isn't whether its run has the same.
-_IS_AS_GIVEN: Mapping[str, Callable[[Any, Run], bool]] = {
-    # A pair also asks for adapting.
+#: Settings that only a start applies -> whether a running cluster matches the given value, where
+#: that differs from equality with the run's field.
+_MATCHERS: Mapping[str, Callable[[Any, Run], bool]] = {
+    # A pair also requests adaptive scaling.
     "n_workers": lambda given, run: not isinstance(given, Sequence) and given == run.n_workers,
     "environ": lambda given, run: given.items() <= run.environ.items(),
-    **{name: _lives(name) for name in _LIFE},
+    **{name: _lifetime_matcher(name) for name in _LIFE},
     "send_dask_config": lambda given, run: given or not run.dask_config,
-    # What a running cluster's packages were asked for by isn't known; they are compared on attach.
+    # A run doesn't record these settings; attaching compares the packages themselves.
     **dict.fromkeys(
         (
             *("software", "local_modules", "package_sync", "package_sync_strict"),

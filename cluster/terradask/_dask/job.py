@@ -1,4 +1,4 @@
-"""A job of a cluster, as users get it."""
+"""``Job``: a submitted command or set of commands, as users see it."""
 
 from __future__ import annotations
 
@@ -166,14 +166,14 @@ class Job:
     def __repr__(self) -> str:
         if self._is_asynchronous():
             return f"Job({self.name!r})"
-        return text_of(self._record)
+        return job_text(self._record)
 
     def _repr_html_(self) -> str:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
 
-def text_of(record: JobRecord) -> str:
-    """Return a job in a line."""
+def job_text(record: JobRecord) -> str:
+    """Return a job as one line."""
     code = record.exit_code
     counts = ", ".join(f"{count} {state}" for state, count in record.counts.items() if count)
     more = "" if code is None else f", exit code {code}"

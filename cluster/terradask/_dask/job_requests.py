@@ -1,4 +1,4 @@
-"""What a cluster object asks its scheduler of jobs, and what the bucket has once that is gone."""
+"""Submit, read and cancel jobs through the scheduler; read them from the bucket once it is gone."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ logger = logging.getLogger("terradask")
 
 _WAIT_SECONDS = 15.0
 _PAUSE_SECONDS = 2.0
-#: What a scheduler's operation raises that can't be reached any more.
+#: Errors of commands to a scheduler that is gone.
 _GONE = (ClusterClosed, ClusterStopped, SchedulerReplaced, SchedulerUnreachable, OSError)
 
 
 @dataclass(eq=False, repr=False)
 class JobRequests:
-    """Submits jobs to one scheduler, and asks for news of them."""
+    """Submit jobs to one scheduler, and read their state and output."""
 
     connection: SchedulerConnection
     deployment: Deployment
     call: Call
 
     async def submit(self, request: SubmitJob) -> str:
-        """Submit a job, return its id. Raises `ClusterError`, and what `connection.send` does."""
+        """Submit a job and return its id. Raises as `SchedulerConnection.send`."""
         attachment = self.connection.attachment
         command = submitted(request, attachment.run.run_id, attachment.scheduler.boot)
         job = str(command.document["job"])
         try:
             await self.connection.send(command)
         except asyncio.CancelledError:
-            # By Ctrl-C, and the scheduler may have it already.
+            # After Ctrl-C, the scheduler may have the job already.
             with contextlib.suppress(*_GONE):
                 await self.cancel(job)
             raise
         return job
 
     async def record(self, job: str) -> JobRecord:
-        """Return what is known of a job: by its scheduler, else by the bucket."""
+        """Return a job's record: the scheduler's, else the bucket's."""
         answer = await self._ask(ReadJob(job, rows=True))
         if answer is None:
             found: JobRecord = await self.call(self.deployment.job, job)
@@ -64,7 +64,7 @@ class JobRequests:
         return JobRecord.read(answer["record"], self.deployment.name)
 
     async def wait(self, job: str) -> JobRecord:
-        """Return the record of a job once it is over. Raises `JobLost`."""
+        """Wait for the end of a job and return its record. Raises `JobLost`."""
         while True:
             answer = await self._ask(ReadJob(job, wait_seconds=_WAIT_SECONDS))
             if answer is None:
@@ -80,28 +80,28 @@ class JobRequests:
                 return await self.record(job)
 
     async def follow(self, job: str, index: int) -> AsyncIterator[JobOutput]:
-        """Yield what a task writes, as it comes, until it has ended."""
+        """Yield a task's output as it arrives, until the task has ended."""
         since, is_done = 0, False
         while not is_done:
             answer = await self._ask(ReadJobOutput(job, index, since, _WAIT_SECONDS))
             if answer is None:
-                # In this order: what the record calls ended is kept.
+                # In this order: the output of an ended task is stored.
                 found = await self._recorded(job)
                 if found is None or not _has_ended(found, index):
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
                 kept = await self.call(self.deployment.job_output, job, index)
                 if kept is not None:
-                    yield _behind(kept, since)
+                    yield _output_after(kept, since)
                 return
             if answer["pieces"] or answer["missed"]:
                 yield JobOutput(pieces_of(answer["pieces"]), int(answer["missed"]))
-            # An answer has a limit: what came with the end may need another one.
+            # An answer has a size limit: the rest of the output may need another one.
             is_done = bool(answer["is_final"]) and not answer["pieces"]
             since = int(answer["end"])
 
     async def output(self, job: str, index: int) -> JobOutput:
-        """Return what a task has written so far."""
+        """Return a task's output so far."""
         answer = await self._ask(ReadJobOutput(job, index))
         if answer is None:
             kept = await self.call(self.deployment.job_output, job, index)
@@ -117,7 +117,7 @@ class JobRequests:
         await self.connection.send(CancelJob(job))
 
     async def _recorded(self, job: str) -> JobRecord | None:
-        """Return what the bucket has of a job; None while it can't be reached either."""
+        """Return a job's record from the bucket; None while the bucket is unreachable."""
         try:
             found: JobRecord = await self.call(self.deployment.job, job)
         except EndpointUnreachable as error:
@@ -126,21 +126,21 @@ class JobRequests:
         return found
 
     async def _ask(self, command: Command) -> Any:
-        """Return the scheduler's answer; None where it doesn't know the job, or is gone."""
+        """Return the scheduler's answer; None if it doesn't know the job, or is gone."""
         with contextlib.suppress(*_GONE):
             return await self.connection.send(command)
         return None
 
 
 def _has_ended(record: JobRecord, index: int) -> bool:
-    """Whether nothing becomes of a task any more, or there is no such task."""
+    """Return whether a task is final, or doesn't exist."""
     return record.is_over or not any(
         task.index == index and not task.is_final for task in record.tasks
     )
 
 
-def _behind(kept: JobOutput, since: int) -> JobOutput:
-    """Return what isn't known yet of a task's whole output."""
+def _output_after(kept: JobOutput, since: int) -> JobOutput:
+    """Return the part of a task's stored output after byte `since`."""
     pieces, at = [], kept.missed
     for stream, content in kept.pieces:
         rest = content[max(since - at, 0) :]

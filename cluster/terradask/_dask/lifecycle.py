@@ -1,16 +1,23 @@
-"""Opening and leaving a cluster object: closing, stopping, forking, and the end of the process."""
+"""Open and leave a cluster object: by close, stop, fork, or the end of the process."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
+import os
+import sys
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field, replace
 from decimal import Decimal
 from functools import partial
+from typing import Any
 
+import distributed.client as dasks
+from distributed import Client, utils
 from distributed.core import Status
+from distributed.deploy.spec import SpecCluster
 
 from terradask._common.forked import left_to_parent
 from terradask._common.progress import Message, Progress, silent
@@ -24,20 +31,22 @@ from terradask_host.documents import LifetimePolicy
 from terradask_modules.names import SCHEDULER_GROUP
 
 
-def left_running(provisioned: Provisioned) -> str:
-    """Return what runs on, what it costs, and how it ends; what can't be read is left out."""
+def describe_left_running(provisioned: Provisioned) -> str:
+    """Describe a cluster that keeps running: hosts, price, and ways to end it. Unreadable values
+    are omitted.
+    """
     deployment = provisioned.deployment
     name, life = deployment.name, provisioned.attachment.run.life or LifetimePolicy()
     try:
         number, price = side_by_side([partial(each, provisioned) for each in (_hosts, _price)], 2)
         hosts = f": {number}, {price}"
     except Exception:
-        logger.debug("cluster %s: can't read what runs on", name, exc_info=True)
+        logger.debug("cluster %s: can't read its hosts and price", name, exc_info=True)
         hosts = ""
     seconds = life.no_client_timeout_seconds
-    without = "" if seconds is None else f"; {seconds:g} s after its last client it ends by itself"
+    own_end = "" if seconds is None else f"; {seconds:g} s after its last client it ends by itself"
     return (
-        f"{name} runs on{hosts}{without}. To end it: terradask stop {name}, or "
+        f"{name} keeps running{hosts}{own_end}. To end it: terradask stop {name}, or "
         f"Cluster.from_name({name!r}).shutdown()"
     )
 
@@ -49,7 +58,7 @@ def _hosts(provisioned: Provisioned) -> str:
 
 
 def hourly_usd(provisioned: Provisioned) -> Decimal | None:
-    """Return what a cluster's machines cost now; None if that isn't known."""
+    """Return the current price of a cluster's machines; None if unknown."""
     from terradask._clusters.overview import cluster_hourly_usd
 
     workspace = provisioned.workspace
@@ -62,7 +71,7 @@ def hourly_usd(provisioned: Provisioned) -> Decimal | None:
 
 def _price(provisioned: Provisioned) -> str:
     usd = hourly_usd(provisioned)
-    return "at a price that isn't known" if usd is None else f"${usd:.4f} an hour"
+    return "at an unknown price" if usd is None else f"${usd:.4f} an hour"
 
 
 logger = logging.getLogger("terradask")
@@ -71,32 +80,32 @@ logger = logging.getLogger("terradask")
 Disconnect = Callable[[], Awaitable[None]]
 
 
-def _nothing() -> None:
-    """Be what is called where there is nothing to do."""
+def _do_nothing() -> None:
+    pass
 
 
 @dataclass(eq=False, repr=False)
 class Lifecycle:
-    """Opens the cluster of one object, and ends it if it is to end."""
+    """Open the cluster of one object, and end it if the object owns it."""
 
     request: Request
     provisioner: Provisioner
     health: Health
     threads: Threads
     _: KW_ONLY
-    #: Begins to leave the cluster as the process ends; returns what waits for that.
+    #: Begins to leave the cluster at process exit; returns a function that waits for that.
     on_exit: Callable[[], Callable[[], None]]
     shutdown_on_close: bool = field(init=False)
-    #: The cluster, once it was provisioned.
+    #: The cluster, once provisioned.
     provisioned: Provisioned | None = field(default=None, init=False)
     _stops: bool = field(default=False, init=False)
     _is_ended: bool = field(default=False, init=False)
-    _left: Callable[[], None] = field(default_factory=lambda: _nothing, init=False)
+    _wait_for_clients: Callable[[], None] = field(default_factory=lambda: _do_nothing, init=False)
     #: Whether a ``with`` block closes it.
     is_in_block: bool = field(default=False, init=False)
-    #: Gives what it took over back.
-    _give_back: Callable[[], None] = field(default_factory=lambda: _nothing, init=False)
-    #: What the last view of the cluster shows: another client's, or this user's wish, runs on.
+    #: Returns the ownership that `_take_over` took.
+    _return_ownership: Callable[[], None] = field(default_factory=lambda: _do_nothing, init=False)
+    #: The state in the last live view.
     state_when_left: str = field(default="closed", init=False)
 
     def __post_init__(self) -> None:
@@ -107,7 +116,7 @@ class Lifecycle:
     async def open(
         self, attach: Callable[[Provisioned], Awaitable[None]], disconnect: Disconnect
     ) -> None:
-        """Provision the cluster, unless that was done, and attach to it; roll back on failure."""
+        """Provision the cluster, unless done before, and attach to it; roll back on failure."""
         while self.health.status == Status.starting:
             await asyncio.sleep(0.01)
         if self.health.status == Status.running:
@@ -128,23 +137,25 @@ class Lifecycle:
             ):
                 self._take_over(self.provisioned)
         except BaseException as error:
-            # If it was closed while it waited for workers, `close` ends the cluster.
+            # If closed while waiting for workers, `close` ends the cluster.
             if self.health.status not in (Status.closing, Status.closed):
                 await self._fail(error, disconnect)
             raise
 
     def register(self) -> None:
-        """Register the cluster to be left, or ended, when the process ends or forks."""
+        """Register the cluster for the end or a fork of the process."""
         _OPEN.add(self)
 
     def enter_block(self) -> None:
-        """Note that a ``with`` block closes it: an earlier object here keeps what it owned."""
+        """Enter a ``with`` block, which closes the cluster: an earlier owner in this process stays
+        the owner.
+        """
         self.is_in_block = True
-        self._give_back()
+        self._return_ownership()
 
     def _take_over(self, provisioned: Provisioned) -> None:
-        """Own the cluster in the place of an earlier object of this process: a notebook's cell that
-        is run again forgets it. One in a ``with`` block keeps what it owns.
+        """Take the ownership from an earlier object in this process, which a notebook cell that
+        runs again has dropped. Objects in a ``with`` block keep it.
         """
         for other in list(_OPEN):
             theirs = other.provisioned
@@ -154,12 +165,12 @@ class Lifecycle:
                 and other.owns
                 and not other.is_in_block
                 and other.health.is_running
-                and _place_of(theirs) == _place_of(provisioned)
+                and _run_key(theirs) == _run_key(provisioned)
             ):
                 other.shutdown_on_close = False
                 self.provisioned = replace(provisioned, origin=theirs.origin)
                 self.shutdown_on_close = True
-                self._give_back = partial(self._hand_over, other, provisioned)
+                self._return_ownership = partial(self._hand_over, other, provisioned)
 
     def _hand_over(self, other: Lifecycle, provisioned: Provisioned) -> None:
         if other.health.is_running:
@@ -172,13 +183,13 @@ class Lifecycle:
         return bool(self.shutdown_on_close) and not self._is_ended
 
     async def _provision_in_thread(self) -> Provisioned:
-        making = asyncio.ensure_future(self.threads.call(self.provisioner.run))
+        provisioning = asyncio.ensure_future(self.threads.call(self.provisioner.run))
         try:
-            found: Provisioned = await asyncio.shield(making)
+            found: Provisioned = await asyncio.shield(provisioning)
         except asyncio.CancelledError:
             self.provisioner.cancel()
             with contextlib.suppress(Exception):
-                self.provisioned = await making
+                self.provisioned = await provisioning
             raise
         return found
 
@@ -198,7 +209,7 @@ class Lifecycle:
             self.threads.shutdown()
 
     def give_up(self, error: BaseException) -> None:
-        """Roll back in the caller's thread, which gets a Ctrl-C while the loop's thread waits."""
+        """Roll back in the caller's thread, which receives Ctrl-C while the loop's thread waits."""
         try:
             if self.provisioned is not None:
                 self.provisioner.roll_back_after(error)
@@ -279,8 +290,8 @@ class Lifecycle:
                 await self.threads.call(self._end, self.provisioned)
             elif self.provisioned is not None and self.health.ended is None:
                 self.state_when_left = "left running"
-                left = await self.threads.call(left_running, self.provisioned)
-                progress(Message(left, kept=True))
+                text = await self.threads.call(describe_left_running, self.provisioned)
+                progress(Message(text, kept=True))
         finally:
             _OPEN.discard(self)
             try:
@@ -304,21 +315,23 @@ class Lifecycle:
         self._is_ended = True
 
     def zero_at_exit(self) -> bool:
-        """Begin to leave the cluster as the process ends, and bring it to zero if it is to end too;
-        return whether it was.
+        """Begin to leave the cluster at process exit, and set its groups to zero if this object
+        owns it; return whether they were.
         """
         provisioned = self.provisioned
         if provisioned is None or self.health.status == Status.closed:
             return False
         # Failures no longer matter while the process ends.
         with contextlib.suppress(Exception):
-            self._left = self.on_exit()
+            self._wait_for_clients = self.on_exit()
         if not self.owns:
             return False
         return provisioned.deployment.zero_run(provisioned.attachment.run.run_id)
 
     def end_at_exit(self, *, is_zero: bool) -> None:
-        """Leave the cluster, and end it if it is at zero; a later command finishes."""
+        """Leave the cluster, and end it if its groups are at zero; a later command completes the
+        end.
+        """
         provisioned = self.provisioned
         if provisioned is None or self.health.status == Status.closed:
             return
@@ -330,28 +343,28 @@ class Lifecycle:
                 self.health.name,
                 self.health.name,
             )
-        self._left()
+        self._wait_for_clients()
         if is_zero and provisioned.origin != "created":
             provisioned.deployment.stop_at_exit()
 
 
-def _leave(lifecycle: Lifecycle) -> None:
+def _disown(lifecycle: Lifecycle) -> None:
     lifecycle.health.disown()
     _OPEN.discard(lifecycle)
 
 
-def _place_of(provisioned: Provisioned) -> tuple[str, str, str]:
+def _run_key(provisioned: Provisioned) -> tuple[str, str, str]:
     deployment = provisioned.deployment
     return deployment.bucket, deployment.name, provisioned.attachment.run.run_id
 
 
 #: The clusters of this process.
-_OPEN = left_to_parent(_leave)
+_OPEN = left_to_parent(_disown)
 
 
 def end_open_clusters() -> None:
-    """End the clusters of this process, which is ending: first all go to zero. Jupyter sends a
-    kernel SIGTERM soon after it was asked to end; that waits until this is done.
+    """End the clusters of this process at its exit: first set all groups to zero. Jupyter's SIGTERM
+    soon after a kernel's shutdown request waits until this is done.
     """
     with termination_held():
         at_zero = set()
@@ -363,3 +376,69 @@ def end_open_clusters() -> None:
             with contextlib.suppress(Exception):
                 each.end_at_exit(is_zero=each in at_zero)
             each.shutdown_on_close = False
+
+
+# ---- Dask clients at process exit and after a fork -----------------------------------------------
+
+
+#: Longest wait for a client to close while the process ends, in seconds.
+_SECONDS = 2
+
+
+def is_shutdown_of_client() -> bool:
+    """Return whether `distributed.Client.shutdown` called the calling function.
+
+    It calls a cluster's ``close`` like other callers, but intends to end scheduler and workers.
+    """
+    return sys._getframe(2).f_code is Client._shutdown.__code__
+
+
+def leave_at_exit(cluster: Any, stop_parts: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+    """Begin to stop a cluster object's parts and to close its clients while the process ends;
+    return a function that waits for the clients. Open clients would reconnect to the ended cluster.
+    """
+    cluster.loop.add_callback(stop_parts)
+    closing = [
+        asyncio.run_coroutine_threadsafe(client._close(fast=True), client.loop.asyncio_loop)
+        for client in list(Client._instances)
+        if client.cluster is cluster and not client.asynchronous
+    ]
+
+    def wait() -> None:
+        for each in closing:
+            with contextlib.suppress(Exception):
+                each.result(_SECONDS)
+
+    return wait
+
+
+def leave_clusters_to_parent(kind: type[SpecCluster]) -> None:
+    """In a child process: disown all clusters of a kind, and mark their clients as closed."""
+    for cluster in list(SpecCluster._instances):
+        if isinstance(cluster, kind):
+            cluster._health.disown()
+    for client in list(Client._instances):
+        if isinstance(client.cluster, kind):
+            _close_inherited(client)
+    if utils._offload_executor._threads:
+        # Its thread exists in the parent only.
+        utils._offload_executor = ThreadPoolExecutor(1, thread_name_prefix="Dask-Offload")
+
+
+def _close_inherited(client: Any) -> None:
+    # Prevents a second close at exit, and requests by its futures.
+    client.status = "closed"
+    client.generation += 1
+    dasks._del_global_client(client)
+    if dasks._current_client.get() is client:
+        dasks._current_client.set(None)
+    if client._set_as_default and dasks._get_global_client() is None:
+        # Computations no longer use this cluster, as after a client's close.
+        with client._set_config:
+            pass
+
+
+def leave_at_fork(kind: type[SpecCluster]) -> None:
+    """Leave clusters of a kind to the parent in all forked children."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: leave_clusters_to_parent(kind))

@@ -1,6 +1,4 @@
-"""What this process knows of its cluster, told to a widget while it is made and as long as it is
-open.
-"""
+"""Collect a cluster object's live view, and draw it with a widget while the object is open."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ from terradask._dask.host_workers import JoinedWorkers, host_of, is_extra
 from terradask._dask.lifecycle import hourly_usd
 from terradask._dask.progress import describe
 from terradask._dask.threads import cancelled
-from terradask._dask.widgets import ClusterWidget, TerminalWidget, own_widget, terminal_widget
+from terradask._dask.widgets import ClusterWidget, TerminalWidget, default_widget, terminal_widget
 from terradask._observe import shortfall
 from terradask._observe.live_view import JoinedWorker, LiveView, live_view
 from terradask._observe.status import DeploymentStatus
@@ -35,7 +33,7 @@ from terradask_host.documents import HostReport, SchedulerAddress
 logger = logging.getLogger("terradask")
 
 _INTERVAL_SECONDS = 1.0
-#: What machines cost takes calls of its own.
+#: Reading the price takes separate calls.
 _PRICE_SECONDS = 60.0
 
 
@@ -44,8 +42,8 @@ class LiveCluster:
 
     Parameters
     ----------
-    lasts
-        Whether the widget draws as long as the cluster is open, and not only while it is made.
+    is_lasting
+        Whether the widget draws while the cluster is open, and not only during its creation.
     """
 
     def __init__(
@@ -55,20 +53,20 @@ class LiveCluster:
         health: Health,
         joined: JoinedWorkers,
         *,
-        lasts: bool,
+        is_lasting: bool,
     ) -> None:
         self._name = name
         self._widget = widget
         self._health = health
         self._joined = joined
-        self._lasts = lasts
+        self._is_lasting = is_lasting
         self._state = "making"
         self._step: str | None = None
         self._notes: list[str] = []
-        self._seen: tuple[Deployment, DeploymentStatus] | None = None
+        self._starting: tuple[Deployment, DeploymentStatus] | None = None
         self._attached: Attached | None = None
         self._following: asyncio.Task[None] | None = None
-        #: Instance id -> when its workers were first seen; without it for those that were there.
+        #: Instance id -> time of its first joined worker; empty for hosts before this object.
         self._since: dict[str, str] = {}
         self._hourly_usd: Decimal | None = None
         self._priced_at: float | None = None
@@ -78,10 +76,10 @@ class LiveCluster:
         """Whether a widget draws it."""
         return self._widget is not None
 
-    # ---- while it is made ------------------------------------------------------------------------
+    # ---- during creation -------------------------------------------------------------------------
 
     def __call__(self, event: ProgressEvent, /) -> None:
-        """Take a progress event."""
+        """Show a progress event."""
         text = describe(event)
         if text is None:
             return
@@ -91,27 +89,27 @@ class LiveCluster:
             self._step = text
         self._draw()
 
-    def see(self, deployment: Deployment, status: DeploymentStatus) -> None:
-        """Take what was read of a cluster that starts."""
-        self._seen = deployment, status
+    def show_status(self, deployment: Deployment, status: DeploymentStatus) -> None:
+        """Show the status of a starting cluster."""
+        self._starting = deployment, status
         self._draw()
 
     @contextlib.contextmanager
-    def drawn_while_made(self) -> Iterator[None]:
-        """Close the widget at the end of the block, unless it lasts; after an error in any case."""
+    def drawn_during_creation(self) -> Iterator[None]:
+        """Close the widget at the end of the block, unless it is lasting; always after an error."""
         try:
             yield
         except BaseException:
             self.close("failed")
             raise
         self._step = None
-        if not self._lasts:
+        if not self._is_lasting:
             self.close(None)
 
-    # ---- as long as it is open -------------------------------------------------------------------
+    # ---- while open ------------------------------------------------------------------------------
 
     def follow(self, attached: Attached) -> None:
-        """Draw the attached cluster again and again, if there is a widget."""
+        """Draw the attached cluster repeatedly, if there is a widget."""
         self._since = dict.fromkeys(self._joined.hosts, "")
         self._attached = attached
         if self._widget is not None:
@@ -120,12 +118,12 @@ class LiveCluster:
     async def _follow(self) -> None:
         while self._widget is not None and self._attached is not None:
             try:
-                await self._attached.waiter.look_at_missing()
+                await self._attached.waiter.read_missing()
                 await self._price(self._attached)
             except InterruptedError:
                 return
             except Exception:
-                # A view without it is better than none.
+                # Draw the view without it.
                 logger.debug("cluster %s: can't read what is shown", self._name, exc_info=True)
             self._draw()
             await asyncio.sleep(_INTERVAL_SECONDS)
@@ -140,33 +138,33 @@ class LiveCluster:
             self._hourly_usd = await attached.pool.call(hourly_usd, attached.provisioned)
 
     async def stop(self) -> None:
-        """Draw no more by itself."""
+        """Stop the repeated drawing."""
         await cancelled(self._following)
 
     def close(self, state: str | None) -> None:
-        """Draw the last view, of that state, and close the widget."""
+        """Draw the last view in a final state, and close the widget."""
         widget = self._widget
         if widget is None:
             return
         if state is not None:
-            self._state, self._step, self._attached, self._seen = state, None, None, None
+            self._state, self._step, self._attached, self._starting = state, None, None, None
             self._draw()
         self._widget = None
         closing = getattr(widget, "close", None)
         if callable(closing):
-            with self._going_on():
+            with self._widget_errors_logged():
                 closing()
 
     # ---- the view --------------------------------------------------------------------------------
 
     def view(self) -> LiveView:
-        """Return what is known now; it makes no call."""
+        """Return the current view, without any call."""
         return replace(self._known_view(), step=self._step, notes=tuple(self._notes))
 
     def _known_view(self) -> LiveView:
         now = datetime.now(UTC)
         if self._attached is not None:
-            # Without a widget, nothing has looked meanwhile.
+            # Without a widget, join times were not observed.
             now_text = utc_text() if self._widget is not None else ""
             for host in self._joined.hosts - self._since.keys():
                 self._since[host] = now_text
@@ -174,8 +172,8 @@ class LiveCluster:
                 self._attached, self._joined, self._since, now=now, hourly_usd=self._hourly_usd
             )
             return replace(view, state=self._state_of(view))
-        if self._seen is not None:
-            deployment, status = self._seen
+        if self._starting is not None:
+            deployment, status = self._starting
             return live_view(status, deployment.descriptor.pools, now=now)
         return LiveView(self._name, self._state)
 
@@ -190,12 +188,12 @@ class LiveCluster:
         widget = self._widget
         if widget is None:
             return
-        with self._going_on():
+        with self._widget_errors_logged():
             widget.update(self.view())
 
     @contextlib.contextmanager
-    def _going_on(self) -> Iterator[None]:
-        """Give a widget up that fails: a cluster doesn't end because of it."""
+    def _widget_errors_logged(self) -> Iterator[None]:
+        """Log an error of the widget and drop it: the cluster continues."""
         try:
             yield
         except Exception:
@@ -203,8 +201,8 @@ class LiveCluster:
             logger.warning("cluster %s: its widget failed", self._name, exc_info=True)
 
 
-def _custom(given: ClusterWidget | bool | None) -> ClusterWidget | None:
-    """Return what draws instead, of ``custom_widget``. Raises `InvalidInput`."""
+def _custom_widget(given: ClusterWidget | bool | None) -> ClusterWidget | None:
+    """Return the widget of the argument ``custom_widget``. Raises `InvalidInput`."""
     if given is None or given is False:
         return None
     if given is True:
@@ -223,16 +221,17 @@ def live_cluster(
     arguments: ClusterArguments, name: str, health: Health, joined: JoinedWorkers
 ) -> LiveCluster:
     """Return the live view of a cluster object with the widget that its arguments ask for."""
-    widget = _custom(arguments.custom_widget)
+    widget = _custom_widget(arguments.custom_widget)
     if widget is None and arguments.show_widget and not arguments.asynchronous:
         try:
-            widget = own_widget()
+            widget = default_widget()
         except Exception:
-            logger.warning("cluster %s: it can't be shown here", name, exc_info=True)
-    return LiveCluster(name, widget, health, joined, lasts=not isinstance(widget, TerminalWidget))
+            logger.warning("cluster %s: can't show a live view", name, exc_info=True)
+    lasting = not isinstance(widget, TerminalWidget)
+    return LiveCluster(name, widget, health, joined, is_lasting=lasting)
 
 
-# ---- the view of an attached cluster, from what its parts have read ------------------------------
+# ---- the view of an attached cluster, from the data of its parts ---------------------------------
 
 
 def attached_view(
@@ -243,7 +242,7 @@ def attached_view(
     now: datetime,
     hourly_usd: Decimal | None,
 ) -> LiveView:
-    """Return what to show; `since` has when the workers of each host were first seen."""
+    """Return an attached cluster's view; `since` maps hosts to the time of their first worker."""
     deployment, run = attached.deployment, attached.connection.attachment.run
     short, pools = attached.pool.shortfall, deployment.descriptor.pools
     return live_view(

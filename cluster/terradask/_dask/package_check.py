@@ -1,6 +1,4 @@
-"""The hosts' packages, before anything is made: what can't be had is refused, and what hosts get is
-shown.
-"""
+"""Check the hosts' packages before resources are created: refuse missing ones, report the rest."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from terradask._software.sync import PackageSync
 if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings
 
-#: How many names a line has.
+#: Most names in a message.
 _SHOWN = 10
 
 
@@ -37,13 +35,11 @@ def check_packages(
     *,
     architecture: str,
     begin: Callable[[str], None],
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Lock a cluster's packages as its start will, say what hosts get, and warn of what
-    they get in other versions or lack.
-
-    Raises as `lock_for_hosts` does.
+    """Lock a cluster's packages as its start does, report them, and warn of missing packages and
+    other versions. Raises as `lock_for_hosts`.
     """
     software, sync = software_of(settings, root), sync_of(settings, os.environ)
     resolved = bool(sync) or isinstance(software, Path | str)
@@ -60,14 +56,14 @@ def check_packages(
         jupyter=settings.jupyter,
     )
     if resolved or software:
-        say(f"{deployment.name}: {describe_packages(lock)}")
+        report(f"{deployment.name}: {describe_packages(lock)}")
     if imported := imported_beside(settings):
-        say(
+        report(
             f"{deployment.name}: hosts don't get {some(imported, _SHOWN)}, which this process has "
-            "imported from its own folder: local_modules=True sends what lies there"
+            "imported from its own folder: local_modules=True sends that folder's modules"
         )
     if not sync and PackageSync.of(settings):
-        say(
+        report(
             f"{deployment.name}: package_sync is off on the embedded AWS, whose hosts run in its "
             "own environment"
         )

@@ -1,4 +1,4 @@
-"""Bring packages that were edited here to a running cluster."""
+"""Send locally edited packages to a running cluster (`Cluster.sync_software`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: So many hosts are named of many.
+#: Most hosts in a message.
 _SHOWN = 5
 
 _WHEEL_LINE = re.compile(r"^(\S+) @ wheels/([0-9a-f]{64})/", re.MULTILINE)
@@ -40,13 +40,13 @@ _NAME = re.compile(r"^([a-z0-9-]+)(?===| @ )", re.MULTILINE)
 
 @dataclass(eq=False, repr=False)
 class PackageUpdates:
-    """Builds a run's packages from no index again, and sends those that have changed."""
+    """Rebuild packages that were installed from local sources, and send the changed ones."""
 
     deployment: Deployment
     connection: SchedulerConnection
     call: Call
     progress: Progress
-    #: SHA-256 of what hosts have, by package.
+    #: SHA-256 of the hosts' wheels, by package.
     _sent: dict[str, str] = field(default_factory=dict, init=False)
 
     async def sync_software(self) -> list[str]:
@@ -84,32 +84,32 @@ class PackageUpdates:
         over the connection to the scheduler.
         """
         name = self.connection.health.name
-        lock = await self.call(self._lock_of_the_run)
+        lock = await self.call(self._run_lock)
         wheels = await self.call(partial(self._changed, lock))
         if not wheels:
             return []
-        for warning in await self.call(partial(self._lacking, wheels, lock)):
+        for warning in await self.call(partial(self._missing_requirements, wheels, lock)):
             logger.warning("cluster %s: %s", name, warning)
         names = sorted(wheel.name for wheel in wheels)
         self.progress(Message(f"{name}: sending {', '.join(names)}, and restarting workers"))
         command = UpdatePackages({wheel.filename: wheel.content for wheel in wheels})
         answer = await self.connection.send(command)
         if answer["failed"]:
-            why = [f"{address}: {said}" for address, said in sorted(answer["failed"].items())]
+            why = [f"{address}: {text}" for address, text in sorted(answer["failed"].items())]
             more = f"; and {len(why) - _SHOWN} others" if len(why) > _SHOWN else ""
             raise HostFailed(
                 f"Packages can't be installed on hosts of cluster {name!r}.",
                 cluster=name,
                 reason="; ".join(why[:_SHOWN]) + more,
-                advice="correct what the installer says; or stop and start the cluster, which "
-                "builds its environment anew",
+                advice="correct the error that the installer reports; or stop and start the "
+                "cluster, which rebuilds its environment",
             )
         self._sent |= {wheel.name: wheel.sha256 for wheel in wheels}
         if answer["lost"]:
             workers = ", ".join(map(str, answer["lost"]))
             logger.warning(
-                "cluster %s: results of %s had no room on other workers, and are computed again "
-                "if they are needed",
+                "cluster %s: results of %s didn't fit on other workers, and are recomputed if "
+                "needed",
                 name,
                 workers,
             )
@@ -129,7 +129,7 @@ class PackageUpdates:
             if name == LOCAL_MODULES:
                 built.append(build_modules(Path.cwd(), _NAME.findall(lock)))
                 continue
-            # What a file takes from elsewhere needn't be installed here.
+            # A package that a lock file lists may not be installed locally.
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 installed = importlib.metadata.distribution(name)
                 built.append(build_wheel(installed, architecture, environ))
@@ -139,8 +139,8 @@ class PackageUpdates:
         return changed
 
     def _check_syntax(self, wheel: LocalWheel, lock: str) -> None:
-        """Refuse a module that workers couldn't import, unless it was so at the start: some
-        packages have files for other Pythons.
+        """Refuse a module with a new syntax error. Errors that the run was started with stay: some
+        packages have files for other Python versions.
         """
         from terradask._software.local_wheels import syntax_errors
 
@@ -152,26 +152,26 @@ class PackageUpdates:
         if new := [text for path, text in errors.items() if path not in known]:
             raise wheel_refused(wheel.name, new[0])
 
-    def _lacking(self, wheels: Sequence[LocalWheel], lock: str) -> list[str]:
-        """Return what packages need now and hosts don't have, in a sentence each."""
+    def _missing_requirements(self, wheels: Sequence[LocalWheel], lock: str) -> list[str]:
+        """Return a sentence for each package with requirements that hosts don't have."""
         from terradask._software.hosts import host_markers
         from terradask._software.local_wheels import needs_of
         from terradask._software.scan import OWN
 
         if _CONDA_LINE.search(lock):
-            # conda's packages may have other names.
+            # Conda packages may have other names.
             return []
         there = {OWN, *_NAME.findall(lock)}
         markers = host_markers(self.deployment.descriptor.architecture)
         return [
             f"{wheel.name} needs {', '.join(lacking)}, which the run was started without: "
-            "distributed's PipInstall installs it on hosts that run, and the next start brings "
-            "what is installed here"
+            "distributed's PipInstall installs it on running hosts, and the next start brings "
+            "the locally installed packages"
             for wheel in wheels
             if (lacking := sorted(needs_of(wheel.content, markers) - there))
         ]
 
-    def _lock_of_the_run(self) -> str:
+    def _run_lock(self) -> str:
         """Return ``software.lock``, with a line for each wheel that the run was started with."""
         text = self.deployment.objects.read_bytes(SOFTWARE) or b""
         if sha256_of(text) != self.connection.attachment.keys.sha256.get(SOFTWARE):

@@ -1,8 +1,15 @@
-"""The workers of an attached cluster: mirrored from the Auto Scaling groups, and scaled by commands
-to the scheduler's host.
+"""Mirror an attached cluster's workers from the Auto Scaling groups, and scale them by commands to
+the scheduler's host.
 
-The groups are authoritative: they replace hosts that die, and a client mirrors them. All numbers
-and names are those of hosts: several Dask workers on a host start and end together.
+The groups are authoritative: they replace failed hosts, and clients mirror them. All numbers and
+names are those of hosts: several Dask workers on a host start and end together.
+
+Three sets are kept apart, as in ``distributed.deploy.adaptive_core``:
+
+* **plan**: the workers that should exist: instance ids, and ``pending-N`` for those that the group
+  has not shown yet;
+* **requested**: the group's members;
+* **observed**: the workers that the scheduler knows.
 """
 
 from __future__ import annotations
@@ -10,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -22,24 +30,92 @@ from terradask._common.once import OncePerCause
 from terradask._dask.adaptive import ScalingPolicies
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import HostSize, JoinedWorkers, host_of
-from terradask._dask.scaling import ScaleRequests, planned_names, read_numbers
 from terradask._dask.threads import Call, cancelled
 from terradask._observe.problems import group_problems
 from terradask._observe.shortfall import Shortfall, describe
-from terradask.errors import ClusterError, TerradaskError
+from terradask.errors import ClusterError, InvalidInput, TerradaskError
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._clusters.launch import ScaleCheck
 
+PENDING_PREFIX = "pending-"
 
-#: Between two polls of AWS; while instances are launching, not more than the last.
+
+def planned_names(group: str, members: Sequence[str], n: int) -> tuple[str, ...]:
+    """Return the plan of a group: its instances, and a name ``pending-N`` for each host that AWS
+    hasn't shown yet.
+    """
+    label = "" if group == WORKER_GROUP else f"{group}-"
+    missing = range(1, n - len(members) + 1)
+    return (*members, *(f"{PENDING_PREFIX}{label}{number}" for number in missing))
+
+
+class ScaleRequests:
+    """Unconfirmed scale requests: threads add them, the event loop's thread sends them. A group's
+    later number replaces its earlier one.
+    """
+
+    def __init__(self) -> None:
+        #: Numbers of workers, by group, and hosts to remove.
+        self.targets: dict[str, int] = {}
+        self.removals: frozenset[str] = frozenset()
+        #: Whether something was requested since the last `take`.
+        self.are_new = False
+        self._changing = threading.Lock()
+
+    def target(self, numbers: Mapping[str, int]) -> None:
+        """Request numbers of workers, by group."""
+        with self._changing:
+            self.targets, self.are_new = {**self.targets, **numbers}, True
+
+    def remove(self, hosts: Iterable[str]) -> None:
+        """Request the removal of these hosts."""
+        with self._changing:
+            self.removals, self.are_new = self.removals.union(hosts), True
+
+    def take(self) -> tuple[dict[str, int], frozenset[str]]:
+        """Return all requests, to be sent."""
+        with self._changing:
+            self.are_new = False
+            return self.targets, self.removals
+
+    def drop(self, numbers: Mapping[str, int], hosts: frozenset[str]) -> None:
+        """Drop requests that were carried out or finally refused. Later numbers stay."""
+        with self._changing:
+            self.targets = {k: n for k, n in self.targets.items() if numbers.get(k) != n}
+            self.removals -= hosts
+
+
+def read_numbers(n: int | Mapping[str, int], group: str | None, **amounts: Any) -> dict[str, int]:
+    """Return the numbers in the arguments of `Cluster.scale`, by group of workers."""
+    if not isinstance(n, Mapping):
+        return {WORKER_GROUP if group is None else group: n}
+    others = {
+        name: value for name, value in {"group": group, **amounts}.items() if value is not None
+    }
+    if others:
+        raise InvalidInput(
+            "A mapping already contains the groups and their numbers of workers.",
+            given=", ".join(
+                f"{name}={value!r}" for name, value in {"n": dict(n), **others}.items()
+            ),
+            allowed='scale(4, group="gpu"), or scale({"gpu": 4})',
+            advice=f"leave {', '.join(f'`{name}`' for name in others)} out",
+        )
+    return dict(n)
+
+
+# ---- the groups, mirrored and scaled -------------------------------------------------------------
+
+
+#: Intervals between polls of AWS; the last is the longest while instances are launching.
 _SHORTEST_SECONDS, _LONGEST_SECONDS, _AWAITED_SECONDS = 0.25, 15.0, 2.0
 
 
 class PollInterval:
-    """The time between polls of AWS: short after a change, longer and longer without one."""
+    """The interval between polls of AWS: short after a change, growing without one."""
 
     def __init__(self) -> None:
         self._next = _SHORTEST_SECONDS
@@ -50,7 +126,7 @@ class PollInterval:
         self._wake.set()
 
     async def wait(self, longest_seconds: float) -> None:
-        """Wait for the next poll: at least the shortest time, however often it is woken."""
+        """Wait for the next poll: at least the shortest time, regardless of `wake`."""
         try:
             await asyncio.wait_for(self._wake.wait(), min(self._next, longest_seconds))
         except TimeoutError:
@@ -63,7 +139,7 @@ class PollInterval:
 
 logger = logging.getLogger("terradask")
 
-#: Longest wait for what a scheduler knows by itself.
+#: Longest wait for an answer from the scheduler's memory.
 _POLICIES_SECONDS = 5.0
 
 
@@ -102,10 +178,10 @@ class WorkerPool:
     requests: ScaleRequests = field(default_factory=ScaleRequests, init=False)
     #: Held until hosts that leave have been ended, not until instances have booted.
     lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
-    #: What AWS returned last, by the cluster's own names of its Auto Scaling groups.
+    #: The last answer of AWS, by the cluster's own names of its Auto Scaling groups.
     described: Mapping[str, Group] = field(default_factory=dict, init=False)
     _polling: asyncio.Task[None] | None = field(default=None, init=False)
-    #: What was logged, so that it is once for each cause.
+    #: Logged causes: each is logged once.
     _failures: OncePerCause = field(default_factory=OncePerCause, init=False)
     _shortfalls: OncePerCause = field(default_factory=OncePerCause, init=False)
     _problems: OncePerCause = field(default_factory=OncePerCause, init=False)
@@ -119,12 +195,12 @@ class WorkerPool:
         found = {}
         for name, chain in self._chains.items():
             members = [one for group in chain for one in group.active_ids]
-            # What was asked for is in it at once; what is to go stays until it is gone.
+            # Requested workers count at once; removed ones count until they are gone.
             n = max(_desired(chain), targets.get(name, 0))
             found[name] = WorkerGroupState(
                 plan=frozenset(planned_names(name, members, n)),
                 requested=frozenset(members),
-                # A host that has joined but that AWS doesn't list belongs to no group.
+                # A joined host that AWS doesn't list belongs to no group.
                 observed=frozenset(observed.intersection(members)),
             )
         return found
@@ -150,8 +226,8 @@ class WorkerPool:
 
     @property
     def wanted(self) -> int:
-        """How many workers all groups together are to have."""
-        # What the scheduler's host is being sent just now is in no plan yet.
+        """The requested number of workers of all groups together."""
+        # Requests on their way to the scheduler's host are in no plan yet.
         targets = self.requests.targets
         return sum(targets.get(name, len(group.plan)) for name, group in self.groups.items())
 
@@ -221,7 +297,7 @@ class WorkerPool:
             }
         for name, number in numbers.items():
             self.deployment.check_workers(number, name)
-        # Before they are in the plan, from which it starts.
+        # Before the request: the check starts from the current plan.
         self._quotas.consider(numbers)
         self.requests.target(numbers)
 
@@ -290,7 +366,7 @@ class WorkerPool:
         if target > len(group.plan):
             return {"status": "up", "n": target}
         excess = len(group.plan) - target
-        close = await self.policies.would_leave({WORKER_GROUP: target})
+        close = await self.policies.removal_candidates({WORKER_GROUP: target})
         pending = sorted(group.plan - group.requested, reverse=True)[: excess - len(close)]
         return {"status": "down", "workers": [*pending, *close]}
 
@@ -310,12 +386,14 @@ class WorkerPool:
         """
         own = self.groups[WORKER_GROUP].observed
         return [
-            host for host in await self.policies.would_leave({WORKER_GROUP: target}) if host in own
+            host
+            for host in await self.policies.removal_candidates({WORKER_GROUP: target})
+            if host in own
         ]
 
     @cached_property
     def _quotas(self) -> ScaleCheck:
-        """Logs a warning, in the background, about numbers above AWS's quotas, read once."""
+        """The background check of numbers against AWS's quotas, which are read once."""
         from terradask._clusters.launch import ScaleCheck
 
         name = self.deployment.name
@@ -329,7 +407,7 @@ class WorkerPool:
     # ---- sending ---------------------------------------------------------------------------------
 
     async def apply(self) -> None:
-        """Have the scheduler's host carry out what was requested; the caller holds `lock`."""
+        """Have the scheduler's host carry out the requests; the caller holds `lock`."""
         if not self.health.is_running:
             return
         try:
@@ -338,14 +416,14 @@ class WorkerPool:
             self.interval.wake()
 
     async def _send(self) -> None:
-        """Send what is pending. After a transient failure it is sent again after the next poll."""
+        """Send pending requests. After a transient failure, the next poll sends them again."""
         numbers, removals = self.requests.take()
         if not (numbers or removals):
             return
         chains = self._chains
         fewer = [*chains] if removals else [n for n in numbers if numbers[n] < _desired(chains[n])]
         try:
-            # The scheduler's host may not change minimums, and AWS ends no host below them.
+            # The scheduler's host has no permission for minimums, and AWS ends no host below them.
             for group in (one for name in fewer for one in chains[name] if one.min_size):
                 await self.call(self.deployment.groups.clear_minimum, group.name)
             await self.policies.scale(numbers, removals)
@@ -362,24 +440,25 @@ class WorkerPool:
     # ---- polling ---------------------------------------------------------------------------------
 
     async def start(self, described: Mapping[str, Group] | None = None) -> None:
-        """Read the groups, unless that was just done, and start polling them."""
+        """Read the groups, unless given, and start polling them."""
         if described is None:
             await self._mirror()
         else:
-            self._note(described)
+            self._store(described)
         self._polling = asyncio.create_task(self.poll())
 
     async def _mirror(self) -> None:
-        """Read the groups for a caller that waits for it: without a slot."""
+        """Read the groups for a waiting caller, without a slot."""
         self.deployment.limiter.note()
-        self._note(await self.call(self.deployment.groups.describe))
+        self._store(await self.call(self.deployment.groups.describe))
 
-    def _note(self, described: Mapping[str, Group]) -> None:
+    def _store(self, described: Mapping[str, Group]) -> None:
         names = self.deployment.descriptor.worker_groups.values()
         gone = sorted(name for each in names for name in each if name not in described)
         if gone:
             raise ClusterError(
-                "Groups of the cluster are gone: it was destroyed, or deployed with other groups.",
+                "Groups of the cluster don't exist any more: it was destroyed, or deployed with "
+                "other groups.",
                 given=", ".join(gone),
                 advice=(
                     "attach to the cluster again, or deploy it again; `terradask list` shows "
@@ -393,9 +472,7 @@ class WorkerPool:
         await cancelled(self._polling)
 
     def on_workers_changed(self, *, left: bool) -> None:
-        """Poll the groups soon if workers left, or if workers have joined that the plan doesn't
-        have.
-        """
+        """Poll the groups soon if workers left, or workers outside the plan have joined."""
         if left or not self.joined.hosts <= self.plan:
             self.interval.wake()
 
@@ -404,8 +481,8 @@ class WorkerPool:
         pending_launches = self.pending_launches
         failed = False
         while self.health.is_running and self.health.ended is None:
-            # If the reason of missing instances is already known, poll at the usual interval; also
-            # where AWS throttles: its limit is the account's, and ends of hosts count too.
+            # Poll at the usual interval if the reason of missing instances is known, or AWS
+            # throttles: its limit is the account's, and terminations count too.
             awaited = pending_launches.pending and pending_launches.shortfall is None and not failed
             await self.interval.wait(_AWAITED_SECONDS if awaited else _LONGEST_SECONDS)
             if not self.health.is_running:
@@ -437,20 +514,20 @@ class WorkerPool:
                     )
 
     async def _refresh_policies(self) -> None:
-        """Read how groups scale themselves, where the scheduler answers soon: it is shown."""
+        """Read the groups' scaling policies for display, if the scheduler answers soon."""
         if self.health.unreachable is None and not self.run_is_over:
             with contextlib.suppress(OSError, ClusterError):
                 async with asyncio.timeout(_POLICIES_SECONDS):
                     await self.policies.refresh()
 
     async def refresh(self) -> None:
-        """Read the groups, and send what is still pending."""
+        """Read the groups, and send pending requests."""
         # Scaling holds the lock and reads the groups itself.
         if self.lock.locked():
             return
         async with self.lock:
             if not self.requests.are_new:
-                self._note(await self.call(self.deployment.groups.describe))
+                self._store(await self.call(self.deployment.groups.describe))
                 self.pending_launches.update([*self._chains.values()])
                 self._warn()
                 # If the scheduler's group is at zero, retire no worker and launch nothing.
@@ -458,7 +535,7 @@ class WorkerPool:
                     await self._send()
 
     def _warn(self) -> None:
-        """Log what keeps the groups from their numbers, once for each cause."""
+        """Log the reasons of missing workers, once for each cause."""
         name, descriptor, shortfall = self.health.name, self.deployment.descriptor, self.shortfall
         if shortfall is not None and shortfall.there and self._shortfalls.is_new(*shortfall.causes):
             logger.warning("cluster %s: %s", name, describe(shortfall, descriptor.pools))

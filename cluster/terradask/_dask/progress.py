@@ -1,9 +1,11 @@
-"""Progress of making a cluster, as lines for people."""
+"""Format and distribute progress events of a cluster object, and set up its logging."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from terradask._common.progress import (
     Message,
@@ -14,6 +16,7 @@ from terradask._common.progress import (
     ResourceChanged,
     Warned,
 )
+from terradask.errors import InvalidInput
 
 logger = logging.getLogger("terradask")
 
@@ -46,7 +49,7 @@ def describe(event: ProgressEvent) -> str | None:
 
 
 def log_line(event: ProgressEvent) -> str:
-    """Return a progress event as a log has it: also ends, with how long they took."""
+    """Return a progress event as a log line, including ends of phases with their duration."""
     if isinstance(event, PhaseFinished) and not event.failed:
         did = _WORDS.get(event.phase, event.phase)
         return f"{event.subject}: {did} took {event.seconds:.1f} s"
@@ -82,10 +85,68 @@ class ClusterProgress:
             self._function(event)
 
     def _level(self, event: ProgressEvent) -> int:
-        """Return a warning's level for a warning that is seen nowhere else: where logging isn't
-        configured, Python shows those on standard error.
+        """Return the log level of an event. Warnings that are shown nowhere else get WARNING:
+        Python writes those to standard error even without configured logging.
         """
         if not isinstance(event, Warned):
             return logging.INFO
         is_seen = self._function is not None or self._is_drawn()
         return logging.INFO if is_seen and not logger.hasHandlers() else logging.WARNING
+
+
+# ---- logging of this process ---------------------------------------------------------------------
+
+
+#: Dask's own.
+_FORMAT = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
+
+
+class OwnLogging:
+    """Set up this process's logging for a ``Cluster``; changes to Dask's loggers end with `close`.
+
+    Raises `InvalidInput` for an unknown level `silence`.
+    """
+
+    def __init__(self, silence: bool | int | str) -> None:
+        self._level = _level(silence)
+        self._silenced = contextlib.ExitStack()
+
+    def begin(self, *, configure: bool | None) -> None:
+        """Silence Dask's loggers, and show terradask's messages on request."""
+        from distributed.utils import silence_logging_cmgr
+
+        if self._level:
+            for root in ("distributed", "bokeh"):
+                self._silenced.enter_context(silence_logging_cmgr(self._level, root))
+        if configure:
+            _show_own()
+
+    def close(self) -> None:
+        """Restore Dask's loggers."""
+        self._silenced.close()
+
+
+def _level(given: Any) -> int:
+    """Return the lowest level that Dask's loggers still log; 0 for no change."""
+    if isinstance(given, bool):
+        return logging.ERROR if given else 0
+    level = logging.getLevelNamesMapping().get(given.upper()) if isinstance(given, str) else given
+    if isinstance(level, int) and level >= 0:
+        return level
+    raise InvalidInput(
+        "silence_logs is not a logging level.",
+        given=given,
+        allowed="True, False, or a level of Python's logging, such as 'ERROR'",
+    )
+
+
+def _show_own() -> None:
+    """Log terradask's messages from INFO on to standard error, unless a handler exists."""
+    logger = logging.getLogger("terradask")
+    if not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter(_FORMAT))
+        logger.addHandler(handler)
+        # The root's handlers would log it again.
+        logger.propagate = False
+    logger.setLevel(logging.INFO)

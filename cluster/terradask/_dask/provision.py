@@ -1,8 +1,7 @@
-"""From a request to a running cluster: find or make the deployment, start it, wait for its
-scheduler.
+"""Provision a cluster from a request: find or deploy it, start it, and wait for its scheduler.
 
-Everything here blocks; it runs in the caller's thread, which receives Ctrl-C, or in a worker thread
-under asyncio.
+All calls block: they run in the caller's thread, which receives Ctrl-C, or in a worker thread under
+asyncio.
 """
 
 from __future__ import annotations
@@ -25,7 +24,12 @@ from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress, Warned, phase
 from terradask._common.side_by_side import side_by_side
 from terradask._common.sigterm import terminated_in_order
-from terradask._dask.connectivity import check_route, decided_here, names_me, with_own_address
+from terradask._dask.connectivity import (
+    check_route,
+    client_settings,
+    needs_own_address,
+    with_own_address,
+)
 from terradask._dask.decision import (
     Decision,
     check_same_structure,
@@ -57,11 +61,11 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings, WorkerGroupSettings
 
 
-#: Between two looks.
+#: Between two polls.
 POLL_SECONDS = 1.0
 _BETWEEN_SECONDS = 15.0
 
-#: The client that has deployed a cluster starts it at once; after this time this client does.
+#: The client that deploys a cluster starts it at once; after this time this client starts it.
 _START_SECONDS = 15.0
 
 
@@ -73,12 +77,10 @@ def wait_for_deployment(
     check_cancelled: Callable[[], None],
     between_seconds: float = _BETWEEN_SECONDS,
 ) -> bool:
-    """Wait until another client has deployed the cluster; return whether one has.
+    """Wait for another client to deploy the cluster; return whether it did.
 
-    Parameters
-    ----------
-    between_seconds
-        Between a plan and its apply the state isn't locked; after this time no client works on it.
+    The state is unlocked between a plan and its apply: only after `between_seconds` without a lock,
+    no client is deploying the cluster.
     """
     last_locked = time.monotonic()
 
@@ -109,13 +111,13 @@ def wait_for_start(
 logger = logging.getLogger("terradask")
 
 
-#: Takes the status of a cluster that starts.
+#: Receives the status of a starting cluster.
 OnStatus = Callable[[Deployment, DeploymentStatus], None]
 
-#: What a look at a cluster takes.
+#: The AWS clients that a snapshot of a cluster needs.
 _CLIENTS = ("s3", "secretsmanager", "autoscaling")
 
-#: Number of tries to deploy a cluster while other clients deploy it and roll it back.
+#: Most attempts to deploy a cluster while other clients deploy it and roll it back.
 _ROUNDS = 3
 
 
@@ -126,20 +128,18 @@ def _deployment(workspace: Workspace, name: str) -> Deployment:
 
 @dataclass(frozen=True)
 class Provisioned:
-    """A running cluster, how it came to run, and the settings in force."""
+    """A running cluster, its origin, and the settings in force."""
 
     workspace: Workspace
     deployment: Deployment
     attachment: Attachment
     origin: Origin
     settings: ClusterSettings
-    #: As they were read with what the attachment holds; None if that was waited for.
+    #: The groups, if they were read together with the attachment.
     groups: Mapping[str, Group] | None = None
 
     def learn_environment(self) -> None:
-        """Keep which environment the hosts have built, if that can be known; the cluster goes on
-        without.
-        """
+        """Record the environment that the hosts have built, if possible."""
         try:
             self.deployment.learn_environment(self.attachment)
         except Exception:
@@ -150,14 +150,14 @@ class Provisioned:
 
 
 class Provisioner:
-    """Fulfils a request, or rolls back.
+    """Provision the cluster of a request, or roll back.
 
     Parameters
     ----------
     on_status
-        Called with what is read of a cluster that starts.
+        Called with each status of a starting cluster.
     poll_seconds
-        Between two looks at what another client makes.
+        Between two polls of a cluster that another client deploys.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Provisioner:
         self._deployment: Deployment | None = None
         self._origin: Origin = "attached"
         self._rolling_back = False
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def cancel(self) -> None:
         """Make `run`, in another thread, roll back and end soon."""
@@ -186,7 +186,7 @@ class Provisioner:
             self._workspace.cancel()
 
     def run(self) -> Provisioned:
-        """Find or make the cluster and wait for its scheduler. Raises `TerradaskError`."""
+        """Find or create the cluster and wait for its scheduler. Raises `TerradaskError`."""
         from terradask._software.package_sync import locked_once
 
         with terminated_in_order(), locked_once():
@@ -199,9 +199,8 @@ class Provisioner:
                 raise
 
     def roll_back_after(self, error: BaseException) -> None:
-        """Destroy what this request deployed, or stop what it started, after an error, and add a
-        note to it; only the first call does. The caller raises that error, unless the rollback is
-        interrupted.
+        """Roll back this request's deployment or start after an error, and add a note to the error;
+        later calls do nothing. The caller raises that error, unless the rollback is interrupted.
 
         Raises `KeyboardInterrupt`, `SystemExit`.
         """
@@ -222,7 +221,7 @@ class Provisioner:
     def _run(self) -> Provisioned:
         from terradask._workspace.workspace import Workspace
 
-        if names_me(self._request.given):
+        if needs_own_address(self._request.given):
             request = self._request
             loaded = Workspace.load(request.path, workspace=dict(request.workspace)).settings
             given = with_own_address(
@@ -233,16 +232,16 @@ class Provisioner:
             self._request = replace(request, given=given)
         request = self._request
         workspace = Workspace.load(request.path, progress=self._progress, **self._overrides())
-        # The bucket's name needs the account. While AWS is asked, clients are made.
+        # The bucket's name needs the account: clients are created during that call.
         begun: list[Callable[[], Any]] = [lambda: _deployment(workspace, request.name)]
         begun += (partial(workspace.aws.client, name) for name in _CLIENTS)
         deployment: Deployment = side_by_side(begun, 2)[0]
         self._workspace, self._deployment = workspace, deployment
         if request.credentials == "local":
-            # Without credentials to lend, fail before anything is made.
+            # Without credentials to lend, fail before resources are created.
             lend(workspace.aws, request.credentials_duration_seconds)
         found = deployment.snapshot(workspace.baseline)
-        # Meanwhile AWS has said whose the credentials are; what was read must be that account's.
+        # By now AWS has named the credentials' account; the data must belong to it.
         workspace.aws.confirm_account()
         if found.closing:
             if request.attach or request.create is False:
@@ -251,15 +250,15 @@ class Provisioner:
                 workspace.destroy_cluster(request.name)
             deployment = self._deployment = workspace.deployment(request.name)
             found = deployment.snapshot(workspace.baseline)
-        asked = workspace.settings.cluster_named(request.name)
+        requested = workspace.settings.cluster_named(request.name)
         rounds = 0
         while (decision := self._decision(deployment, found)) == "deploy":
             rounds += 1
-            # If another client deploys it, use that; if that one rolls it back, try again.
+            # Use another client's deployment; if that client rolls back, try again.
             if self._deploy(
                 workspace,
                 deployment,
-                wait_seconds=asked.create_timeout_seconds,
+                wait_seconds=requested.create_timeout_seconds,
                 is_last=rounds == _ROUNDS,
             ):
                 break
@@ -269,10 +268,10 @@ class Provisioner:
             structure = request.structure
             check_same_structure(
                 request.name,
-                *(structure_given(each, structure) for each in (asked, deployed)),
+                *(structure_given(each, structure) for each in (requested, deployed)),
             )
-        here = {name: getattr(asked, name) for name in decided_here(request.given, asked)}
-        settings = deployed.model_copy(update=here)
+        own = {name: getattr(requested, name) for name in client_settings(request.given, requested)}
+        settings = deployed.model_copy(update=own)
         run, ahead = found.run, found.attachment
         if decision != "attach":
             run, ahead = self._start(deployment, settings, workspace), None
@@ -280,8 +279,8 @@ class Provisioner:
             if settings.way == "ssm":
                 check_route(workspace, settings)
             if run is not None:
-                warn_of_ignored(request, asked, run)
-        warn_without_hashes(request.name, run, asked)
+                warn_of_ignored(request, requested, run)
+        warn_without_hashes(request.name, run, requested)
         attachment = self._attach(deployment, settings, run, ahead)
         groups = None if ahead is None else found.groups
         if self._origin == "created" and request.name in workspace.settings.clusters:
@@ -299,7 +298,7 @@ class Provisioner:
         try:
             return decide(deployment.name, snapshot.found, create=create, attach=attach)
         except ClusterStopped as stopped:
-            # It may have ended by itself, with a reason.
+            # The cluster may have ended by itself, with a reason.
             raise deployment.why_stopped() from stopped
 
     def _deploy(
@@ -310,8 +309,10 @@ class Provisioner:
         wait_seconds: float,
         is_last: bool = True,
     ) -> bool:
-        """Deploy the cluster, or wait for a client that does; return whether it was done here."""
-        # Check what the start would refuse before anything is made.
+        """Deploy the cluster, or wait for another client's deployment; return whether this client
+        deployed it.
+        """
+        # Fail before resources are created, not at the start.
         cluster = workspace.settings.cluster_named(self._request.name)
         if cluster.container is None:
             architecture = "arm64" if cluster.expects_arm else "x86_64"
@@ -326,9 +327,9 @@ class Provisioner:
                 workspace.apply(plan)
                 return True
         except (FolderBusy, PlanChanged, StalePlan, StateLocked):
-            # A cluster of this name is another client's, and must not be destroyed here.
+            # The cluster belongs to another client: this one must not destroy it.
             self._origin = "attached"
-            self._progress(Message(f"{deployment.name}: another client is making it; waiting"))
+            self._progress(Message(f"{deployment.name}: another client is deploying it; waiting"))
             if not wait_for_deployment(
                 deployment,
                 seconds=wait_seconds,
@@ -367,21 +368,17 @@ class Provisioner:
             workspace.root,
             architecture=architecture,
             begin=lambda text: self._progress(Message(text)),
-            say=self._say,
+            report=lambda text: self._report_once(Message(text, kept=True)),
             warn=self._warn,
         )
 
-    def _say(self, text: str) -> None:
-        """Report what is to stay in sight."""
-        self._once(Message(text, kept=True))
-
     def _warn(self, text: str) -> None:
-        self._once(Warned(text))
+        self._report_once(Warned(text))
 
-    def _once(self, event: Message | Warned) -> None:
-        """Report an event once: the check and the start may both have it."""
-        if event.text not in self._said:
-            self._said.add(event.text)
+    def _report_once(self, event: Message | Warned) -> None:
+        """Report an event once: both the check and the start may raise it."""
+        if event.text not in self._reported:
+            self._reported.add(event.text)
             self._progress(event)
 
     def _start(
@@ -393,33 +390,33 @@ class Provisioner:
         check_route(workspace, settings)
         environ = {**names_beside(settings), **settings.environ}
         groups = self._worker_groups(settings, workspace)
-        of_run = settings.model_copy(update={"environ": environ, "worker_groups": groups})
+        run_settings = settings.model_copy(update={"environ": environ, "worker_groups": groups})
         if self._origin != "created":
-            deployment._begin_start(of_run)
-            # Before the origin says that there is something to roll back.
+            deployment._begin_start(run_settings)
+            # Before the origin requires a rollback.
             self._check_start(deployment, settings, workspace)
             self._origin = "started"
         with phase(self._progress, "start", deployment.name):
             run = deployment._start_as(
-                lambda deployed: of_run,
+                lambda deployed: run_settings,
                 life=self._life(settings, workspace),
-                # Those of a cluster that was made here were checked before that.
+                # A deployment by this client has checked them already.
                 check_quotas=self._origin != "created",
                 warn=self._warn,
             )
         if self._origin == "started" and run.run_id != deployment.started_run_id:
-            # Another client was faster: the run is its own, and not ours to stop.
+            # Another client was faster: the run is not this client's to stop.
             self._origin = "attached"
         return run
 
     def _worker_groups(
         self, settings: ClusterSettings, workspace: Workspace
     ) -> dict[str, WorkerGroupSettings]:
-        """Return the groups of workers with the numbers that are given for them."""
-        asked = workspace.settings.cluster_named(self._request.name).worker_groups
+        """Return the groups of workers with the requested numbers."""
+        requested = workspace.settings.cluster_named(self._request.name).worker_groups
         tables = self._request.given.get("worker_groups", {})
         return {
-            name: group.model_copy(update={"n_workers": asked[name].n_workers})
+            name: group.model_copy(update={"n_workers": requested[name].n_workers})
             if "n_workers" in tables.get(name, {})
             else group
             for name, group in settings.worker_groups.items()
@@ -453,7 +450,7 @@ class Provisioner:
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():
-            raise InterruptedError(f"making cluster {self._request.name!r} was cancelled")
+            raise InterruptedError(f"creation of cluster {self._request.name!r} was cancelled")
 
     def _report_hosts(self, deployment: Deployment, status: DeploymentStatus) -> None:
         self._on_status(deployment, status)
@@ -461,10 +458,10 @@ class Provisioner:
             self._progress(Message(f"scheduler: {report.describe()}"))
 
 
-# ---- the versions that client and cluster must have in common ------------------------------------
+# ---- versions that client and cluster must share -------------------------------------------------
 
 
-#: Packages that need the same version: Dask's protocol has none, and results are pickled.
+#: Packages that must match: Dask's protocol has no version, and results are pickled.
 SAME_VERSION = ("dask", "distributed")
 
 
@@ -482,7 +479,7 @@ def check_versions(cluster: str, attachment: Attachment) -> None:
             client=here,
             hosts={name: there.get(name, "none") for name in here},
             advice=(
-                "use the cluster's versions here, or stop and start it from here: terradask "
-                f"stop {cluster}"
+                "install the cluster's versions on this machine, or stop and start it from here: "
+                f"terradask stop {cluster}"
             ),
         )

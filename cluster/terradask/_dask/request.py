@@ -1,4 +1,4 @@
-"""The request of a ``Cluster``, read from its arguments before anything is made."""
+"""Read the arguments of ``Cluster`` into a checked request, before any resource is created."""
 
 from __future__ import annotations
 
@@ -22,50 +22,48 @@ from terradask.errors import InvalidInput
 
 @dataclass(frozen=True)
 class Request:
-    """What the arguments of a ``Cluster`` ask for."""
+    """The checked arguments of a ``Cluster``."""
 
     name: str
-    #: The cluster's settings that are given, not yet checked.
+    #: The given settings of the cluster, not yet validated.
     given: Mapping[str, Any] = field(default_factory=dict)
     workspace: Mapping[str, Any] = field(default_factory=dict)
-    #: Setting -> the argument that was typed, where it has another name.
+    #: Setting -> the name of the given argument, if it differs.
     typed: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
     create: bool | None = None
     attach: bool | None = None
-    #: Whether the cluster ends with its `Cluster` object; None: if that made or started it.
+    #: Whether the cluster ends with its `Cluster` object; None: if that object created or started
+    #: it.
     shutdown_on_close: bool | None = None
-    #: Whether it gets the caller's temporary credentials, and how long a user's are valid.
+    #: Whether the cluster gets the caller's temporary credentials, and for how long.
     credentials: Literal["local"] | None = None
     credentials_duration_seconds: int | None = None
 
     @property
     def structure(self) -> dict[str, Any]:
-        """The given settings that a deployed cluster has to agree with."""
+        """The given settings that must match a deployed cluster."""
         return {name: self.given[name] for name in self.given if name not in RUN_SETTINGS}
 
 
-def request_of(arguments: ClusterArguments) -> Request:
-    """Return the request that arguments make.
-
-    Raises `InvalidInput`.
-    """
+def read_request(arguments: ClusterArguments) -> Request:
+    """Read the arguments of a cluster. Raises `InvalidInput`."""
     check_exclusive(arguments.create, arguments.attach)
     arguments.refuse_unsupported()
     _check_credentials(arguments.credentials)
     workspace, location = _location_given(arguments)
-    settled = _settled(arguments)
+    normal = _normalise(arguments)
     return Request(
         name=parse_name(arguments.name),
         given={
-            **_as_settings(settled.given("structure")),
+            **_as_settings(normal.given("structure")),
             **location,
-            **_with_one_source(
-                _as_settings(settled.given("run")), has_container=settled.container is not None
+            **_with_one_package_source(
+                _as_settings(normal.given("run")), has_container=normal.container is not None
             ),
         },
         workspace=workspace,
-        typed=_typed(arguments),
+        typed=_argument_names(arguments),
         path=None if arguments.settings is None else Path(arguments.settings),
         create=arguments.create,
         attach=arguments.attach,
@@ -75,16 +73,16 @@ def request_of(arguments: ClusterArguments) -> Request:
     )
 
 
-def _settled(arguments: ClusterArguments) -> ClusterArguments:
-    """Return the arguments with alternative names merged and values as in the settings."""
+def _normalise(arguments: ClusterArguments) -> ClusterArguments:
+    """Return the arguments with aliases merged and values in the form of settings."""
     market, lock = arguments.compute_purchase_option, arguments.software_lock
     each = arguments._n_worker_specs_per_host
     return replace(
         arguments,
-        spot_policy=_under_either_name(
+        spot_policy=_merge_alias(
             "spot_policy", arguments.spot_policy, "compute_purchase_option", market
         ),
-        workers_per_host=_under_either_name(
+        workers_per_host=_merge_alias(
             "workers_per_host", arguments.workers_per_host, "_n_worker_specs_per_host", each
         ),
         software=_software(arguments.software),
@@ -92,14 +90,14 @@ def _settled(arguments: ClusterArguments) -> ClusterArguments:
         software_lock=None if lock is None else str(Path(lock).expanduser().absolute()),
         idle_timeout=parse_duration("idle_timeout", arguments.idle_timeout),
         no_client_timeout=parse_duration("no_client_timeout", arguments.no_client_timeout),
-        # A wait has an end.
+        # A wait must have a limit.
         timeout=parse_duration("timeout", arguments.timeout, never=False) or None,
         max_lifetime=parse_duration("max_lifetime", arguments.max_lifetime),
     )
 
 
-def _typed(arguments: ClusterArguments) -> dict[str, str]:
-    """Return setting -> the argument that was typed, where it has another name."""
+def _argument_names(arguments: ClusterArguments) -> dict[str, str]:
+    """Return setting -> the name of the given argument, if it differs."""
     typed = {
         setting: argument
         for setting, argument in ARGUMENT_OF.items()
@@ -113,8 +111,8 @@ def _typed(arguments: ClusterArguments) -> dict[str, str]:
 
 
 def _software(given: Any) -> Any:
-    """Return requirements, the name of an environment, or a file's path, which as a setting would
-    be relative to ``terradask.toml``.
+    """Return requirements, the name of an environment, or an absolute path of a file: in settings,
+    paths are relative to ``terradask.toml``.
     """
     from terradask_stacks.validators.dask import is_software_file
 
@@ -124,8 +122,8 @@ def _software(given: Any) -> Any:
 
 
 def _is_installed(text: str) -> bool:
-    """Return whether a text is a requirement of a package that is here: no environment of that name
-    can take its place.
+    """Return whether a text names a locally installed package: it takes precedence over an
+    environment of that name.
     """
     try:
         importlib.metadata.distribution(Requirement(text).name)
@@ -135,9 +133,7 @@ def _is_installed(text: str) -> bool:
 
 
 def _as_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings as a file would have them: each class as the dotted path by which hosts
-    import it, tuples as lists.
-    """
+    """Return settings in the form of a file: classes as dotted import paths, tuples as lists."""
     return {
         name: _import_path(value) if isinstance(value, type) else _with_lists(value)
         for name, value in given.items()
@@ -150,8 +146,8 @@ def _with_lists(value: Any) -> Any:
     return [_with_lists(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _with_one_source(run: dict[str, Any], *, has_container: bool) -> dict[str, Any]:
-    """Return settings of which those that name packages replace the other ways of the file."""
+def _with_one_package_source(run: dict[str, Any], *, has_container: bool) -> dict[str, Any]:
+    """Return settings in which a given source of packages replaces the settings file's sources."""
     if has_container:
         return {"software": [], "software_lock": None, **_NO_PACKAGES, **run}
     if run.get("package_sync"):
@@ -166,7 +162,9 @@ _NO_PACKAGES = {"package_sync": False, "local_modules": False}
 
 
 def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return region, zone and ingress as given in either way. Raises `InvalidInput`."""
+    """Merge region, zone and ingress from arguments and ``backend_options``. Raises
+    `InvalidInput`.
+    """
     from terradask_stacks.backend_options import read_backend_options
 
     options = read_backend_options(arguments.backend_options)
@@ -188,11 +186,11 @@ def _location_given(arguments: ClusterArguments) -> tuple[dict[str, Any], dict[s
     return workspace, cluster
 
 
-def _under_either_name(name: str, value: Any, other: str, other_value: Any) -> Any:
-    """Return the value of an argument that has two names. Raises `InvalidInput`."""
+def _merge_alias(name: str, value: Any, other: str, other_value: Any) -> Any:
+    """Return the value of an argument with an alias. Raises `InvalidInput`."""
     if None not in (value, other_value) and value != other_value:
         raise InvalidInput(
-            f"`{other}` is another name of `{name}`: they can't differ.",
+            f"`{other}` is an alias of `{name}`: their values can't differ.",
             given=f"{name}={value!r}, {other}={other_value!r}",
             allowed="one of them",
             advice=f"leave `{other}` out",
@@ -217,7 +215,7 @@ def _import_path(value: type) -> str:
         raise InvalidInput(
             "Hosts can't import this class.",
             given=f"{value.__module__}.{value.__qualname__}",
-            allowed="a class of a module that is installed there, such as distributed.Nanny",
+            allowed="a class of a module that hosts have installed, such as distributed.Nanny",
             advice="put it into a package that `software` names",
         )
     package, name = value.__module__.partition(".")[0], value.__name__
@@ -228,7 +226,7 @@ def _import_path(value: type) -> str:
 
 
 def parse_name(name: str | None) -> str:
-    """Return the cluster's name; a generated one if none is given. Raises `InvalidInput`."""
+    """Return the cluster's name, by default a generated one. Raises `InvalidInput`."""
     from terradask_stacks.settings import validate_cluster_name
 
     if name is None:

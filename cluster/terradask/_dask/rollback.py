@@ -1,4 +1,4 @@
-"""Rollback of what was made or started, so that a failure leaves nothing that costs."""
+"""Roll back a deployment or a start after a failure, so that no cost remains."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: ``created``: deployed and started here; ``started``: only started; ``attached``: neither.
+#: ``created``: deployed and started by this client; ``started``: only started; ``attached``:
+#: neither.
 Origin = Literal["created", "started", "attached"]
 
 
 def roll_back(
     workspace: Workspace, deployment: Deployment, origin: Origin, progress: Progress
 ) -> None:
-    """Destroy what was deployed here, or stop what was started here.
+    """Destroy a cluster that this client deployed, or stop one that it started.
 
-    If that fails or is interrupted, the groups are at zero, and what was deployed is marked: the
-    next use of its name finishes.
+    After a failure or an interruption, the groups are at zero and a deployed cluster is marked as
+    closing: the next use of its name completes the rollback.
     """
     # A callback that fails must not prevent the rollback.
     safely = _unfailing(progress)
@@ -43,15 +44,15 @@ def roll_back(
 
 
 def note_rolled_back(error: BaseException, name: str, origin: Origin) -> None:
-    """Note on an error that what it left behind is gone."""
+    """Add a note to an error: its resources were rolled back."""
     error.add_note(
-        f"What had been {'made' if origin == 'created' else 'started'} of cluster {name!r} was "
+        f"The {'deployment' if origin == 'created' else 'start'} of cluster {name!r} was "
         "rolled back."
     )
 
 
 def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseException) -> None:
-    """Note on an error what could not be rolled back, and the command that does it."""
+    """Add a note to an error: the failed rollback, and the command that completes it."""
     verb = "destroy" if origin == "created" else "stop"
     reason = "interrupted" if isinstance(why, KeyboardInterrupt | SystemExit) else str(why)
     error.add_note(
@@ -61,7 +62,7 @@ def note_left_behind(error: BaseException, name: str, origin: Origin, why: BaseE
 
 
 def _stop_quickly(deployment: Deployment, origin: Origin) -> None:
-    """Bring the groups to zero, in the last seconds of an interrupted process."""
+    """Set the groups to zero in the last seconds of an interrupted process."""
     try:
         if origin == "created":
             deployment.mark_closing()

@@ -1,4 +1,4 @@
-"""Send secrets to a cluster's processes: private variables, and the caller's credentials."""
+"""Send private variables and the caller's credentials to a cluster's processes."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ logger = logging.getLogger("terradask")
 
 #: Lent credentials are renewed after half of their validity, but not more often than this.
 SHORTEST_PAUSE_SECONDS = 60.0
-#: After a machine has slept, a renewal that is due is sent within this time.
+#: After a suspend of this machine, a due renewal is sent within this time.
 _LONGEST_SLEEP_SECONDS = 15.0
 
-#: Longest wait for a replacement scheduler, which listens a moment before it accepts secrets.
+#: Longest wait for a replacement scheduler: it listens before it accepts secrets.
 HAND_OVER_SECONDS = 60.0
 
 
 @dataclass(eq=False, repr=False)
 class SecretRelay:
-    """Sends secrets over mutual TLS to a scheduler, also to a replacement of it."""
+    """Send secrets over mutual TLS to a scheduler and to its replacement."""
 
     connection: SchedulerConnection
     health: Health
@@ -44,7 +44,7 @@ class SecretRelay:
     shortest_pause_seconds: float = SHORTEST_PAUSE_SECONDS
     hand_over_seconds: float = HAND_OVER_SECONDS
     hand_over_pause_seconds: float = 1.0
-    #: All that was sent so far, for a replacement scheduler.
+    #: All sent secrets, for a replacement scheduler.
     sent: SendSecrets = field(default_factory=SendSecrets, init=False)
     _refreshing: asyncio.Task[None] | None = field(default=None, init=False)
 
@@ -120,7 +120,9 @@ class SecretRelay:
         self._check_all_have(missed)
 
     async def send_first_credentials(self) -> None:
-        """Send credentials and keep renewing them; a silent worker doesn't block the start."""
+        """Send credentials and keep renewing them; an unresponsive worker doesn't block the
+        start.
+        """
         try:
             await self.send_credentials(automatic_refresh=True)
         except WorkersUntold as error:
@@ -132,7 +134,7 @@ class SecretRelay:
         return self._refreshing is not None
 
     async def stop(self) -> None:
-        """Stop sending, and forget what was sent."""
+        """Stop sending, and drop the sent secrets."""
         await self.stop_refreshing()
         self.sent = SendSecrets()
 
@@ -142,7 +144,7 @@ class SecretRelay:
         self._refreshing = None
 
     async def hand_over(self, attachment: Attachment) -> None:
-        """Send a replacement scheduler what this object had sent to the old one."""
+        """Send a replacement scheduler the secrets of the old one."""
         if self.sent == SendSecrets():
             return
         try:
@@ -156,8 +158,8 @@ class SecretRelay:
                 exc_info=True,
             )
             logger.warning(
-                "cluster %s: the private variables and credentials of the old scheduler could not "
-                "be sent to the new one; attach to it, and send them again",
+                "cluster %s: could not send the private variables and credentials of the old "
+                "scheduler to the new one; attach to it, and send them again",
                 self.health.name,
             )
 
@@ -188,7 +190,7 @@ class SecretRelay:
             except InterruptedError:
                 return
             except Exception as error:
-                # The cause may pass, such as a missing network; it is logged once.
+                # The cause may be temporary, such as a missing network; it is logged once.
                 name, at = self.health.name, f"{expires_at:%Y-%m-%dT%H:%M:%SZ}"
                 level = failures.level("refresh")
                 logger.log(
@@ -202,7 +204,9 @@ class SecretRelay:
                 due = _now() + pause
 
     async def _sleep_until(self, due: datetime.datetime) -> bool:
-        """Sleep by the wall clock, also past a suspend; return whether the cluster still runs."""
+        """Sleep by the wall clock, even across a suspend; return whether the cluster still
+        runs.
+        """
         while self.health.status in (Status.starting, Status.running) and self.health.ended is None:
             seconds = (due - _now()).total_seconds()
             if seconds <= 0:
@@ -211,7 +215,7 @@ class SecretRelay:
         return False
 
     async def _send(self, secrets: SendSecrets) -> Sequence[str]:
-        """Send secrets, keep them, and return the names of the workers that didn't get them."""
+        """Send and keep secrets; return the names of the workers that didn't get them."""
         answer = await self.connection.send(secrets)
         self.sent = SendSecrets(
             {**self.sent.environ, **secrets.environ}, secrets.credentials or self.sent.credentials
@@ -222,8 +226,8 @@ class SecretRelay:
     def _check_all_have(self, missed: Sequence[str]) -> None:
         if missed:
             raise WorkersUntold(
-                f"{len(missed)} of the workers of cluster {self.health.name!r} didn't get "
-                "what was sent: they don't answer.",
+                f"{len(missed)} of the workers of cluster {self.health.name!r} don't answer and "
+                "didn't get the secrets.",
                 cluster=self.health.name,
                 workers=missed,
                 advice="send it again; restarted and new workers get it automatically",

@@ -1,4 +1,4 @@
-"""Threads for a cluster's blocking calls, so that they don't block its event loop."""
+"""Run the blocking calls of a cluster object in threads, off its event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _THREADS = 4
 
 
 async def cancelled(task: asyncio.Task[Any] | None) -> None:
-    """Cancel a task, if there is one, and wait until it has ended."""
+    """Cancel a task and wait for its end; do nothing without a task."""
     if task is not None:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

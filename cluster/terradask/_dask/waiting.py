@@ -1,4 +1,4 @@
-"""Waiting for workers to join."""
+"""Wait for workers to join, and stop when too many hosts have failed."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from terradask_host.documents import HostReport
 
 _JOIN_POLL_SECONDS = 0.05
 
-#: How often, and how many, reports are read while waiting: this leaves calls for scaling.
+#: Interval and number of reads of reports while waiting; the limits leave calls for scaling.
 REPORT_SECONDS = 5.0
 _READS_PER_POLL = 4
 
 
 @dataclass(eq=False, repr=False)
 class WorkerWaiter:
-    """Waits until the workers of a run have joined, or can't join any more."""
+    """Wait until the workers of a run have joined, or can't join any more."""
 
     pool: WorkerPool
     report_seconds: float = REPORT_SECONDS
     _missing: HostReports = field(init=False)
     #: When missing hosts' reports were listed last, on the monotonic clock.
-    _looked_at: float = field(default=-math.inf, init=False)
+    _listed_at: float = field(default=-math.inf, init=False)
 
     def __post_init__(self) -> None:
         self._missing = HostReports(self.pool.deployment.objects, self.pool.run.run_id)
 
     @property
     def reports(self) -> list[HostReport]:
-        """The reports of missing hosts that were read so far."""
+        """The reports of missing hosts, as far as read."""
         return self._missing.reports
 
     async def wait_for_workers(
@@ -117,23 +117,23 @@ class WorkerWaiter:
             await cancelled(reports)
 
     async def _watch_reports(self, n_workers: int | None, started: float) -> None:
-        """Read missing hosts' reports, a few at a time, until they show that waiting is in vain."""
+        """Read missing hosts' reports, a few at a time, until they show that workers can't join."""
         next_at = started
         while True:
             next_at = max(next_at + self.report_seconds, time.monotonic())
             await asyncio.sleep(next_at - time.monotonic())
-            await self._look()
+            await self._read_changed()
             await self._check_joining(n_workers, started, late=False)
 
-    async def look_at_missing(self) -> None:
-        """Read some missing hosts' reports, if there are any, and if that was long ago."""
-        is_due = time.monotonic() >= self._looked_at + self.report_seconds
+    async def read_missing(self) -> None:
+        """Read some missing hosts' reports, if any are due."""
+        is_due = time.monotonic() >= self._listed_at + self.report_seconds
         if is_due and not self.pool.requested <= self._joined_hosts():
-            await self._look()
+            await self._read_changed()
 
-    async def _look(self) -> None:
+    async def _read_changed(self) -> None:
         limiter, missing = self.pool.deployment.limiter, self._missing
-        self._looked_at = time.monotonic()
+        self._listed_at = time.monotonic()
         async with limiter.async_slot():
             changed = await self.pool.call(missing.list_changed, self._joined_hosts())
         for host in changed[:_READS_PER_POLL]:
@@ -141,7 +141,7 @@ class WorkerWaiter:
                 await self.pool.call(missing.read, [host])
 
     def _joined_hosts(self) -> set[str]:
-        return self.pool.joined.whole_hosts(self.pool.deployment.descriptor.workers_per_host)
+        return self.pool.joined.complete_hosts(self.pool.deployment.descriptor.workers_per_host)
 
     def _wanted(self, n_workers: int | None) -> int:
         return self.pool.wanted if n_workers is None else n_workers
@@ -173,11 +173,11 @@ class WorkerWaiter:
         check()
 
 
-# ---- how many to wait for, and whether to keep waiting -------------------------------------------
+# ---- the number to wait for, and the end of waiting ----------------------------------------------
 
 
 def workers_to_wait_for(wanted: int, wait_for: bool | int | float) -> int:
-    """Return how many workers of `wanted` to wait for."""
+    """Return the number of workers to wait for, out of `wanted`."""
     if wait_for is True:
         return wanted
     if wait_for is False:
@@ -187,7 +187,7 @@ def workers_to_wait_for(wanted: int, wait_for: bool | int | float) -> int:
     return min(math.ceil(wanted * wait_for), wanted)
 
 
-#: An error describes so many hosts.
+#: Most hosts that an error describes.
 _DESCRIBED_HOSTS = 5
 
 _IN_ORDER = frozenset({"leaving", "left"})
@@ -217,10 +217,10 @@ def check_joining(
     failed = [r for r in missing if r.failed_once]
     if not late and len(failed) < lacking:
         return
-    unasked = wanted - len(plan)
+    beyond_plan = wanted - len(plan)
     scale = (
         f"the cluster is scaled to {len(plan)} workers: scale it to {wanted} first; "
-        if unasked > 0
+        if beyond_plan > 0
         else ""
     )
     without_report = [
@@ -241,8 +241,8 @@ def check_joining(
                 *(
                     f"  {group}: {text}"
                     for r in reports
-                    for _, group, what, text in r.notes
-                    if what == "given up"
+                    for _, group, kind, text in r.notes
+                    if kind == "given up"
                 ),
                 *([why] if why else []),
             ]
@@ -252,6 +252,6 @@ def check_joining(
         arrived=len(joined),
         advice=(
             f"{scale}terradask status {cluster} shows every host, terradask logs {cluster} HOST "
-            "what one prints"
+            "the output of one"
         ),
     )

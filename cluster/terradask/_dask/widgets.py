@@ -1,4 +1,4 @@
-"""What draws a cluster's live view: a terminal, a notebook, or an object of the caller's."""
+"""Draw a cluster's live view in a terminal, a notebook, or a widget of the caller."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from terradask_host.documents import plain_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: How long a notebook's output may show ages that have grown meanwhile.
+#: Longest time that a notebook may show outdated ages.
 _AGES_SECONDS = 10.0
 
 
 class ClusterWidget(Protocol):
-    """What takes a cluster's views."""
+    """Interface of an object that draws a cluster's views."""
 
     def update(self, view: LiveView) -> None:
         """Draw a view."""
 
 
 class TerminalWidget:
-    """Draws in a terminal while a cluster is made; notes stay above."""
+    """Draw in a terminal while a cluster is created; notes stay above."""
 
     def __init__(self, console: Console) -> None:
         from rich.live import Live
@@ -38,13 +38,13 @@ class TerminalWidget:
         self._live.start()
 
     def update(self, view: LiveView) -> None:
-        """Draw a view in place of the one before."""
+        """Draw a view in place of the previous one."""
         from rich.console import Group
         from rich.text import Text
 
         from terradask._observe.live_drawing import Drawing
 
-        # Hosts wrote some of it: nothing in it is markup.
+        # Some of it comes from hosts: print it as plain text, not as markup.
         for note in view.notes[self._noted :]:
             self._console.print(Text(plain_text(note)))
         self._noted = len(view.notes)
@@ -56,14 +56,12 @@ class TerminalWidget:
         self._live.update(Group(drawing, Text(), self._spinner))
 
     def close(self) -> None:
-        """Take the view away."""
+        """Remove the view."""
         self._live.stop()
 
 
 class NotebookWidget:
-    """Draws below a notebook's cell, as long as the cluster is open; rich would need ipywidgets
-    there.
-    """
+    """Draw below a notebook's cell while the cluster is open; rich would need ipywidgets there."""
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -75,7 +73,7 @@ class NotebookWidget:
         self._drawn_at = 0.0
 
     def update(self, view: LiveView) -> None:
-        """Draw a view, if it differs from the one that is shown."""
+        """Draw a view if it differs from the shown one."""
         from terradask._observe.live_drawing import Drawing
 
         is_old = time.monotonic() > self._drawn_at + _AGES_SECONDS
@@ -85,19 +83,19 @@ class NotebookWidget:
         self._display.update(Drawing(view).as_mimebundle(), raw=True)
 
     def close(self) -> None:
-        """Leave what is shown."""
+        """Keep the last view."""
 
 
 def terminal_widget() -> TerminalWidget:
-    """Return what draws on standard error, whatever that is."""
+    """Return a widget for standard error, even if it isn't a terminal."""
     from rich.console import Console
 
     return TerminalWidget(Console(stderr=True))
 
 
-def own_widget() -> TerminalWidget | NotebookWidget | None:
-    """Return what draws here: in IPython, Jupyter, and programs whose standard error is a terminal;
-    else None.
+def default_widget() -> TerminalWidget | NotebookWidget | None:
+    """Return the widget for this process: in IPython, Jupyter, and programs with a terminal as
+    standard error; else None.
     """
     if not (_in_ipython() or sys.stderr.isatty()):
         return None

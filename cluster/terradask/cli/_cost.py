@@ -196,11 +196,11 @@ def _list(deployment: Deployment) -> None:
 def _make_anew(deployment: Deployment) -> str | None:
     """Have a running cluster make its report; return why it hasn't. None for one that is over."""
     from terradask._common.progress import silent
-    from terradask._dask.lone_dashboard import LoneDashboard, running_cluster
+    from terradask._dask.standalone_dashboard import StandaloneDashboard, running_cluster
     from terradask.errors import ClusterNotFound, TerradaskError
 
     async def ask() -> str | None:
-        async with LoneDashboard(running_cluster(deployment.name, silent)) as lone:
+        async with StandaloneDashboard(running_cluster(deployment.name, silent)) as lone:
             return await lone.request_report()
 
     try:

@@ -70,7 +70,7 @@ def jupyter(*, name: str, shared: bool) -> None:
 
 def _running(name: str) -> Provisioned:
     from terradask._common.progress import silent
-    from terradask._dask.lone_dashboard import running_cluster
+    from terradask._dask.standalone_dashboard import running_cluster
 
     return running_cluster(name, silent)
 
@@ -88,10 +88,10 @@ def _check(running: Provisioned, setting: str, what: str, advice: str) -> None:
 
 
 def _serve(running: Provisioned, *, shared: bool, notebooks: bool = False) -> None:
-    from terradask._dask.lone_dashboard import LoneDashboard
+    from terradask._dask.standalone_dashboard import StandaloneDashboard
 
     async def print_shared() -> None:
-        async with LoneDashboard(running) as lone:
+        async with StandaloneDashboard(running) as lone:
             found = await lone.shared()
         assert found is not None
         link = found.jupyter_link if notebooks else found.link
@@ -108,7 +108,7 @@ def _serve(running: Provisioned, *, shared: bool, notebooks: bool = False) -> No
         result(link)
 
     async def serve() -> None:
-        async with LoneDashboard(running, jupyter=notebooks) as lone:
+        async with StandaloneDashboard(running, jupyter=notebooks) as lone:
             await lone.serve()
             result(lone.link)
             say("Ctrl-C ends it")

@@ -1,4 +1,4 @@
-"""The clusters that this process's functions use: one for each request, opened at its first use."""
+"""Open the clusters of this process's functions: one for each request, at its first use."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from terradask._dask.functions.hardware import Hardware
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A cluster in AWS, or processes of this machine, and a client of it, which is not the
-    process's default client.
+    """A cluster in AWS, or processes on this machine, and its client, which is not the process's
+    default client.
     """
 
     cluster: Cluster | LocalCluster
@@ -32,9 +32,9 @@ class Opened:
 
 
 def open_cluster(name: str, hardware: Hardware) -> Opened:
-    """Attach to a function's cluster; start or make it if need be."""
+    """Attach to a function's cluster; start or create it if needed."""
     with ExitStack() as undo:
-        # Attached to, it would run on as long as this process.
+        # Without this, a failed attempt would keep the cluster while this process runs.
         cluster = undo.enter_context(Cluster(**{**hardware.arguments, "name": name}))
         if hardware.bounds is not None and cluster.origin != "attached":
             least, most = hardware.bounds
@@ -44,8 +44,8 @@ def open_cluster(name: str, hardware: Hardware) -> Opened:
     return opened
 
 
-def open_here(name: str, hardware: Hardware) -> Opened:
-    """Start processes on this machine instead."""
+def open_local(name: str, hardware: Hardware) -> Opened:
+    """Start processes on this machine."""
     threads = (hardware.arguments.get("worker_options") or {}).get("nthreads")
     most = hardware.arguments["n_workers"] if hardware.bounds is None else hardware.bounds[1]
     cluster = LocalCluster(
@@ -61,27 +61,27 @@ _PROCESSORS = os.cpu_count() or 1
 
 
 class FunctionClusters:
-    """Opens each cluster, by its name, once, and again after it has ended."""
+    """Open each cluster once, by its name, and again after it has ended."""
 
     def __init__(self, opener: Callable[[str, Hardware], Opened]) -> None:
         self._opener = opener
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._open: dict[str, Opened] = {}
         self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
         self._process = os.getpid()
 
     def opened(self, name: str) -> Opened | None:
-        """Return the open cluster of a name that can be used; None if there is none."""
+        """Return the usable open cluster of a name, or None."""
         if self._process != os.getpid():
-            # A forked child's are its parent's.
-            self._begin()
+            # In a forked child, the open clusters belong to the parent.
+            self._reset()
         found = self._open.get(name)
         return found if found is not None and found.is_usable else None
 
     def get(self, name: str, hardware: Hardware) -> Opened:
-        """Return the open cluster of a name, or open it; other threads wait for that."""
+        """Return the open cluster of a name, or open it while other threads wait."""
         if (found := self.opened(name)) is not None:
             return found
         with self._locks[name]:
@@ -95,4 +95,4 @@ class FunctionClusters:
 
 
 IN_AWS = FunctionClusters(open_cluster)
-HERE = FunctionClusters(open_here)
+LOCAL = FunctionClusters(open_local)

@@ -1,4 +1,4 @@
-"""``terradask.function``: run a function in the cloud by a line above it."""
+"""``terradask.function``: a decorator that runs a function on a cluster."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
 from terradask._clusters.lifetime import Duration
-from terradask._dask.functions.clusters import HERE, IN_AWS
+from terradask._dask.functions.clusters import IN_AWS, LOCAL
 from terradask._dask.functions.function import Function
 from terradask._dask.functions.hardware import Hardware, read_hardware
 from terradask.errors import InvalidInput
@@ -115,12 +115,12 @@ def function(
 def _decorated(function: Callable[P, R], *, hardware: Hardware, local: bool) -> Function[P, R]:
     if not callable(function):
         raise InvalidInput(
-            "This is no function.",
+            "terradask.function decorates functions only.",
             given=function,
             allowed="@terradask.function, or @terradask.function(memory=...), above a function",
             advice="give the hardware by name",
         )
-    clusters, name = (HERE, lambda: "here") if local else (IN_AWS, partial(_name, hardware))
+    clusters, name = (LOCAL, lambda: "here") if local else (IN_AWS, partial(_name, hardware))
     return Function(function, hardware, clusters, name)
 
 

@@ -84,9 +84,9 @@ class Function(Generic[P, R]):
         TerradaskError
             As `Cluster` does, if the cluster can't be opened.
         """
-        # Not as Dask's own keyword arguments: some of those have usual names, such as `key`.
+        # In a tuple: names such as `key` would collide with Dask's keyword arguments.
         name = getattr(self._function, "__name__", "function")
-        call = _call_of(self._function)
+        call = _packed_call(self._function)
         return self.client.submit(call, args, kwargs, key=f"{name}-{uuid.uuid4()}", pure=False)
 
     def map(
@@ -141,7 +141,7 @@ class Function(Generic[P, R]):
         return self._clusters.get(self._cluster_name(), self._hardware)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Where it is sent to, it is the plain function.
+        # Workers get the plain function.
         return _plain, (self._function,)
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ def _plain(function: Callable[P, R]) -> Callable[P, R]:
     return function
 
 
-def _call_of(function: Callable[..., R]) -> Callable[..., R]:
+def _packed_call(function: Callable[..., R]) -> Callable[..., R]:
     # Local: sent by value, as workers need not have this package.
     def call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> R:
         return function(*args, **kwargs)
@@ -173,7 +173,7 @@ def _in_task() -> bool:
 def _results(calls: list[Future], *, skip: bool) -> Iterator[Any]:
     calls.reverse()
     while calls:
-        # Dropped as it is read: the cluster keeps no result longer.
+        # Drop each future once read: the cluster then releases its result.
         call = calls.pop()
         if skip and call.exception() is not None:
             continue

@@ -1,4 +1,4 @@
-"""What a function asks of its cluster, and that cluster's name: the same for the same request."""
+"""Read a function's cluster arguments, and derive the cluster's name from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.facade import check_known
-from terradask._dask.request import Request, request_of
+from terradask._dask.request import Request, read_request
 from terradask.errors import InvalidInput
 from terradask_modules.secret_policy import principal_of
 
@@ -29,7 +29,7 @@ SHORT_NAMES = {
 
 _KNOWN = [each.name for each in fields(ClusterArguments) if each.name != "_"]
 
-#: Arguments of `Cluster` that a function's cluster has otherwise.
+#: Arguments of `Cluster` that a function's cluster refuses -> advice.
 _REFUSED = {
     "asynchronous": "await asyncio.to_thread(function, ...) inside an event loop",
     "attach": "leave it out: a cluster that runs is used",
@@ -41,7 +41,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Hardware:
-    """A cluster for functions: what it is made with, and between which numbers it scales."""
+    """A cluster for functions: its arguments, and the bounds of its scaling."""
 
     arguments: Mapping[str, Any]
     #: Fewest and most workers; most is None for as many as the cluster can have.
@@ -49,21 +49,21 @@ class Hardware:
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def name_for(self, caller_arn: str) -> str:
-        """Return the cluster's name: the given one, or one of this request, this caller, whose
-        role's sessions have one name, and the user on this machine.
+        """Return the given name, or one derived from the request, the caller's IAM user or role,
+        and the user on this machine.
         """
         if self.arguments.get("name") is not None:
             return str(self.arguments["name"])
         return f"function-{_digest([principal_of(caller_arn), _user(), *self._request()])}"
 
     def _request(self) -> Sequence[Any]:
-        asked = self._checked()
-        structure = asked.structure
-        run = {name: asked.given[name] for name in asked.given if name not in structure}
-        return structure, run, dict(asked.workspace), self.bounds
+        request = self._checked()
+        structure = request.structure
+        run = {name: request.given[name] for name in request.given if name not in structure}
+        return structure, run, dict(request.workspace), self.bounds
 
     def _checked(self) -> Request:
-        return request_of(ClusterArguments(**self.arguments))
+        return read_request(ClusterArguments(**self.arguments))
 
     def __str__(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.given.items())
@@ -110,7 +110,7 @@ def _with_long_names(given: Mapping[str, Any]) -> dict[str, Any]:
         if long in found:
             both = [short for short, each in SHORT_NAMES.items() if each == long]
             raise InvalidInput(
-                f"`{both[0]}` is another name of `{long}`.",
+                f"`{both[0]}` is an alias of `{long}`.",
                 given=f"{long}={found[long]!r} and {value!r}",
                 allowed="one of them",
                 advice=f"leave `{both[0]}` out",
@@ -139,10 +139,10 @@ def _two(n_workers: Sequence[int]) -> tuple[int, int]:
     if len(n_workers) == 2 and all(type(number) is int for number in n_workers):
         return n_workers[0], n_workers[1]
     raise InvalidInput(
-        "This is no number of workers.",
+        "This is not a number of workers.",
         given=f"n_workers={n_workers!r}",
         allowed="a whole number, or [minimum, maximum]",
-        advice="leave it out: as many as the work needs, none without work",
+        advice="leave it out: the cluster then scales with the work, from none",
     )
 
 

@@ -1,5 +1,5 @@
-"""A cluster's dashboard or notebook server without a connection of Dask's: its protocol could run
-tasks' code.
+"""Serve a cluster's dashboard or notebook server without a Dask connection, since Dask's protocol
+can run the code of tasks in the client.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from terradask._dask.arguments import ClusterArguments
 from terradask._dask.dashboard import DashboardForward, JupyterForward, SharedDashboard
 from terradask._dask.dial import REACH_SECONDS, dialer_for, newest
 from terradask._dask.provision import Provisioned, Provisioner
-from terradask._dask.request import request_of
+from terradask._dask.request import read_request
 from terradask._dask.threads import Threads
 from terradask.errors import EndpointUnreachable
 
 
 def running_cluster(name: str, progress: Progress) -> Provisioned:
-    """Return a running cluster, with the keys to it.
+    """Attach to a running cluster, with its keys.
 
     Raises `ClusterNotFound`, `ClusterStopped`, `ClusterPrivate`, `HostFailed`.
     """
-    return Provisioner(request_of(ClusterArguments(name, attach=True)), progress).run()
+    return Provisioner(read_request(ClusterArguments(name, attach=True)), progress).run()
 
 
-class LoneDashboard:
-    """The dashboard of a running cluster, or with `jupyter` its notebook server, as long as this
-    context lasts.
+class StandaloneDashboard:
+    """Serve the dashboard of a running cluster, or with `jupyter` its notebook server, inside a
+    ``with`` block.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class LoneDashboard:
 
     @property
     def link(self) -> str:
-        """The link, once it is served."""
+        """The link, while it is served."""
         return self._served.link
 
     async def __aenter__(self) -> Self:
@@ -80,11 +80,13 @@ class LoneDashboard:
         return await self._forward.shared(self._attachment, public=public)
 
     async def request_report(self) -> str | None:
-        """Have the cluster keep its performance report; return why there is none, or None."""
+        """Have the cluster store its performance report; return the reason of a failure, or
+        None.
+        """
         return await self._forward.request_report(self._running.deployment.name)
 
     async def serve(self) -> None:
-        """Serve the link. A scheduler that replaces another one is found by `watch`."""
+        """Serve the link; `watch` finds a replacement scheduler."""
         await self._served.start()
 
     async def watch(self, warn: Callable[[str], None]) -> None:
@@ -96,7 +98,7 @@ class LoneDashboard:
                 await self._refresh()
                 is_cut_off = False
             except EndpointUnreachable as error:
-                # As after a laptop has slept.
+                # For example after a suspend.
                 if not is_cut_off:
                     warn(f"{error.problem} Trying again")
                 is_cut_off = True

@@ -8,7 +8,7 @@ import pytest
 
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.certificates import make_keys
-from terradask._dask.lone_dashboard import LoneDashboard
+from terradask._dask.standalone_dashboard import StandaloneDashboard
 from terradask.errors import ClusterStopped, EndpointUnreachable, SchedulerUnreachable
 from terradask_host.documents import Run, SchedulerAddress
 from terradask_host.http_proxy.pipes import to_port
@@ -89,7 +89,7 @@ def lone(bucket, **seconds):
         settings=ClusterSettings(connect="private"),
     )
     seconds = {"pause_seconds": 0.01, "poll_interval_seconds": 0.01, **seconds}
-    return LoneDashboard(running, **seconds)
+    return StandaloneDashboard(running, **seconds)
 
 
 async def page(dashboard):
