@@ -50,11 +50,9 @@ _PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 _HEAD = """# Benchmarks
 
-`make bench` makes these figures: a warm-up, and then the runs of each candidate that the last
-column counts, all candidates of a part in turn (A B C A B C …), so that changes of the machine's
-speed affect them alike. Seconds are wall-clock time. Everything runs on the embedded AWS: the
-provider's own waits are real, AWS's are not. `python -m benchmarks PART` measures one part and
-updates it in this page.
+`make bench` makes these figures: a warm-up, then the counted runs of all candidates of a part in
+turn (A B C A B C …). Seconds are wall-clock time. Everything runs on the embedded AWS: the
+provider's own waits are real, AWS's are not. `python -m benchmarks PART` updates one part.
 """
 
 

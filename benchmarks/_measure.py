@@ -32,11 +32,12 @@ class Row:
         return statistics.median(self.runs)
 
     def cells(self) -> list[str]:
-        """Return the row as Markdown cells."""
+        """Return the row as Markdown cells; a single run has no minimum and maximum."""
         if not self.runs:
             return [self.name, self.said, "", "", "0"]
         form = "{:.0f}" if self.unit != "s" else "{:.2f}"
         low, mid, high = (form.format(v) for v in (min(self.runs), self.median, max(self.runs)))
+        low, high = (low, high) if len(self.runs) > 1 else ("", "")
         return [self.name, f"{mid} {self.unit}", low, high, str(len(self.runs))]
 
 
@@ -107,8 +108,8 @@ def seconds_of(code: str, env: Mapping[str, str] | None = None) -> float:
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
-    lines = ["| " + " | ".join(header) + " |", "| " + " | ".join("---" for _ in header) + " |"]
-    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in lines)
 
 
 def machine() -> str:

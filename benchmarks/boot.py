@@ -1,7 +1,7 @@
-"""From power on to a host that is `running`, by step, on one machine that boots alone with systemd
-and cloud-init in namespaces (`make boot-test`), beside a machine whose user data does nothing.
-AWS's own part, and Amazon Linux's `dnf`, are not in it. The environment's packages come from an
-index on loopback. States have whole seconds.
+"""The time from power on until a host is `running`, by step: a machine that boots with systemd and
+cloud-init in namespaces (`make boot-test`), beside one whose user data does nothing. AWS's part and
+Amazon Linux's `dnf` aren't included. Packages come from an index on loopback. States have whole
+seconds.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""A repository of 50 declared clusters, and the plan of one, compared with Terraform alone.
-
-The planned cluster is unchanged. Each run is a fresh process.
+"""Synthesis of 50 declared clusters, and the plan of one unchanged cluster, compared with Terraform
+alone. Each run is a fresh process.
 """
 
 from __future__ import annotations

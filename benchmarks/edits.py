@@ -1,8 +1,6 @@
-"""An edited editable package on a running cluster: from `cluster.sync_software()` to its import on
-all workers.
-
-Hosts of the embedded AWS have environments of their own. The package is built again here, sent,
-installed on each host, and its workers are restarted, a quarter at a time.
+"""The time from `cluster.sync_software()` after an edit of an editable package until all workers have
+imported it. The package is rebuilt, sent and installed on each host, and workers restart, a quarter
+at a time.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""An environment of 500 MB on 1, 10 and 50 hosts: built by uv from an index, and from the archive
-of an earlier run; and how often the index is asked.
+"""An environment of 500 MB (20,000 files) on 1, 10 and 50 hosts: built by uv from an index, or fetched
+as the archive of an earlier run. The last rows count requests to the index, for 10 MB.
 
-The host program's own parts, with S3 by the embedded AWS and an index on loopback. All hosts are
-threads on this machine, so the seconds of several are what they take together on its cores, and not
-how long one of many machines takes. Their disks are in memory, where there is room for ten: of 50
-hosts ten are there at once, and are removed before the next ten. Each has 20,000 files. The index
-is counted with an environment of 10 MB.
+All hosts are threads of this machine, with S3 and the index on loopback, so the time of several
+hosts is their total on these cores. Ten hosts exist at a time.
 """
 
 from __future__ import annotations

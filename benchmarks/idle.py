@@ -1,9 +1,6 @@
-"""AWS calls of a cluster that adapts, in ten minutes without work and without a client, with 1 and
-with 20 workers.
-
-All hosts are machines of the embedded AWS with the whole host program, two clusters in two of them
-at the same time. Calls are counted by the role that signs them, from half a minute after the last
-worker has joined.
+"""AWS calls of an adapting cluster in ten minutes without work or client, with 1 and with 20 workers,
+both clusters at the same time. Calls are counted by the role that signs them, from 30 s after the
+last worker joins.
 """
 
 from __future__ import annotations

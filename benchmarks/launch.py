@@ -1,13 +1,11 @@
-"""From work that is queued to the first call that launches a worker for it: `adapt()` of a cluster
-without workers, compared with Dask's `Adaptive`, which decides in the client's process.
+"""The time from `submit` to the first launch call (`SetDesiredCapacity`, or EC2Cluster's
+`RunInstances`): `adapt()` of a cluster without workers, compared with Dask's `Adaptive`, which runs
+in the client's process.
 
-The time is from the client's `submit` to the moment at which the embedded AWS gets the call:
-`SetDesiredCapacity`, or EC2Cluster's `RunInstances`. Work comes at any time between two looks of
-the candidate, so half of its interval is in the median. Dask looks every second, terradask's host
-every 5 s, but within that each second whether tasks begin to wait; it is measured with an interval
-of 1 s too. `Adaptive` scales the same cluster as terradask's own, and dask-cloudprovider's
-EC2Cluster, which was given what the part *peer* tells.
-Only terradask launches anything when its client is gone.
+Work arrives at a random time within the candidate's interval, so the median includes half of it.
+terradask's host decides every 5 s, and checks every second whether tasks begin to wait. `Adaptive`
+scales the same cluster, and dask-cloudprovider's EC2Cluster as set up in the part *peer*. Only
+terradask launches anything when its client is gone.
 """
 
 from __future__ import annotations

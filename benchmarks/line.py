@@ -1,18 +1,12 @@
-"""A line of 100 ms between client and AWS, as to a region on another continent: what it adds to
-starting, attaching to, and closing a cluster.
+"""The delay that 100 ms between client and AWS, as to another continent, adds to starting, attaching
+to and closing a cluster.
 
-The line delays each call of the client by 100 ms, those side by side at the same time, and the
-first one of a new connection by another 100 ms; hosts have none, and the connection to the
-scheduler goes beside it. It is a proxy, which takes processor time of its own; what it is compared
-with goes through one too, which delays nothing. Both candidates are measured in turn, each in fresh
-processes. *Added* is the difference of the medians. The first host is asked for when the embedded
-AWS gets that call, groups are at zero when it gets the last of those. A round of calls is one that
-is sent after the answer to a call of the round before; those of a start are counted until it asks
-for the first host. Closing asks for the price of the instance type, which a client otherwise keeps
-for a week: a new connection, beside other calls. The access key was seen before, so its account is
-known at once; credentials of a role or of IAM Identity Center name theirs. The network is an hour
-old: in a bucket younger than 15 minutes, looking for what isn't there takes two calls, because S3
-may not find an object that it lists.
+A proxy delays each call by 100 ms, and the first one of a connection by another 100 ms; the
+comparison uses a proxy without delay. *Added* is the difference of the medians. The connection to
+the scheduler and the hosts have no delay. A round is a set of calls that don't wait for each other;
+those of a start count until the first launch. Closing includes a read of the instance type's price,
+which clients usually have in their cache. The access key is known, and the network is an hour old:
+in a bucket younger than 15 minutes, a read of a missing object takes two calls.
 """
 
 from __future__ import annotations

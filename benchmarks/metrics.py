@@ -1,11 +1,9 @@
-"""What metrics take of the scheduler's time in a cluster of 1,000 simulated workers with 10,000
-results, on the embedded AWS.
+"""The share of the scheduler's time that metrics take in a cluster of 1,000 simulated workers with
+10,000 results.
 
-The workers are real Dask workers, a hundred in a process, with their heartbeats. A reading of the
-gauges is timed in the scheduler's process. A scrape is what 300 of them in a row take of that
-process's processor time, beyond what it takes meanwhile anyway: TLS and the page, of one reading
-for all. The event loop is looked at ten times a second; one look is timed in a loop of its own.
-The share is of one processor, scraped every 15 s and written to CloudWatch once a minute.
+A scrape is the processor time per scrape of 300, beyond the process's load: TLS and the page. The
+event loop is checked ten times a second. The share is of one processor, with a scrape every 15 s
+and one line for CloudWatch a minute.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     rows = [
         Row("one reading of the gauges", [1e6 * each for each in found["readings"]], "µs"),
         Row("one scrape beyond the reading", [1e6 * each for each in found["scrapes"]], "µs"),
-        Row("one look at the event loop", looks, "µs"),
+        Row("one check of the event loop", looks, "µs"),
         Row("the page", [found["bytes"]], "bytes"),
         Row("the scheduler's process meanwhile", [1e6 * found["idle"]], "µs each second"),
     ]

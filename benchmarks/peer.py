@@ -1,17 +1,10 @@
-"""AWS calls for scaling to 1, 10, 100 and 1,000 workers, compared with dask-cloudprovider.
+"""AWS calls and time from `scale(n)` until n instances run, for 1, 10, 100 and 1,000 workers, compared
+with dask-cloudprovider's EC2Cluster at the same endpoint. Calls of hosts aren't counted.
 
-Its EC2Cluster uses the same endpoint. EC2Cluster's hosts boot from cloud-init with Docker, which
-the embedded AWS can't run, so no worker joins here. The figures are each client's AWS calls from
-`scale(n)` until n instances run, and how long that takes; calls of the hosts afterwards are in
-neither.
-
-On a fresh account EC2Cluster fails, because it can't make its security group. So it was given the
-VPC, a security group and the largest subnet of terradask's network, an image, an instance type,
-and, since its scheduler can't boot either, a local scheduler at its instance's address. Its TLS was
-off. Calls for its scheduler's instance are not counted, nor are terradask's calls for starting. On
-AWS it also polls each instance's address until there is one; here the address comes with the
-launch, and nothing is throttled. It is installed from PyPI into an environment of its own, below
-the user's cache folder, and has 15 minutes for all sizes.
+EC2Cluster's hosts boot with Docker, which the embedded AWS can't run, so no worker joins. It gets a
+VPC, security group, subnet, image, instance type and a local scheduler, because it can't create its
+security group in a new account. Its TLS is off. Not counted: calls for its scheduler's instance,
+and terradask's for starting. On AWS it also polls each instance's address.
 """
 
 from __future__ import annotations

@@ -1,18 +1,10 @@
-"""A cluster of 1 to 1,000 simulated workers that join one real scheduler, on the embedded AWS.
+"""Scaling to 1, 10, 100 and 1,000 simulated workers and back to zero: real Dask workers with mutual
+TLS, a hundred in a process, without machines. Scheduler, workers, AWS and client share this
+machine. The embedded AWS counts the client's calls.
 
-The workers are real Dask workers (mutual TLS, the instance's own address and name), a hundred in a
-process; they have no machines. Scheduler, workers, AWS and client share this machine, so the
-seconds are what they take together, not how fast EC2 is. Calls are the client's, counted by the
-embedded AWS. There is one run, in one client process, which scales from zero to each size and back.
-
-Polling calls are all calls by which the client polls the groups, their scaling activities and the
-hosts' reports; the scheduler's address, a document in S3, is polled separately. The embedded AWS
-records when each call came; the figure is the largest number in any window of that many seconds.
-In a bucket younger than 15 minutes, as here, each look for that document is two calls, because S3
-may not find an object that it lists. Three calls are left out, because polling is postponed for
-them: the two by which `scale` reads the groups before and after its request, and the one of
-attaching. When `wait_for_workers` times out, it
-reads the reports of all missing hosts for its error; that is not polling, and does not happen here.
+Polling calls read the groups, their scaling activities and the hosts' reports; the figure is the
+maximum in any window. Reads of the scheduler's address in S3 aren't counted, nor are the three
+calls that postpone polling: two of `scale`, one of attaching.
 """
 
 from __future__ import annotations

@@ -1,7 +1,5 @@
-"""Synthesis of the network and one cluster, compared with the same with an ordinary import.
-
-The ordinary import loads the whole provider package. Each run is a fresh process; imports are
-included in the times.
+"""Synthesis of the network and one cluster, compared with importing the provider package in the
+ordinary way. Each run is a fresh process; times include imports.
 """
 
 from __future__ import annotations
