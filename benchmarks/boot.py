@@ -1,7 +1,7 @@
 """The time from power on until a host is `running`, by step: a machine that boots with systemd and
-cloud-init in namespaces (`make boot-test`), beside one whose user data does nothing. AWS's part and
-Amazon Linux's `dnf` aren't included. Packages come from an index on loopback. States have whole
-seconds.
+cloud-init in namespaces (`make boot-test`), beside one whose user data does nothing. AWS's part
+and Amazon Linux's `dnf` aren't included. Packages come from an index on loopback. States have
+whole seconds.
 """
 
 from __future__ import annotations

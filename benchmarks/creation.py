@@ -1,5 +1,6 @@
-"""Creating a cluster and starting a stopped one, compared with Terraform alone and with LocalCluster.
-Each run is a fresh process, timed from the call to the first result, without imports.
+"""Creating a cluster and starting a stopped one, compared with Terraform alone and with
+LocalCluster. Each run is a fresh process, timed from the call to the first result, without
+imports.
 """
 
 from __future__ import annotations

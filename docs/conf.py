@@ -17,8 +17,8 @@ extensions = ["myst_parser"]
 # Links use GitHub's names of headings, which shows the same files.
 myst_heading_anchors = 6
 root_doc = "README"
-include_patterns = ["*.md", "docs/**.md", "examples/**.md"]
-exclude_patterns = [".*", "tests", "**/node_modules", "**/.terradask", "build"]
+include_patterns = ["*.md", "docs/**.md", "examples/**.md", "tests/README.md"]
+exclude_patterns = [".*", "**/node_modules", "**/.terradask", "build"]
 # Pages of examples and decisions are in their own lists alone: with them the menu is three times
 # as long.
 suppress_warnings = ["toc.not_included"]
@@ -32,7 +32,12 @@ html_permalinks_icon = "#"
 _ROOT = Path(__file__).parents[1]
 _PART = re.compile(r"^(?:## )?(For users|For contributors|Decisions):?$", re.MULTILINE)
 #: What contributors read beside the list for them.
-_MORE = ("Decisions </docs/index.md>", "/CONTRIBUTING.md", "/CHANGELOG.md")
+_MORE = (
+    "Decisions </docs/index.md>",
+    "/CONTRIBUTING.md",
+    "How the tests work </tests/README.md>",
+    "/CHANGELOG.md",
+)
 _LINK = re.compile(r"^- \[[^]]*\]\((.+\.md)\)", re.MULTILINE)
 
 
