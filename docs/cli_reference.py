@@ -9,7 +9,9 @@ import click
 
 from terradask.cli._app import command as root
 
-# What scripts learn from errors' exit codes; 2, 128 + n and 130 are also the shell's.
+#: Options that a command shares at least, to refer to the other one.
+_SHARED = 4
+# Scripts read these; 2, 128 + n and 130 are also the shell's.
 _MEANINGS = {
     0: "done",
     1: "failed",
@@ -18,11 +20,8 @@ _MEANINGS = {
     4: "Terraform failed; its diagnostics are in the error",
     5: "a conflict: a lock, a stale plan, deployments that still use the network",
     6: "missing: no network, no such cluster, or a stopped one",
-    7: "timeout: hosts or workers that didn't come",
-    8: (
-        "refused: by policy, because something isn't the cluster's, or because AWS's quotas are "
-        "too small for what the settings can reach, or for what a cluster starts with"
-    ),
+    7: "timeout: hosts or workers are missing",
+    8: "refused: by policy, because a resource isn't the cluster's, or because a quota is too small",
     125: "a job is lost",
     130: "interrupted (Ctrl-C); 128 + n for another signal n",
 }
@@ -45,8 +44,11 @@ def _below(ctx: click.Context) -> Iterator[tuple[click.Context, click.Command]]:
 
 
 def commands_markdown() -> str:
-    """Return the reference of every command."""
+    """Return the reference of every command. One that has all options of an earlier one refers to
+    it.
+    """
     parts = []
+    earlier: dict[str, list[str]] = {}
     for ctx, command in commands():
         usage = " ".join([ctx.command_path, *command.collect_usage_pieces(ctx)])
         parts.append(
@@ -54,6 +56,13 @@ def commands_markdown() -> str:
             f"`{ctx.command_path}`\n\n```\n{usage}\n```\n\n{inspect.cleandoc(command.help or '')}"
         )
         rows = [row for row in (_row(ctx, parameter) for parameter in command.params) if row]
+        shared = [
+            path for path, its in earlier.items() if len(its) >= _SHARED and {*its} <= {*rows}
+        ]
+        earlier[ctx.command_path] = rows
+        if shared:
+            rows = [row for row in rows if row not in earlier[shared[-1]]]
+            parts.append(f"The options of `{shared[-1]}`{', and:' if rows else '.'}")
         if rows:
             parts.append("\n".join(["| option | |", "| --- | --- |", *rows]))
     return "\n\n".join(parts)

@@ -125,7 +125,7 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
     expose_value=False,
     is_eager=True,
     callback=_go_to,
-    help="Run as if started in DIR: one folder for each workspace of a repository.",
+    help="Run as if started in DIR, such as one folder per workspace of a repository.",
 )
 @flag("--debug", expose_value=False, callback=_debug, help="Show a traceback with an error.")
 @flag(

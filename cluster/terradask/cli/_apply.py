@@ -46,19 +46,18 @@ _PATH_SIGNS = re.compile(r"[/\\.]")
     "--plan",
     "saved",
     type=click.Path(exists=True, path_type=Path),
-    help="Apply the plans that `terradask plan --out` saved here; the same as naming the folder.",
+    help="Apply the plans in this folder; the same as naming it.",
 )
 @flag("--start", help="Start the applied clusters afterwards.")
 @asking_options
 def apply(what: tuple[str, ...], saved: Path | None, start: bool) -> None:
-    """Apply the plans in DIR, which `terradask plan --out DIR` saved, or plan each STACK, show the
-    plan, ask, and apply exactly that.
+    """Apply the plans that `terradask plan --out DIR` saved, or plan each STACK, show the plan,
+    ask, and apply exactly that plan.
 
-    Saved plans are applied exactly as they were reviewed, or all of them are refused before
-    anything is changed. If a plan's file, the configuration, the state, the account or region, or a
-    version has changed, or the plan has expired, the error says which. STACK is network, or the
-    name of a cluster; by default the network, then every cluster that terradask.toml declares. A
-    cluster is deployed stopped: --start or `terradask start NAME` starts it.
+    Saved plans are applied exactly as reviewed, or all are refused before the first change: if a
+    plan, the configuration, the state, the account, the region or a version has changed, or the
+    plan has expired. STACK is network or a cluster's name; by default the network, then every
+    declared cluster. Clusters are deployed stopped.
     """
     folder, stacks = _meant(what, saved)
     check_answerable("apply")
@@ -218,10 +217,10 @@ def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, An
 @click.argument("stack", shell_complete=complete_stack)
 @asking_options
 def destroy(stack: str) -> None:
-    """Remove STACK: network, or the name of a cluster, running or not.
+    """Remove STACK: the network or a cluster, running or not.
 
-    A cluster's groups go to zero first. The network is refused while clusters stand on it; its
-    bucket goes with everything in it.
+    A cluster's groups are scaled to zero first. The network is refused while clusters use it; its
+    bucket is deleted with its content.
     """
     check_answerable("destroy")
     story = Story()

@@ -13,7 +13,7 @@ from terradask.cli._invocation import FOLDER
 @click.command(short_help="Print the shell's completion script")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print a script that completes commands and options in SHELL.
+    """Print the completion script for SHELL.
 
     bash and zsh: eval "$(terradask completion bash)" in the shell's start file; fish: terradask
     completion fish | source.

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from terradask._plans.applied import HistoryEntry
 
 
-@click.command(short_help="Show what clusters have cost, also those that are gone")
-@click.option("--since", metavar="TIME", help="From then on: 12h, 7d, 4w ago, or 2026-11-01 (UTC).")
-@click.option("--until", metavar="TIME", help="Until then.")
+@click.command(short_help="Show what clusters have cost, also deleted ones")
+@click.option(
+    "--since", metavar="TIME", help="Start of the period: 12h, 7d, 4w ago, or 2026-11-01 (UTC)."
+)
+@click.option("--until", metavar="TIME", help="End of the period.")
 @click.option(
     "--by",
     default="run",
@@ -36,11 +38,10 @@ if TYPE_CHECKING:
 @json_option
 @flag("--csv", "as_csv", help="Print comma-separated values.")
 def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None:
-    """Show what every run of a cluster has cost: its instances by the second, at AWS's prices of
-    then. Runs that go on are among them, up to now.
+    """Show what every run has cost: its instances by the second, at AWS's prices at that time.
+    Running clusters are included up to now.
 
-    Disks, addresses and traffic aren't counted, and AWS's bill is what counts: docs/cost.md says
-    how they compare.
+    Disks, addresses and traffic aren't counted; docs/cost.md compares the result with AWS's bill.
     """
     if current().as_json and as_csv:
         raise click.UsageError("--json doesn't go with --csv")
@@ -102,16 +103,16 @@ _HASH_CHARACTERS = 12
 
 
 @click.command(short_help="Show who has applied, destroyed and started what")
-@click.option("--since", metavar="TIME", help="From then on: 12h, 7d ago, or 2026-11-01 (UTC).")
+@click.option(
+    "--since", metavar="TIME", help="Start of the period: 12h, 7d ago, or 2026-11-01 (UTC)."
+)
 @json_option
 def history(since: str | None) -> None:
-    """Show what was done to the workspace, the oldest first: applies of the network and of
-    clusters, from which plan and with how many changes; what was destroyed; and when runs started
-    and ended, and why.
+    """Show the history of the workspace, oldest first: applies with their plan and number of
+    changes, destroyed stacks, and runs with the reason for their end.
 
-    The commands themselves write it, each with its caller's name. Every user of the workspace could
-    write an entry by hand, under any name, but change none: what proves who called is AWS
-    CloudTrail.
+    Commands write the entries with their caller's name. Every user of the workspace can add an
+    entry under any name, but change none; AWS CloudTrail proves the caller.
     """
     found = load_workspace().history(since)
     heads = ["at", "what", "stack", "by", "changes", "plan or run", "why"]
@@ -141,25 +142,23 @@ def _row(entry: HistoryEntry) -> list[object]:
     ]
 
 
-@click.command(short_help="Show what a run of a cluster did, also when it is gone")
+@click.command(short_help="Show the performance report of a run, also of a deleted cluster")
 @cluster_argument
-@click.option("--run", metavar="RUN", help="An earlier run, by its id.")
+@click.option("--run", metavar="RUN", help="Id of an earlier run.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(path_type=Path),
-    help="File or folder to write to. By default NAME-RUN.html in the working directory.",
+    help="File or folder to write to; by default NAME-RUN.html.",
 )
-@flag("--open", "opens", help="Open it in the browser.")
-@flag("--list", "lists", help="Only list the reports that are kept.")
+@flag("--open", "opens", help="Open the report in the browser.")
+@flag("--list", "lists", help="List the stored reports.")
 @json_option
 def report(name: str, *, run: str | None, output: Path | None, opens: bool, lists: bool) -> None:
-    """Write Dask's performance report of the cluster NAME to a file, with the run's events: of the
-    last run that has one, as its scheduler's host has kept it. A cluster that runs makes a new one
-    first.
+    """Write Dask's performance report of the cluster NAME, with the run's events, to a file: the
+    last run's by default. A running cluster makes a new report.
 
-    Also of a cluster that is stopped or destroyed, for 30 days. The page loads nothing from
-    anywhere, and can send nothing.
+    Reports of stopped and deleted clusters are kept for 30 days. The page loads and sends nothing.
     """
     if lists and (output is not None or opens or run is not None):
         raise click.UsageError("--list goes with none of --run, --output and --open")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _shared_option = flag(
     "--shared",
-    help="Only print the link for people without terradask; needs cluster.use_dashboard_https.",
+    help="Print the link for users without terradask; needs cluster.use_dashboard_https.",
 )
 
 
@@ -28,11 +28,11 @@ _shared_option = flag(
 @cluster_argument
 @_shared_option
 def dashboard(*, name: str, shared: bool) -> None:
-    """Print and serve a link to the dashboard of the cluster NAME on this machine, until Ctrl-C.
+    """Serve the dashboard of the cluster NAME on a loopback port of this machine until Ctrl-C, and
+    print its link.
 
-    The link leads to a loopback port of this machine, which is forwarded to the cluster over mutual
-    TLS; its token belongs to this command. The command is no client of the cluster: code that runs
-    there can't reach it, and a cluster that ends without clients ends while it runs.
+    The port is forwarded to the cluster over mutual TLS; the link's token is valid for this command
+    only. The command doesn't count as a client that keeps the cluster running.
     """
     running = _running(name)
     if shared:
@@ -50,12 +50,11 @@ def dashboard(*, name: str, shared: bool) -> None:
 @cluster_argument
 @_shared_option
 def jupyter(*, name: str, shared: bool) -> None:
-    """Print and serve a link to the notebook server of the cluster NAME on this machine, until
-    Ctrl-C. The cluster has one with cluster.jupyter.
+    """Serve the notebook server of the cluster NAME on a loopback port of this machine until
+    Ctrl-C, and print its link. The cluster needs cluster.jupyter.
 
-    The link leads to a loopback port of this machine, which is forwarded to the cluster over mutual
-    TLS. Its token belongs to this command, and runs any code on the cluster. An open notebook keeps
-    the cluster running; the command alone doesn't.
+    The port is forwarded to the cluster over mutual TLS. The link's token runs any code on the
+    cluster. An open notebook keeps the cluster running; this command doesn't.
     """
     running = _running(name)
     needed = {"jupyter": "has no notebook server"}
@@ -130,7 +129,7 @@ def _outdated(running: Provisioned, problem: str) -> Exception:
     )
 
 
-@click.command(short_help="Write what Prometheus needs to scrape a cluster")
+@click.command(short_help="Write a scrape configuration for Prometheus")
 @cluster_argument
 @click.option(
     "--output",
@@ -141,14 +140,14 @@ def _outdated(running: Provisioned, problem: str) -> Exception:
     help="Folder to write to.",
 )
 @flag(
-    "--private", help="Scrape the scheduler's private address, though clients use the public one."
+    "--private", help="Scrape the scheduler's private address, also if clients use the public one."
 )
 def metrics(name: str, *, output: Path, private: bool) -> None:
-    """Write a scrape configuration for the running cluster NAME, and the certificate by which
-    Prometheus may read the cluster's metrics, and nothing else.
+    """Write a scrape configuration for the running cluster NAME, and a certificate that only reads
+    its metrics.
 
-    Each start of the cluster makes a new certificate: write it again then. Prometheus finds the
-    scheduler by its tags, also one that replaces another.
+    Each start of the cluster creates a new certificate: run this command again then. Prometheus
+    finds the scheduler by its tags, also after a replacement.
     """
     from terradask._aws.endpoints import is_aws
     from terradask._observe.prometheus import ScrapeTarget, save_scrape_config

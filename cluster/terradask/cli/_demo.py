@@ -12,13 +12,13 @@ from terradask.cli._sim import check_installed
 
 @click.command(short_help="Run the main job on the embedded AWS")
 def demo() -> None:
-    """Run the main job on the embedded AWS, show each step, and fail if a result is not as
-    promised.
+    """Run the main job on the embedded AWS, show each step, and fail if a result differs from what
+    is expected.
 
     Deploys a network, plans a cluster and applies that plan, attaches, computes a group-by over
     Parquet files in a bucket, scales 2 -> 5 -> 2 without losing a result, attaches from a second
-    process, closes, and proves by tag that nothing is left. Needs no account. If AWS_ENDPOINT_URL
-    names a running embedded AWS, that one is used.
+    process, closes, and checks that no tagged resource remains. Needs no account. If
+    AWS_ENDPOINT_URL names a running embedded AWS, it uses that one.
     """
     check_installed()
     from terradask._doctor.demo.main_job import run_demo

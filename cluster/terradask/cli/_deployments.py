@@ -56,16 +56,15 @@ _HEADS = (
 @click.command("list", short_help="List the clusters, with what they cost")
 @flag(
     "--all-workspaces",
-    help="Also list those of other workspaces in the account and region, found by tag.",
+    help="Include other workspaces of the account and region, found by tag.",
 )
 @json_option
 def list_deployments(all_workspaces: bool) -> None:
-    """List every cluster of the workspace, from any machine: state, hosts, age, owner, price by the
-    hour, last activity.
+    """List every cluster of the workspace: state, hosts, age, owner, hourly price, last activity.
 
-    Stopped clusters, which cost only their secret, are listed too, and so are declared clusters
-    that are not deployed. The price is that of the running machines, with their volumes and public
-    addresses; ? if AWS has no price.
+    Includes stopped clusters, which cost only their secret, and declared clusters that aren't
+    deployed. The price covers running instances, volumes and public addresses; ? if AWS has no
+    price.
     """
     workspace = load_workspace()
     found = workspace.overview(all_workspaces=all_workspaces)
@@ -127,17 +126,17 @@ def _counts(one: ClusterOverview) -> str:
 @click.argument("name", required=False, shell_complete=complete_cluster)
 @flag(
     "--events",
-    help="Show the events of NAME instead, step by step, of the last run and of earlier ones.",
+    help="Show the events of NAME, of the last run and of earlier ones.",
 )
 @flag(
     "--watch",
     "watched",
-    help="Show NAME as it changes, until Ctrl-C: drawn anew in a terminal, elsewhere its events.",
+    help="Update the view of NAME until Ctrl-C; without a terminal, print its events.",
 )
 @json_option
 def status(name: str | None, events: bool, watched: bool) -> None:
-    """Show the cluster NAME: its groups, its hosts, what it costs, and why a host failed. Without
-    NAME, show every deployed cluster.
+    """Show the cluster NAME: groups, hosts, cost, and why a host failed. Without NAME, show every
+    deployed cluster.
     """
     if watched and (name is None or events or current().as_json):
         raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
@@ -220,14 +219,14 @@ def _ending(status: DeploymentStatus) -> str | None:
 @click.option(
     "--workers",
     type=click.IntRange(min=0),
-    help="Workers to start with, without those of named groups; by default as the settings say.",
+    help="Workers of the group workers; by default the settings' number.",
 )
-@flag("--no-wait", help="Return as soon as the hosts are requested.")
+@flag("--no-wait", help="Return when the hosts are requested.")
 @json_option
 def start(name: str, workers: int | None, no_wait: bool) -> None:
-    """Start the cluster NAME: make keys, raise its groups, wait for the scheduler.
+    """Start the cluster NAME: create keys, raise its groups, wait for the scheduler.
 
-    Terraform does not run. A running cluster stays as it is.
+    Terraform doesn't run. A running cluster stays as it is.
     """
     deployment = load_workspace().deployment(name)
     document = {"name": name, **started_run(deployment, workers)}
@@ -271,10 +270,10 @@ def _say_hosts_once() -> Callable[[DeploymentStatus], None]:
 
 @click.command(short_help="Stop a cluster, keep it deployed")
 @cluster_argument
-@flag("--no-wait", help="Return as soon as AWS has the request; the instances end by themselves.")
+@flag("--no-wait", help="Return when AWS has accepted the request.")
 @json_option
 def stop(name: str, no_wait: bool) -> None:
-    """Stop the cluster NAME: terminate its instances, void its keys, keep the deployment.
+    """Stop the cluster NAME: terminate its instances, revoke its keys, keep the deployment.
 
     Results that only its workers hold are lost. `terradask start NAME` starts it again; `terradask
     destroy NAME` removes it.

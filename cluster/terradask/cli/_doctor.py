@@ -109,23 +109,23 @@ def _mark(finding: Finding) -> str:
 @click.command(short_help="Check this machine and this account")
 @flag(
     "--fix",
-    help="Fix what can be fixed from here: find the provider on this machine, put packages that "
-    "hosts lack into the workspace's bucket.",
+    help=(
+        "Fix the problems that this command can: find the provider, upload missing host packages."
+    ),
 )
-@flag("--toolchain", help="Check only this machine: Python, Node, Terraform, the provider.")
+@flag("--toolchain", help="Check only Python, Node, Terraform and the provider.")
 @flag(
     "--live",
-    help="Check the account: run a small cluster in a workspace of its own, and remove everything.",
+    help="Check the account: run a small cluster in its own workspace, then remove everything.",
 )
 @asking_options
 @click.pass_context
 def doctor(ctx: click.Context, *, fix: bool, toolchain: bool, live: bool) -> None:
     """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for
-    each problem. What depends on something that is missing isn't checked.
+    each problem. A check that depends on a missing part is left out.
 
-    Changes nothing on AWS, without --fix or --live. Exits with 3 if something is missing. With
-    --live it shows what the check costs, asks, writes a report, and exits with the code of the
-    first step that failed.
+    Without --fix or --live nothing changes on AWS. Exits with 3 if something is missing. --live
+    shows its cost, asks, writes a report, and exits with the code of the first failed step.
     """
     if live:
         if toolchain or fix:

@@ -51,12 +51,12 @@ def env() -> None:
     """
 
 
-@env.command(short_help="Resolve one, and put it into the bucket")
+@env.command(short_help="Resolve an environment and store it in the bucket")
 @NAME
 @json_option
 def create(name: str) -> None:
-    """Resolve the environment NAME for hosts, as [environments.NAME] says, and put its versions and
-    hashes into the workspace's bucket, in place of what is there. Running clusters keep theirs.
+    """Resolve the environment NAME for hosts, from [environments.NAME], and store its versions and
+    hashes in the workspace's bucket. Running clusters keep the earlier ones.
 
     The environment `default`, with NumPy, pandas and PyArrow, needs no table.
     """
@@ -69,15 +69,15 @@ def create(name: str) -> None:
         say(f"next: Cluster(software={name!r}); after terradask env build {name} it starts faster")
 
 
-@env.command(short_help="Build one for clusters to start from")
+@env.command(short_help="Build an environment on a host")
 @NAME
 @json_option
 def build(name: str) -> None:
-    """Build the environment NAME on a host, and keep its archive for 30 days: clusters that have it
-    then start without building.
+    """Build the environment NAME on a host and keep its archive for 30 days. Clusters that use it
+    start without building.
 
-    Deploys a cluster without workers, env-NAME, and destroys it when its scheduler has built.
-    Nothing is uploaded from here.
+    Deploys a cluster without workers, env-NAME, and destroys it after the build. Nothing is
+    uploaded from this machine.
     """
     from terradask import Cluster
 
@@ -106,10 +106,10 @@ def build(name: str) -> None:
     )
 
 
-@env.command("list", short_help="List those in the bucket")
+@env.command("list", short_help="List the environments in the bucket")
 @json_option
 def list_() -> None:
-    """List the environments in the workspace's bucket, and those that are declared alone."""
+    """List the environments in the workspace's bucket, and those that are only declared."""
     environments = _environments()
     names = environments.stored.names()
     found = [environments.stored.read(name) for name in names]
@@ -134,7 +134,7 @@ def list_() -> None:
         say(_DIFFERS.format(name=name))
 
 
-@env.command(short_help="Show the packages of one")
+@env.command(short_help="Show the packages of an environment")
 @NAME
 @json_option
 def inspect(name: str) -> None:
@@ -148,12 +148,12 @@ def inspect(name: str) -> None:
         )
 
 
-@env.command(short_help="Delete one")
+@env.command(short_help="Delete an environment")
 @NAME
 @yes_option
 def delete(name: str) -> None:
-    """Delete the environment NAME from the bucket. Clusters that run keep theirs; those that name
-    it don't start any more.
+    """Delete the environment NAME from the bucket. Running clusters keep theirs; others that name
+    it no longer start.
     """
     check_answerable(f"env delete {name}")
     environments = _environments()

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 _OPTIONS = (
     click.option(
         "--account",
-        help=(
-            "Number of the AWS account; by default that of the credentials, which are not needed "
-            "with this option."
-        ),
+        help="AWS account number; by default that of the credentials.",
     ),
     click.option(
         "--format",
@@ -28,23 +25,21 @@ _OPTIONS = (
         type=click.Choice(["json", "terraform"]),
         default="json",
         show_default=True,
-        help=(
-            "json: each policy's document by its name. terraform: a .tf.json file that makes them."
-        ),
+        help="json: the documents by name. terraform: a .tf.json file that creates the policies.",
     ),
     click.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
-        help="Write them into this folder, one file for each policy, instead of printing them.",
+        help="Write one file per policy into this folder.",
     ),
 )
 _TRUST = (
     click.option(
         "--trust",
         metavar="github:OWNER/REPO",
-        help="Also print the trust policy of a role that this repository's jobs assume.",
+        help="Also print the trust policy of a role for the jobs of this repository.",
     ),
-    click.option("--environment", help="The deployment environment that such a job must name."),
+    click.option("--environment", help="Deployment environment that these jobs must name."),
 )
 
 
@@ -59,7 +54,7 @@ def iam() -> None:
     """
 
 
-@iam.command(short_help="For making, changing and destroying the network")
+@iam.command(short_help="For creating, changing and destroying the network")
 @with_options(
     *_OPTIONS,
     click.option(
@@ -67,21 +62,22 @@ def iam() -> None:
         default=True,
         show_default=True,
         help=(
-            "Demand a permissions boundary on every role, which is printed too if the settings "
-            "name none. Without one, these policies make their holder the account's administrator."
+            "Require a permissions boundary on every role, and print one if the settings "
+            "name none. Without it, these policies make their holder the account's "
+            "administrator."
         ),
     ),
 )
 def setup(boundary: bool, **options: Any) -> None:
-    """Print what making, changing and destroying the network needs. It can be detached after the
-    first apply.
+    """Print the permissions to create, change and destroy the network. They can be detached after
+    the first apply.
 
-    It makes the roles of hosts, and may give them any right within their permissions boundary. If
-    the settings name no network.permissions_boundary, one more policy is printed,
-    terradask-WORKSPACE-boundary: an administrator makes it and attaches it to no user or role, and
-    the settings name it before the network is applied.
+    The holder creates the roles of hosts, and can give them any permission within their permissions
+    boundary. If the settings name no network.permissions_boundary, the output includes the policy
+    terradask-WORKSPACE-boundary: an administrator creates it without attaching it, and the settings
+    name it before the first apply.
 
-    Daily work doesn't need it: making and removing clusters needs `ongoing` or `user`.
+    Daily work needs only `ongoing` or `user`.
     """
     _print("setup", boundary=boundary, **options)
 
@@ -89,11 +85,10 @@ def setup(boundary: bool, **options: Any) -> None:
 @iam.command(short_help="For running clusters and planning the network")
 @with_options(*_OPTIONS, *_TRUST)
 def ongoing(trust: str | None, environment: str | None, **options: Any) -> None:
-    """Print what deploying, starting, stopping and destroying clusters needs, and planning the
-    network without changing it.
+    """Print the permissions to deploy, start, stop and destroy clusters, and to plan the network.
 
-    For a platform team and for the pipeline that applies. It reads no cluster's keys, so it can't
-    attach to one.
+    For a platform team and for the pipeline that applies. They don't read a cluster's keys, so the
+    holder can't attach to one.
     """
     _print("ongoing", _trusted("ongoing", trust, environment), **options)
 
@@ -101,9 +96,9 @@ def ongoing(trust: str | None, environment: str | None, **options: Any) -> None:
 @iam.command(short_help="For planning in pull requests")
 @with_options(*_OPTIONS, *_TRUST)
 def ci(trust: str | None, environment: str | None, **options: Any) -> None:
-    """Print what planning the network and clusters needs: reading, and locking states.
+    """Print the permissions to plan the network and clusters: reading, and locking states.
 
-    With --trust and without --environment, the role is for the jobs of pull requests.
+    With --trust and without --environment, the role is for jobs of pull requests.
     """
     _print("ci", _trusted("ci", trust, environment), **options)
 
@@ -111,10 +106,10 @@ def ci(trust: str | None, environment: str | None, **options: Any) -> None:
 @iam.command(short_help="For data scientists: clusters on the deployed network")
 @with_options(*_OPTIONS)
 def user(**options: Any) -> None:
-    """Print what making, attaching to, starting, scaling, stopping and destroying clusters on the
-    deployed network needs.
+    """Print the permissions to create, attach to, start, scale, stop and destroy clusters on the
+    deployed network.
 
-    A caller with it may run code on every cluster of the workspace.
+    The holder can run code on every cluster of the workspace.
     """
     _print("user", **options)
 

@@ -26,16 +26,18 @@ if TYPE_CHECKING:
 @click.option(
     "--state",
     type=click.Choice(["s3"]),
-    help="Make the bucket of the network's state now, for the cdktf command and for callers who "
-    "may not make it.",
+    help=(
+        "Create the bucket of the network's state now, for the cdktf command and for callers "
+        "who may not create it."
+    ),
 )
 @json_option
 def init(out: Path, force: bool, state: str | None) -> None:
-    """Write a commented terradask.toml: every setting, its default and what it does.
+    """Write a commented terradask.toml: every setting, its default and its effect.
 
-    With --state s3 the private, versioned, encrypted bucket of the network's state is made, or seen
-    to, also for an existing file. `terradask plan network` makes it too, unless the settings name
-    another one.
+    --state s3 creates or completes the private, versioned, encrypted bucket of the network's state,
+    also for an existing file. `terradask plan network` creates it too, unless the settings name
+    another bucket.
     """
     from terradask_stacks.loading import FILE_NAME
 

@@ -41,7 +41,7 @@ _COLUMNS = {
 JOB = click.argument("job", metavar="CLUSTER[/JOB]", shell_complete=complete_cluster)
 
 
-@click.group(cls=LazyGroup, short_help="Jobs: list them, show, wait, read what they write, cancel")
+@click.group(cls=LazyGroup, short_help="List, show, follow, await and cancel jobs")
 def job() -> None:
     """Look at the jobs of `terradask run` and `terradask batch`, from any machine, also when their
     cluster is stopped or destroyed: for 30 days. A job is CLUSTER/JOB, as they print it; CLUSTER
@@ -57,11 +57,11 @@ def job() -> None:
     default=20,
     show_default=True,
     metavar="N",
-    help="How many.",
+    help="Number of jobs.",
 )
 @json_option
 def list_jobs(name: str, last: int) -> None:
-    """List the last jobs of CLUSTER, the newest first."""
+    """List the last jobs of CLUSTER, newest first."""
     deployment = load_workspace().deployment(name)
     found = list(_readable(deployment, deployment.job_ids()[:last]))
     rows = [
@@ -92,11 +92,11 @@ def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord
 
 @job.command(short_help="Show a job and its tasks")
 @JOB
-@flag("--all", "shows_all", help=f"All tasks, not {_SHOWN} at most.")
-@flag("--failed", help="Only tasks that failed.")
+@flag("--all", "shows_all", help="Show all tasks instead of at most 50.")
+@flag("--failed", help="Show only failed tasks.")
 @json_option
 def status(job: str, *, shows_all: bool, failed: bool) -> None:
-    """Show a job: what became of each task, on which host, in how many tries."""
+    """Show a job: the result of each task, its host and its tries."""
     _, record = _record_of(job)
     if current().as_json:
         result_json({**_as_dict(record), "tasks": [vars(task) for task in record.tasks]})
@@ -114,7 +114,7 @@ def status(job: str, *, shows_all: bool, failed: bool) -> None:
         say(f"and {len(tasks) - len(shown)} more: --all")
 
 
-@job.command(short_help="Show what a task of a job writes")
+@job.command(short_help="Show the output of a task")
 @JOB
 @click.option(
     "--task",
@@ -124,10 +124,10 @@ def status(job: str, *, shows_all: bool, failed: bool) -> None:
     metavar="N",
     help="Number of the task.",
 )
-@flag("--follow", "-f", help="Go on until the task has ended, or Ctrl-C.")
+@flag("--follow", "-f", help="Follow until the task ends, or Ctrl-C.")
 def logs(job: str, *, task: int, follow: bool) -> None:
-    """Show what a task of a job has written, the newest part: its standard output and standard
-    error, each to this command's own.
+    """Print the newest output of a task: standard output and standard error, each to the same
+    stream of this command.
     """
     from terradask._clusters.jobs.output import write_output
 
@@ -156,9 +156,9 @@ def _live_logs(record: JobRecord, task: int, outlet: Outlet, *, follow: bool) ->
 
 @job.command(short_help="Wait for a job's end")
 @JOB
-@click.option("--timeout", type=float, metavar="SECONDS", help="By default there is no limit.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Time limit; by default none.")
 def wait(job: str, *, timeout: float | None) -> int:
-    """Wait until a job is over. Its exit code is this command's: that of the worst task."""
+    """Wait until a job ends. Exits with the code of the worst task."""
     from terradask.errors import JobLost, JobTimeout
 
     deployment, record = _record_of(job)
@@ -180,7 +180,7 @@ def wait(job: str, *, timeout: float | None) -> int:
 @job.command(short_help="End a job")
 @JOB
 def cancel(job: str) -> None:
-    """End a job: what runs gets SIGTERM, and SIGKILL ten seconds later; nothing more begins."""
+    """Cancel a job: running commands get SIGTERM, then SIGKILL ten seconds later; none starts."""
     from terradask import Cluster
 
     _, record = _record_of(job)

@@ -45,36 +45,39 @@ def complete_hosts(
     return [CompletionItem(word) for word in sorted(words) if word.startswith(incomplete)]
 
 
-@click.command(short_help="Show the logs of a cluster's hosts, also when it is gone")
+@click.command(short_help="Show the logs of a cluster's hosts, also of a deleted cluster")
 @cluster_argument
 @click.argument(
     "hosts", nargs=-1, metavar="[HOST|scheduler|workers|GROUP]...", shell_complete=complete_hosts
 )
 @click.option(
-    "--since", metavar="TIME", help="From then on: 10m, 2h, 1d ago, or 2026-11-24T08:00 (UTC)."
+    "--since",
+    metavar="TIME",
+    help="Start of the period: 10m, 2h, 1d ago, or 2026-11-24T08:00 (UTC).",
 )
-@click.option("--until", metavar="TIME", help="Until then.")
+@click.option("--until", metavar="TIME", help="End of the period.")
 @click.option(
     "--filter",
     "pattern",
     metavar="PATTERN",
-    help="Only lines in which this regular expression matches.",
+    help="Show only lines that match this regular expression.",
 )
 @click.option(
     "--level",
     type=click.Choice(["debug", "info", "warning", "error", "critical"], case_sensitive=False),
-    help="Only lines of this level and more serious ones, with their tracebacks.",
+    help="Show only lines of at least this level, with their tracebacks.",
 )
-@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the newest N lines.")
-@click.option("--run", metavar="RUN", help="An earlier run, by its id; or all.")
-@flag("--follow", "-f", help="Go on with new lines until the run ends, or Ctrl-C.")
-@flag("--json", "as_json", help="Print one JSON object a line.")
+@click.option(
+    "--tail", type=click.IntRange(min=1), metavar="N", help="Show only the newest N lines."
+)
+@click.option("--run", metavar="RUN", help="Id of an earlier run, or all.")
+@flag("--follow", "-f", help="Follow new lines until the run ends, or Ctrl-C.")
+@flag("--json", "as_json", help="Print one JSON object per line.")
 def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **asked: Any) -> None:
-    """Show what the hosts of the cluster NAME print: while they boot, what Dask logs, and what
-    tasks print. By default all of the last run, oldest first; of some hosts, if they are named.
+    """Show the output of the hosts of the cluster NAME: boot, Dask and tasks. By default all hosts
+    of the last run, oldest line first.
 
-    Also of a cluster that is stopped or destroyed, as long as CloudWatch keeps its logs. Times are
-    in UTC.
+    Includes stopped and deleted clusters, as long as CloudWatch keeps their logs. Times are in UTC.
     """
     if follow and (asked["until"] is not None or asked["run"] is not None):
         raise click.UsageError("--follow goes with neither --until nor --run")

@@ -33,27 +33,23 @@ if TYPE_CHECKING:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     help=(
-        "Save plans and reports in this folder, for `terradask apply DIR`; an earlier plan in it "
-        "is replaced."
+        "Save plans and reports in this folder for `terradask apply DIR`, replacing earlier ones."
     ),
 )
 @format_option("a pull request")
-@flag("--details", help="Also show the values of resources that are created.")
+@flag("--details", help="Also show the values of created resources.")
 @flag(
     "--changed-only",
-    help=(
-        "Plan only stacks whose configuration, inputs or state have changed since they were "
-        "applied."
-    ),
+    help="Plan only stacks with a changed configuration, input or state.",
 )
 @flag(
     "--refresh",
-    help="Choose image, zones and instance types again instead of using the locked ones.",
+    help="Choose image, zones and instance types again.",
 )
 @flag("--destroy", help="Plan to destroy the named stacks.")
 @flag(
     "--accept-older-state",
-    help="Accept states of the named stacks that are older than what was applied last.",
+    help="Accept states of the named stacks that are older than the last apply.",
 )
 @json_option
 def plan(
@@ -69,9 +65,9 @@ def plan(
 ) -> None:
     """Show what applying each STACK would change, and change nothing.
 
-    STACK is network, or the name of a cluster; by default the network and every cluster that
-    terradask.toml declares. With one STACK named, JSON is that stack's report; otherwise it is the
-    workspace's, with a report for each stack.
+    STACK is network or a cluster's name; by default the network and every declared cluster. With
+    one STACK, JSON is that stack's report; otherwise it is the workspace's, with a report for each
+    stack.
     """
     from terradask._plans.folder import PlanFolder
 
@@ -154,7 +150,7 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
     everything that is deployed.
 
     Exit code 0: no drift. 2: drift, shown with the values before and after. 1 and above 2: the
-    check failed. Settings that are not applied yet are no drift: terradask plan shows them.
+    check failed. Settings that aren't applied yet aren't drift; terradask plan shows them.
     """
     from terradask._plans.render_markdown import drift_markdown
     from terradask._plans.render_terminal import drift_text
@@ -190,18 +186,18 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for the Terraform JSON; by default cdktf.out beside terradask.toml.",
+    help="Output folder; by default cdktf.out beside terradask.toml.",
 )
 @flag(
     "--for-checkov",
-    help="Leave out required_version, with which checkov reads nothing of a file. Needs --out.",
+    help="Omit required_version, which makes checkov skip the file. Needs --out.",
 )
 @json_option
 def synth(stacks: tuple[str, ...], out: Path | None, for_checkov: bool) -> None:
-    """Write the Terraform JSON of STACKS: network, or names of clusters; by default network and
+    """Write the Terraform JSON of STACKS: network or names of clusters; by default the network and
     every declared cluster.
 
-    The same settings and the same locked answers always give the same bytes.
+    The same settings and locked answers always give the same bytes.
     """
     if for_checkov and out is None:
         raise click.UsageError(

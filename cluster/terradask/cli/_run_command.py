@@ -40,36 +40,45 @@ job_options = with_options(
         "-c",
         metavar="NAME",
         shell_complete=complete_cluster,
-        help="Run it on this cluster, which is started if it is stopped, and stopped afterwards. "
-        "By default a cluster is made for it, and destroyed when it is done.",
+        help=(
+            "Run on this cluster; a stopped one is started, then stopped again. By default, "
+            "create a cluster and destroy it afterwards."
+        ),
     ),
-    click.option(
-        "--n-workers", type=click.IntRange(min=1), metavar="N", help="Hosts to run it on."
-    ),
+    click.option("--n-workers", type=click.IntRange(min=1), metavar="N", help="Number of hosts."),
     click.option("--vm-type", multiple=True, metavar="TYPE", help="Instance type."),
     click.option("--cpu", type=click.IntRange(min=1), metavar="N", help="Cores of each host."),
     click.option("--memory", metavar="SIZE", help='Memory of each host, such as "16 GiB".'),
     click.option("--gpu", type=click.IntRange(min=1), metavar="N", help="GPUs of each host."),
-    click.option("--disk-size", type=click.IntRange(min=1), metavar="GIB", help="Its volume."),
+    click.option(
+        "--disk-size",
+        type=click.IntRange(min=1),
+        metavar="GIB",
+        help="Volume of each host, in GiB.",
+    ),
     click.option(
         "--spot-policy",
         type=click.Choice(["on-demand", "spot", "spot_with_fallback"]),
-        help="Market of the hosts.",
+        help="Market of the instances.",
     ),
     click.option(
         "--file",
         "files",
         multiple=True,
         type=click.Path(exists=True, dir_okay=False),
-        help="File that the command finds in its working directory, besides those that it names.",
+        help=(
+            "File to copy into the working directory, in addition to those that the command names."
+        ),
     ),
     click.option(
         "--directory",
         type=click.Path(exists=True, file_okay=False),
-        help="Folder whose files it finds there: without what git ignores, and without hidden "
-        "files, except those that git tracks.",
+        help=(
+            "Folder to copy into the working directory, without ignored files and without "
+            "hidden files that git doesn't track."
+        ),
     ),
-    click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to leave out."),
+    click.option("--exclude", multiple=True, metavar="PATTERN", help="Files to exclude."),
     click.option(
         "--env", "environ", multiple=True, metavar="NAME=VALUE", help="Environment variable."
     ),
@@ -78,18 +87,20 @@ job_options = with_options(
         "secrets",
         multiple=True,
         metavar="NAME",
-        help="Environment variable of this process that all of the cluster's processes get, only "
-        "in memory.",
+        help=(
+            "Environment variable of this process to send to all of the cluster's processes, "
+            "only in memory."
+        ),
     ),
     click.option(
         "--retries",
         type=click.IntRange(0, 100),
         default=0,
         show_default=True,
-        help="How often it is tried again if it fails.",
+        help="Retries after a failure.",
     ),
-    click.option("--timeout", metavar="TIME", help="How long a try may take: 90s, 2h."),
-    flag("--detach", "-d", help="Print the job's name, and don't wait."),
+    click.option("--timeout", metavar="TIME", help="Time limit of a try: 90s, 2h."),
+    flag("--detach", "-d", help="Print the job's name and return."),
 )
 
 
@@ -181,11 +192,11 @@ COMMAND = click.argument("command", nargs=-1, required=True, type=click.UNPROCES
 @job_options
 @COMMAND
 def run_command(command: tuple[str, ...], **asked: Any) -> int:
-    """Run COMMAND on a host of a cluster, with the packages that its workers have, and show what
-    it writes while it runs. Its exit code is this command's. Write -- in front of it.
+    """Run COMMAND on a host of a cluster with its workers' packages, show its output, and exit with
+    its code. Write -- before COMMAND.
 
     Ctrl-C cancels it. With --detach, or if this process is killed, it goes on; `terradask job`
-    shows it, from any machine. A cluster that was made for it ends two minutes after it.
+    shows it from any machine. A cluster that was created for it ends two minutes later.
     """
 
     def see(job: Job) -> int:
@@ -201,20 +212,19 @@ def run_command(command: tuple[str, ...], **asked: Any) -> int:
 @click.option(
     "--map-over",
     metavar="FILE|LIST",
-    help="Inputs: the lines of a file, or - for standard input; or a list, a,b,c.",
+    help="Inputs: the lines of a file, - for standard input, or a list: a,b,c.",
 )
 @click.option("--array", metavar="RANGE", help="Numbers as inputs: 0-99, or 1-3,7.")
 @COMMAND
 def batch(
     command: tuple[str, ...], *, map_over: str | None, array: str | None, **asked: Any
 ) -> int:
-    """Run COMMAND once for each input, on all hosts of a cluster; {} in it stands for the input.
-    Write -- in front of it. Each input gets exactly one recorded success, also if AWS takes hosts
-    back. The exit code is the worst task's.
+    """Run COMMAND once for each input, which replaces {}, on all hosts of a cluster. Write --
+    before COMMAND. Each input gets exactly one recorded success, also if AWS reclaims hosts.
+    Exits with the worst task's code.
 
-    Ctrl-C cancels all of it. With --detach, or if this process is killed, it goes on;
-    `terradask job` shows it, from any machine. A cluster that was made for it ends two minutes
-    after it.
+    Ctrl-C cancels all tasks. With --detach, or if this process is killed, they go on; `terradask
+    job` shows them from any machine. A cluster that was created for them ends two minutes later.
     """
     if (map_over is None) == (array is None):
         raise click.UsageError("give either --map-over or --array")

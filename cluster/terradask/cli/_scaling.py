@@ -16,42 +16,42 @@ if TYPE_CHECKING:
     from terradask import Cluster
     from terradask_host.scaling_policy import ScalingPolicy
 
-GROUP = click.option("--group", default="workers", show_default=True, help="The group of workers.")
+GROUP = click.option("--group", default="workers", show_default=True, help="Group of workers.")
 
 
-@click.command(short_help="Let a running cluster scale itself with its work")
+@click.command(short_help="Let a running cluster scale with its load")
 @cluster_argument
 @GROUP
 @click.option(
-    "--minimum", type=click.IntRange(min=0), help="Fewest workers, kept without load. By default 1."
+    "--minimum", type=click.IntRange(min=0), help="Minimum number of workers; by default 1."
 )
 @click.option(
     "--maximum",
     type=click.IntRange(min=0),
-    help="Most workers. By default 200, or the group's max_workers if that is less.",
+    help="Maximum number of workers; by default 200, or the group's max_workers if that is less.",
 )
 @click.option(
     "--target-duration",
     default="3m",
     show_default=True,
-    help="How long work should take: the shorter, the faster the group grows.",
+    help="Target duration of the queued work; a shorter one adds workers sooner.",
 )
 @click.option(
     "--wait-count",
     type=click.IntRange(min=1),
     default=24,
     show_default=True,
-    help="How many times in a row a worker must be superfluous before it is removed.",
+    help="Consecutive decisions that a worker must be superfluous before its removal.",
 )
 @click.option("--interval", default="5s", show_default=True, help="Time between decisions.")
-@flag("--off", help="End adapting; the number stays as it is.")
+@flag("--off", help="Stop adapting and keep the current number.")
 @json_option
 def adapt(name: str, *, group: str, off: bool, **bounds: Any) -> None:
-    """Let a group of the running cluster NAME scale itself with its work, between two numbers. The
-    cluster's own host does it from then on, with or without a client.
+    """Let a group of the running cluster NAME scale with its load, between two numbers. The
+    scheduler's host scales it, with or without a client.
 
-    Without --minimum, --maximum and --off nothing changes: it tells what holds. What holds is what
-    was set last, by any client; `terradask scale` ends it.
+    Without --minimum, --maximum and --off, show the current policy. The last policy that any client
+    sets is valid; `terradask scale` ends it.
     """
     deployment = load_workspace().deployment(name)
     deployment.check_workers(0, group)
@@ -77,13 +77,13 @@ def adapt(name: str, *, group: str, off: bool, **bounds: Any) -> None:
 @cluster_argument
 @click.argument("workers", type=click.IntRange(min=0))
 @GROUP
-@flag("--wait", help="Wait until that many have joined.")
+@flag("--wait", help="Wait until all workers have joined.")
 @json_option
 def scale(name: str, workers: int, *, group: str, wait: bool) -> None:
-    """Set a group of the running cluster NAME to this many WORKERS, without Terraform. If the group
-    adapts, that ends.
+    """Set a group of the running cluster NAME to this many WORKERS, without Terraform. This ends
+    the group's adaptive scaling.
 
-    Growing asks AWS for hosts. Workers that leave first give their data to others.
+    Workers that leave first move their data to others.
     """
     load_workspace().deployment(name).check_workers(workers, group)
     with _attached(name) as cluster:

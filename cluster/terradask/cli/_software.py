@@ -29,21 +29,20 @@ _architecture_option = click.option(
 )
 
 
-@click.group(short_help="Show what of this environment hosts can have")
+@click.group(short_help="Show which packages of this environment hosts get")
 def software() -> None:
-    """Show what of this environment hosts can have."""
+    """Show which packages of this environment hosts get."""
 
 
 @software.command(name="scan", short_help="List packages and where they came from")
 @_architecture_option
 @json_option
 def scan_(architecture: str) -> None:
-    """List the packages of the environment that terradask runs in, where each came from, and
-    whether hosts can have it: taken, built (not from an index: a start makes a wheel here), dropped
-    (needed on this platform only, or by terradask to deploy) or refused. Those that only the hosts'
-    platform needs are listed as added.
+    """List the packages of the environment that runs terradask, their origin, and their state on
+    hosts: taken, built (a start makes a wheel), dropped (needed only on this platform, or by
+    terradask to deploy), refused, or added (needed only on the hosts' platform).
 
-    Asks neither AWS nor an index, and changes nothing.
+    Sends no request to AWS or an index, and changes nothing.
     """
     from terradask._software.client_versions import base
     from terradask._software.environment import scan_environment
@@ -56,15 +55,15 @@ def scan_(architecture: str) -> None:
 
 @software.command(name="lock", short_help="Resolve packages for hosts")
 @_architecture_option
-@flag("--strict", help="Take no other version where one has no wheel.")
+@flag("--strict", help="Leave out packages whose version has no wheel for hosts.")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option
 def lock_(architecture: str, strict: bool, file: Path | None) -> None:
-    """Print the versions and hashes that hosts would install: with a FILE, those that software =
-    "FILE" gives them; else those of package_sync = true, of the environment that terradask runs in.
+    """Print the versions and hashes that hosts would install: with a FILE, those of software =
+    "FILE"; otherwise those of package_sync = true, from the environment that runs terradask.
 
-    Asks only indexes, channels and repositories, and changes nothing. What hosts would lack, or get
-    in another version, is listed on standard error.
+    Only reads indexes, channels and repositories. Standard error lists packages that hosts would
+    lack, or get in another version.
     """
     from terradask._software.package_sync import describe_differences, lock_for_hosts
     from terradask._software.sync import PackageSync
@@ -105,11 +104,10 @@ def _said_if_slow(text: str) -> Iterator[None]:
 @software.command(name="indexes", short_help="List the package indexes of hosts")
 @json_option
 def indexes_() -> None:
-    """List the package indexes that uv or, where it has none, pip is configured with here, in the
-    order in which they are asked, and whether hosts ask them too. Credentials aren't shown, but
-    where they are from.
+    """List the package indexes in uv's configuration or, if it has none, in pip's, in order of use,
+    and whether hosts use them too. For credentials, only the source is shown.
 
-    Asks no index, and changes nothing.
+    Sends no request to an index, and changes nothing.
     """
     import os
 

@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     "--grace",
     type=click.IntRange(min=1),
     metavar="SECONDS",
-    help="Keep resources that are younger; by default as the settings say.",
+    help="Keep younger resources; by default the settings' grace period.",
 )
-@flag("--dry-run", help="Show them and remove nothing.")
+@flag("--dry-run", help="Show the resources and remove nothing.")
 @asking_options
 def sweep(grace: int | None, dry_run: bool) -> None:
     """Find orphaned resources of the workspace by tag, show them, ask, and remove them.
 
-    A killed command, a lost state or a machine that lost power leaves them: deployments that were
-    to be destroyed, or are incomplete; instances whose group is gone; groups, secrets, roles,
-    firewalls, volumes without a deployment; locks and plans of dead commands. A resource is kept if
-    it is younger than the grace period, has no tag of this workspace, belongs to a live deployment,
-    or a command works on it. Exits with 1 if something could not be removed.
+    Killed commands, lost states and power losses leave them: incomplete deployments; instances
+    without their group; groups, secrets, roles, firewalls and volumes without a deployment; locks
+    and plans of ended commands. A resource is kept if it is younger than the grace period, lacks
+    the workspace's tag, belongs to a live deployment, or a command is using it. Exits with 1 if a
+    removal fails.
     """
     if not dry_run:
         check_answerable("sweep")
@@ -128,17 +128,16 @@ def _age(seconds: float | None) -> str:
 
 @click.command(short_help="Remove foreign entries from a cluster's state")
 @cluster_argument
-@flag("--dry-run", help="Show them and change nothing.")
+@flag("--dry-run", help="Show the entries and change nothing.")
 @asking_options
 def repair_state(name: str, dry_run: bool) -> None:
-    """Show the entries in the state of cluster NAME that aren't the cluster's, ask, and remove them
-    from the state.
+    """Show the entries in the state of the cluster NAME that don't belong to it, ask, and remove
+    them from the state.
 
-    Every user of the workspace may write its clusters' states, and Terraform would change or
-    destroy whatever they name. So plan, apply and destroy refuse a state with an entry of another
-    type, name or provider than this cluster's, or whose resource lacks the cluster's tags. This
-    command leaves these resources alone. The bucket keeps the earlier versions of the state: they
-    show when it was written.
+    Every user of the workspace can write its clusters' states, and Terraform changes or destroys
+    the resources that they name. So plan, apply and destroy refuse a state with a foreign entry: of
+    another type, name or provider, or without the cluster's tags. The resources themselves stay.
+    The bucket keeps earlier versions of the state.
     """
     if not dry_run:
         check_answerable("repair-state")
@@ -170,16 +169,16 @@ def _tell(name: str, found: tuple[Mapping[str, str], ...]) -> None:
 @click.option(
     "--force",
     metavar="LOCK_ID",
-    help="Break the lock with this id without proof that its owner is gone.",
+    help="Break the lock with this id without proof that its process has ended.",
 )
 @asking_options
 def unlock(stack: str, force: str | None) -> None:
-    """Break the lock on the state of STACK if its owner is provably gone: a command of this user on
-    this machine that was killed.
+    """Break the lock on the state of STACK if its process has provably ended: a killed command of
+    this user on this machine.
 
-    Otherwise it names the holder and the time, and breaks nothing; --force then breaks the lock,
-    after asking. Each broken lock is recorded in .terradask/unlocks.jsonl and in the state's bucket
-    under unlocks/.
+    Otherwise the command prints the holder and the time; --force then breaks the lock, after
+    asking. Each broken lock is recorded in .terradask/unlocks.jsonl and in the state's bucket under
+    unlocks/.
     """
     if force is not None and not current().yes:
         if not sys.stdin.isatty():

@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 @click.option("--memory", metavar="RANGE", help="Memory, within 10 %: 16GiB, 16-64GiB, or 64GiB+.")
 @click.option("--gpu", metavar="RANGE", help="Number of GPUs: 1, 1+, or 0.")
 @click.option("--gpu-type", metavar="MODEL", help="Model of the GPUs, such as T4.")
-@click.option("--arm/--x86", "arm", default=None, help="ARM processors only, or x86-64 only.")
+@click.option("--arm/--x86", "arm", default=None, help="Only ARM, or only x86-64.")
 @click.option("--zone", metavar="ZONE", help="Only types that this availability zone offers.")
 @click.option(
-    "--local-disk/--no-local-disk", default=None, help="With local disks only, or without."
+    "--local-disk/--no-local-disk", default=None, help="Only with, or only without local disks."
 )
 @flag("--current-generation", help="Only types that AWS counts as current.")
 @flag("--spot", help="Also show spot prices by zone.")
-@flag("--refresh", help="Ask AWS again for types and prices.")
+@flag("--refresh", help="Fetch types and prices from AWS again.")
 @json_option
 def types(
     names: tuple[str, ...],
@@ -52,11 +52,11 @@ def types(
     refresh: bool,
     **filters: Any,
 ) -> None:
-    """List the instance types of the workspace's region, the cheapest first.
+    """List the instance types of the workspace's region, cheapest first.
 
-    NAMES are patterns for names ('m6i.*') or, without a dot, for families ('c7*'). Prices are AWS's
-    for an hour of Linux, in US dollars; '-' if AWS has none. This machine keeps types for a day,
-    prices for a week, spot prices for an hour.
+    NAMES are patterns for names ('m6i.*') or, without a dot, for families ('c7*'). Prices are for
+    an hour of Linux in US dollars; '-' if AWS has none. Types are cached for a day, prices for a
+    week, spot prices for an hour.
     """
     from terradask._catalog.instance_types.listing import TypeFilter, find_types
 
@@ -137,11 +137,11 @@ def _explained(sheet: PriceSheet) -> str:
 @cluster_argument
 @json_option
 def explain(name: str) -> None:
-    """Show which instance types the cluster NAME gets, in which order they are tried, why others
-    are left out, and why it is in its zone.
+    """Show the instance types of the cluster NAME in the order in which they are tried, why others
+    are excluded, and the reason for its zone.
 
-    NAME needn't be deployed or declared: the settings are used. If today's prices would put the
-    locked types in another order, the output says so.
+    NAME needn't be deployed or declared. The output shows if today's prices would change the order
+    of the locked types.
     """
     story = Story()
     with story.live():
@@ -156,14 +156,14 @@ def explain(name: str) -> None:
 
 
 @click.command(short_help="Compare AWS's quotas with what the settings can reach")
-@flag("--request", help="Show the quotas that are too small, and request increases from AWS.")
+@flag("--request", help="Show the quotas that are too small and request increases.")
 @asking_options
 def quotas(request: bool) -> None:
-    """Compare AWS's quotas with what the settings can reach: every declared cluster at max_workers,
-    and the network.
+    """Compare AWS's quotas with what the settings can reach: the network, and every declared
+    cluster at max_workers.
 
-    Other use in the account counts too. Exits with 8 if a quota is too small; with --request, only
-    if no increase was requested. AWS takes minutes or days to decide about requests.
+    Includes other use in the account. Exits with 8 if a quota is too small; with --request, only if
+    no increase was requested. AWS decides about requests within minutes or days.
     """
     if request:
         check_answerable("quotas --request")
