@@ -21,7 +21,7 @@ _MEANINGS = {
     5: "a conflict: a lock, a stale plan, deployments that still use the network",
     6: "missing: no network, no such cluster, or a stopped one",
     7: "timeout: hosts or workers are missing",
-    8: "refused: by policy, because a resource isn't the cluster's, or because a quota is too small",
+    8: "refused: by policy, a foreign resource, or a quota that is too small",
     125: "a job is lost",
     130: "interrupted (Ctrl-C); 128 + n for another signal n",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -76,13 +77,19 @@ def test_every_command_and_option_explains_itself(ctx: click.Context, each: clic
 def test_every_command_and_option_is_in_the_documentation(
     ctx: click.Context, each: click.Command
 ) -> None:
-    page = (ROOT / "docs/cli.md").read_text()
-    section = page.partition(f"### `{ctx.command_path}`\n")[2].partition("\n### ")[0]
+    section = _section(ctx.command_path)
     assert section
+    if shared := re.search(r"^The options of `([^`]+)`", section, flags=re.MULTILINE):
+        section += _section(shared[1])
     for parameter in each.params:
         if isinstance(parameter, click.Option):
             for name in parameter.opts:
                 assert name in section
+
+
+def _section(path: str) -> str:
+    page = (ROOT / "docs/cli.md").read_text()
+    return page.partition(f"### `{path}`\n")[2].partition("\n### ")[0]
 
 
 def test_the_promised_commands_exist() -> None:

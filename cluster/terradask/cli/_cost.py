@@ -142,7 +142,7 @@ def _row(entry: HistoryEntry) -> list[object]:
     ]
 
 
-@click.command(short_help="Show the performance report of a run, also of a deleted cluster")
+@click.command(short_help="Show what a run did, also of deleted clusters")
 @cluster_argument
 @click.option("--run", metavar="RUN", help="Id of an earlier run.")
 @click.option(

@@ -45,7 +45,7 @@ def complete_hosts(
     return [CompletionItem(word) for word in sorted(words) if word.startswith(incomplete)]
 
 
-@click.command(short_help="Show the logs of a cluster's hosts, also of a deleted cluster")
+@click.command(short_help="Show the logs of hosts, also of deleted clusters")
 @cluster_argument
 @click.argument(
     "hosts", nargs=-1, metavar="[HOST|scheduler|workers|GROUP]...", shell_complete=complete_hosts
