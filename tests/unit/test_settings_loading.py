@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -257,6 +258,15 @@ def test_the_reference_is_current() -> None:
     assert DOCS.read_text(encoding="utf-8") == settings_markdown(), (
         "run: python -m terradask_stacks.reference > docs/settings.md"
     )
+
+
+def test_each_setting_is_described_in_at_most_two_short_sentences() -> None:
+    cells = re.findall(
+        r"^\| `\w+` \|.* \| (.+) \|$", DOCS.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert len(cells) > 100
+    long = [c for c in cells if len(re.findall(r"[.!?](?= |$)", c)) > 2 or len(c.split()) > 35]
+    assert long == []
 
 
 _HOME = """

@@ -35,15 +35,14 @@ class ObservationSettings(Section):
 
     performance_report: Literal["off", "without_source", "with_source"] = Field(
         default="without_source",
-        description="Whether the scheduler's host keeps Dask's performance report at a run's end "
-        "and on request, for `terradask report`: off, without_source (names and places of "
-        "functions, no lines of code), or with_source.",
+        description="Keep Dask's performance report at a run's end and on request, for "
+        "`terradask report`. without_source has names and places of functions, with_source "
+        "also their code.",
     )
     metrics: Literal["off", "cloudwatch"] = Field(
         default="off",
-        description="cloudwatch: the scheduler's host writes the cluster's gauges once a minute, "
-        "of which CloudWatch makes metrics, billed by the hour. off: only Prometheus has them, if "
-        "it asks the scheduler.",
+        description="cloudwatch: the scheduler's host writes the cluster's gauges once a "
+        "minute as CloudWatch metrics, billed by the hour. off: only Prometheus can read them.",
     )
 
 
@@ -52,16 +51,15 @@ class CapacitySettings(Section):
 
     spot_policy: SpotPolicy = Field(
         default="on-demand",
-        description="Market of the workers: on-demand; spot, which is cheaper and which AWS may "
-        "interrupt; or spot_with_fallback: "
-        "on-demand if there is no spot capacity. The scheduler is always on-demand.",
+        description="Market of the workers; spot_with_fallback uses on-demand where Spot has "
+        "no capacity. The scheduler is always on-demand.",
     )
     spot_fallback_seconds: float = Field(
         default=60,
         gt=0,
-        description="With spot_with_fallback: how long the spot group may launch nothing before "
-        "the missing instances are requested on-demand, in seconds. If AWS reports that it has no "
-        "spot capacity, they are requested at once.",
+        description="With spot_with_fallback: time without a Spot launch, in seconds, after "
+        "which missing instances are requested on-demand. A failed Spot launch requests them "
+        "at once.",
     )
 
 
@@ -101,41 +99,38 @@ class ClusterSettings(
         default=200,
         ge=1,
         le=10_000,
-        description="Most workers that the cluster may ever have; shown and priced in the plan.",
+        description="Upper limit of workers; shown and priced in the plan.",
     )
     n_workers: Annotated[NWorkers, BeforeValidator(check_n_workers)] = Field(
         default=None,
-        description="Number of workers, or [minimum, maximum]: a Cluster object then scales with "
-        "the work in this range, starting "
-        "with the minimum. Unset: 4, and a Cluster object scales between 4 and 20.",
+        description="Number of workers, or [minimum, maximum]: the cluster starts with the "
+        "minimum, and adapts to its work. Unset: [4, 20].",
     )
     worker_groups: dict[GroupName, WorkerGroupSettings] = Field(
         default={},
         max_length=MOST_GROUPS,
-        description="Named groups of workers with different machines, in addition to the workers "
-        "that worker_cpu and similar settings, n_workers, max_workers and scale(n) refer to.",
+        description="Named groups of workers with different machines. Settings such as "
+        "worker_cpu, n_workers and max_workers don't count them.",
     )
     zone_name: str | None = Field(
         default=None,
-        description="Availability zone of the whole cluster. Unset: as use_best_zone says.",
+        description="Availability zone of the whole cluster. Unset: as use_best_zone.",
     )
     use_best_zone: bool = Field(
         default=True,
-        description="If zone_name is unset, the zone is chosen once, from the network's zones, and "
-        "locked: by the types that it offers, launches that failed there lately, and spot prices. "
-        "false: the first of the network's zones, by name.",
+        description="Without zone_name, choose the zone once by offered types, recent failed "
+        "launches and Spot prices, and lock it. false: the network's first zone by name.",
     )
     allow_cross_zone: bool = Field(
         default=False,
-        description="Workers are launched in all of the network's zones that offer their types, "
-        "the scheduler in one. More capacity is available then, but AWS charges for traffic "
-        "between zones, in both directions.",
+        description="Launch workers in all of the network's zones that offer their types. "
+        "That gives more capacity, but AWS charges for traffic between zones, in both "
+        "directions.",
     )
     placement_group: bool = Field(
         default=False,
-        description="All hosts in a cluster placement group of the cluster's own: close to each "
-        "other in their one zone, for a faster network between them; AWS has less capacity for "
-        "this. Types that placement groups don't support are left out.",
+        description="Launch all hosts in a cluster placement group in one zone, for a faster "
+        "network between them. AWS has less capacity for it, and some types don't support it.",
     )
     worker_class: Annotated[str, AfterValidator(check_dotted)] = Field(
         default="distributed.Nanny", description="Class of the workers, as a dotted path."
@@ -147,7 +142,7 @@ class ClusterSettings(
         default=1,
         ge=1,
         le=128,
-        description="Dask workers on each host, which share its threads and its memory evenly. "
+        description="Dask workers on each host, which share its threads and memory evenly. "
         "n_workers, max_workers and scale() count hosts.",
     )
     scheduler_class: Annotated[str, AfterValidator(check_dotted)] = Field(
@@ -158,43 +153,38 @@ class ClusterSettings(
     )
     extra_worker_on_scheduler: bool = Field(
         default=False,
-        description="Also run a worker on the scheduler's host, with half of its memory and all "
-        "but one of its threads. No count includes it.",
+        description="Also run a worker on the scheduler's host, with half of its memory and "
+        "all threads but one. No count includes it.",
     )
     environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
         default={},
-        description=(
-            "Environment variables of scheduler and workers. Not for secrets: they are "
-            "stored in the workspace's bucket."
-        ),
+        description="Environment variables of scheduler and workers. Not for secrets: the "
+        "workspace's bucket and plans have them.",
     )
     private_to_creator: bool = Field(
         default=False,
-        description="Only its hosts, the caller who planned it first, and "
-        "cluster.secret_principals can read the cluster's keys, and only these callers can start "
-        "or destroy it, whatever IAM allows others. Others may still stop it. Hosts of other "
-        "clusters with the same roles (workspace.isolation) can read the keys too.",
+        description="Only the cluster's creator and secret_principals can read its keys, "
+        "start it and destroy it; others may still stop it. Hosts with the same roles "
+        "(workspace.isolation) can read the keys too.",
     )
     secret_principals: Annotated[list[str], AfterValidator(check_principals)] = Field(
         default=[],
-        description="IAM users and roles, by ARN, that may read and write the cluster's keys, and "
-        "so connect, start and destroy it, in addition to its creator, if "
-        "private_to_creator is true.",
+        description="With private_to_creator: ARNs of further IAM users and roles that may "
+        "connect, start and destroy.",
     )
     tags: Tags = Field(
         default={},
-        description=(
-            "Tags on the cluster's resources and instances, in addition to the workspace's."
-        ),
+        description="Tags on the cluster's resources and instances, in addition to the "
+        "workspace's.",
     )
     send_dask_config: bool = Field(
         default=True,
-        description="Send a frozen copy of the caller's Dask configuration to the hosts.",
+        description="Send a frozen copy of the caller's Dask configuration to hosts.",
     )
     wait_for_workers: Annotated[bool | int | float, BeforeValidator(_wait_for_workers)] = Field(
         default=0.3,
-        description="Workers to wait for before a cluster counts as made: true (all), false, a "
-        "fraction of the request, or a number of workers.",
+        description="Workers to wait for when a cluster is made: true (all), false, a "
+        "fraction of the request, or a number.",
     )
     create_timeout_seconds: float = Field(
         default=1200,
@@ -204,7 +194,7 @@ class ClusterSettings(
     worker_timeout_seconds: float = Field(
         default=600,
         gt=0,
-        description="Longest time to wait for the workers of wait_for_workers, in seconds.",
+        description="Longest wait for the workers of wait_for_workers, in seconds.",
     )
 
     @classmethod

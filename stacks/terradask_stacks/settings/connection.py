@@ -24,20 +24,19 @@ class DashboardSettings(Section):
     )
     use_dashboard_https: bool = Field(
         default=False,
-        description="Serve the dashboard also over HTTPS at the scheduler's host, for people "
-        "without terradask. It needs the token in the link that `terradask dashboard --shared` "
-        "prints; network.ingress (or cluster.ingress) must admit the browser to "
+        description="Serve the dashboard also over HTTPS, with a token, for people without "
+        "terradask (`terradask dashboard --shared`). ingress must admit them to "
         "dashboard_https_port.",
     )
     dashboard_https_port: Port = Field(
         default=8788,
-        description="Port of the dashboard over HTTPS, if use_dashboard_https is true.",
+        description="Port of the dashboard over HTTPS, with use_dashboard_https.",
     )
     jupyter: bool = Field(
         default=False,
-        description="Run a notebook server (JupyterLab) on the scheduler's host, in its own "
-        "process behind mutual TLS: `terradask jupyter` opens it. With use_dashboard_https also "
-        "over HTTPS, with a token of its own. Hosts need the package jupyterlab.",
+        description="Run JupyterLab on the scheduler's host, behind mutual TLS (`terradask "
+        "jupyter`), and with use_dashboard_https also over HTTPS with its own token. Hosts "
+        "need the package jupyterlab.",
     )
 
 
@@ -53,40 +52,35 @@ class ConnectionSettings(DashboardSettings):
 
     connect: Connect | None = Field(
         default=None,
-        description="How clients reach the scheduler: public (its public address), private (its "
-        "private one, from inside the VPC or over VPN or peering), or ssm (Session Manager, with "
-        "no inbound rule; needs network.session_manager and AWS's session-manager-plugin). Unset: "
-        "public.",
+        description="Route to the scheduler: its public address, its private address from "
+        "inside the VPC, VPN or peering, or Session Manager (needs network.session_manager and "
+        "AWS's plugin). Unset: public.",
     )
     use_scheduler_public_ip: bool | None = Field(
         default=None,
-        description="Alias of connect: true is 'public', false is 'private', and is also allowed "
-        "with connect = 'ssm'.",
+        description="Alias of connect: true is 'public', false 'private' or 'ssm'.",
     )
     ingress: Ingress | None = Field(
         default=None,
-        description="The long form of allow_ingress_from: rules with ports of your own. With "
-        "workspace.isolation = 'cluster' they replace network.ingress. Otherwise clusters share "
-        "their security groups, and the rules must lie within network.ingress. Unset: as "
-        "network.ingress says.",
+        description="Long form of allow_ingress_from, with ports of your own: rules instead of "
+        "network.ingress; without workspace.isolation = 'cluster' they must lie within it. "
+        "Unset: as network.ingress.",
     )
     allow_ingress_from: Sources = Field(
         default=None,
         description="Addresses that may reach the scheduler's and the dashboard's port from "
-        "outside: a block such as '203.0.113.7/32', or a list. The argument of Cluster also "
-        "accepts 'me'. Unset: as ingress says.",
+        "outside: a block such as '203.0.113.7/32', or a list; the argument of Cluster also "
+        "accepts 'me'. Unset: as ingress.",
     )
     allow_ssh: bool = Field(
         default=False,
-        description="Also open port 22 of the scheduler's host, to allow_ssh_from. Hosts have no "
-        "SSH key: log in with EC2 Instance Connect, or a key in your image. Policy P4 warns of it.",
+        description="Also open port 22 of the scheduler's host, to allow_ssh_from; policy P4 "
+        "warns. Log in with EC2 Instance Connect, or a key in your image.",
     )
     allow_ssh_from: Sources = Field(
         default=None,
-        description=(
-            "Addresses that may log in, with allow_ssh: a block or a list. Unset: as "
-            "allow_ingress_from says."
-        ),
+        description="Addresses that may log in, with allow_ssh: a block or a list. Unset: as "
+        "allow_ingress_from.",
     )
     scheduler_port: Port = Field(default=8786, description="Port of the Dask scheduler.")
 

@@ -57,25 +57,19 @@ class DiskSettings(Section):
 
     worker_disk_size: DiskSize | None = Field(
         default=None,
-        description=(
-            "Size of a worker's encrypted gp3 volume, in GiB; without a launch template of the "
-            "cluster's own at least this, of network.worker_disk_sizes_gib. Unset: "
-            "network.worker_disk_size_gib."
-        ),
+        description="Size of a worker's encrypted gp3 volume, in GiB; without own launch "
+        "templates, the next of network.worker_disk_sizes_gib. Unset: "
+        "network.worker_disk_size_gib.",
     )
     worker_disk_throughput: Throughput | None = Field(
         default=None,
-        description="Throughput of a worker's volume, in MiB/s; without a launch template of the "
-        "cluster's own at least this, of network.worker_disk_throughputs_mibps. Unset: 125, which "
-        "is free. Above 750 the volume gets the IOPS that this needs.",
+        description="Throughput of a worker's volume, in MiB/s; without own launch templates, "
+        "the next of network.worker_disk_throughputs_mibps. Unset: 125, which is free.",
     )
     scheduler_disk_size: DiskSize | None = Field(
         default=None,
-        description=(
-            "Size of the scheduler's volume, in GiB; without a launch template of the cluster's "
-            "own at least this, of network.scheduler_disk_sizes_gib. Unset: "
-            "network.scheduler_disk_size_gib."
-        ),
+        description="Size of the scheduler's volume, in GiB; without own launch templates, "
+        "the next of network.scheduler_disk_sizes_gib. Unset: network.scheduler_disk_size_gib.",
     )
 
     @property

@@ -77,22 +77,19 @@ class HardwareSettings(Section):
     )
     worker_cpu: Cores = Field(
         default=None,
-        description=(
-            "Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' for any."
-        ),
+        description="Cores (AWS's vCPUs) of a worker's instance: 4, a range [2, 8], or '*' "
+        "for any.",
     )
     worker_memory: Memory = Field(
         default=None,
-        description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', '32 "
-        "GiB'], or '*' for any. Without a unit: bytes.",
+        description="Memory of a worker's instance, within 10 %: '16 GiB', a range ['16 GiB', "
+        "'32 GiB'], or '*' for any. Without a unit: bytes.",
     )
     worker_gpu: Gpus = Field(default=None, description="GPUs of a worker's instance; true is 1.")
     worker_gpu_type: GpuType = Field(
         default=None,
-        description=(
-            "Model of the workers' GPUs, such as 'A10G'; means one GPU if worker_gpu is "
-            "unset. Unset: T4."
-        ),
+        description="Model of the workers' GPUs, such as 'A10G', and one GPU if worker_gpu is "
+        "unset. Unset: T4.",
     )
     scheduler_vm_types: InstanceTypes | None = Field(
         default=None,
@@ -108,16 +105,14 @@ class HardwareSettings(Section):
     )
     scheduler_gpu: Gpus = Field(
         default=None,
-        description=(
-            "GPUs of the scheduler's instance. Unset: one if workers have GPUs and there "
-            "is such a type; 0 or false: none."
-        ),
+        description="GPUs of the scheduler's instance; 0 or false: none. Unset: one if "
+        "workers have GPUs and there is such a type.",
     )
 
     arm: bool | None = Field(
         default=None,
-        description="ARM processors (AWS Graviton) for all instances of the cluster, or false: "
-        "x86-64. Unset: as the named types need; x86-64 if none is named.",
+        description="true: ARM processors (AWS Graviton) for all instances; false: x86-64. "
+        "Unset: as the named types need, otherwise x86-64.",
     )
 
     @property

@@ -29,7 +29,7 @@ class IngressRule(Section):
     description: str = Field(
         default="clients of Dask",
         pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
-        description="What the rule is for; AWS shows it with the rule.",
+        description="Purpose of the rule; AWS shows it.",
     )
 
     @property

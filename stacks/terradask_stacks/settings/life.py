@@ -44,29 +44,25 @@ class LifeSettings(Section):
 
     idle_timeout_seconds: Limit = Field(
         default=None,
-        description="A cluster ends when it has been idle for this long, in seconds; false: never. "
-        "Unset: 1200, unless scheduler_options or Dask's configuration set Dask's own idle "
-        "timeout. If both are set, the first that passes ends it.",
+        description="End an idle cluster after this time, in seconds; false: never. Unset: "
+        "1200, unless scheduler_options or Dask's configuration set Dask's own timeout.",
     )
     no_client_timeout_seconds: Limit = Field(
         default=None,
-        description="A cluster ends when no client has been connected for this long, in seconds; "
-        "false: never. Unset: 120 for one that "
-        "closes with its Cluster object, never for any other.",
+        description="End a cluster after this time without a client, in seconds; false: "
+        "never. Unset: 120 for a cluster that closes with its Cluster object, otherwise never.",
     )
     max_lifetime_seconds: float = Field(
         default=MOST_LIFETIME_SECONDS,
         gt=0,
         le=MOST_LIFETIME_SECONDS,
         allow_inf_nan=False,
-        description="A cluster ends this long after its start, in seconds, whatever it is running. "
-        "At most 30 days: its keys are valid for that long.",
+        description="End a cluster this long after its start, in seconds, whatever it is "
+        "running. At most 30 days, the lifetime of its keys.",
     )
     scheduler_silent_seconds: float = Field(
         default=SCHEDULER_SILENT_SECONDS,
         gt=0,
         allow_inf_nan=False,
-        description=(
-            "A worker's host that has lost its scheduler leaves after this long, in seconds."
-        ),
+        description="Time after which a worker's host without a scheduler leaves, in seconds.",
     )

@@ -40,15 +40,14 @@ class NoticeSettings(Section):
 
     notify_topic_arn: Annotated[str, AfterValidator(check_topic_arn)] | None = Field(
         default=None,
-        description="SNS topic of yours that gets a message when a cluster ends by itself: idle, "
-        "without a client, at the end of its lifetime. Schedulers' hosts get the right to publish "
-        "to it. Unset: none.",
+        description="Your SNS topic for messages about clusters that end by themselves. "
+        "Schedulers' hosts get the right to publish to it.",
     )
     notify_emails: Annotated[list[Email], AfterValidator(unique)] = Field(
         default=[],
-        description="Addresses that get these messages by mail, of an encrypted topic that is "
-        "made for it; each has to confirm AWS's first mail. Instead of notify_topic_arn. "
-        "Addresses are in the plan and the state. Empty: there is no such topic.",
+        description="Addresses that get these messages by mail, through an encrypted topic "
+        "that the network makes; not with notify_topic_arn. Each must confirm AWS's first "
+        "mail; the plan and the state show them.",
     )
 
     @model_validator(mode="after")
@@ -76,16 +75,14 @@ class NetworkDiskSettings(Section):
     worker_disk_sizes_gib: Annotated[list[DiskSize], AfterValidator(unique)] = Field(
         default=[250, 500, 1000],
         max_length=8,
-        description="Larger sizes that clusters may ask for with worker_disk_size, in GiB: for "
-        "each there is a launch template, which costs nothing; a worker's volume has the smallest "
-        "that is large enough. Not used where clusters have launch templates of their own.",
+        description="Larger sizes, in GiB, for cluster.worker_disk_size, which takes the next "
+        "one up. Each has a launch template, which is free.",
     )
     worker_disk_throughputs_mibps: Annotated[list[Throughput], AfterValidator(unique)] = Field(
         default=[500],
         max_length=3,
-        description="Higher throughputs that clusters may ask for with worker_disk_throughput, in "
-        "MiB/s: each size of a worker's disk has a launch template with each of these too; a "
-        "worker's volume has the smallest that is enough, which AWS charges for.",
+        description="Higher throughputs, in MiB/s, for cluster.worker_disk_throughput, which "
+        "takes the next one up. AWS charges for volumes that use them.",
     )
     scheduler_disk_size_gib: DiskSize = Field(
         default=50, description="Size of a scheduler's encrypted gp3 volume, in GiB."
@@ -93,8 +90,8 @@ class NetworkDiskSettings(Section):
     scheduler_disk_sizes_gib: Annotated[list[DiskSize], AfterValidator(unique)] = Field(
         default=[250],
         max_length=8,
-        description="Larger sizes that clusters may ask for with scheduler_disk_size, in GiB, as "
-        "worker_disk_sizes_gib are for workers.",
+        description="Larger sizes, in GiB, for cluster.scheduler_disk_size, which takes the "
+        "next one up.",
     )
 
 
@@ -115,98 +112,80 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(
         default="10.64.0.0/16",
-        description=(
-            "Address block of the VPC, /16 to /24. Changing it makes a new network. Not "
-            "used with vpc_id."
-        ),
+        description="Address block of the VPC, /16 to /24, without vpc_id. A change makes a "
+        "new network.",
     )
     zones: Annotated[list[str], AfterValidator(unique)] | None = Field(
         default=None,
         min_length=1,
-        description=(
-            "Availability zones that get subnets. Unset: all of the region, as found and locked at "
-            "the first plan; only the first three by name if each zone costs, with nat = "
-            "'per_zone' or interface_endpoints."
-        ),
+        description="Availability zones with subnets. Unset: all of the region at the first "
+        "plan, or the first three by name with nat = 'per_zone' or interface_endpoints.",
     )
     public_subnet_prefix_length: SubnetPrefixLength = Field(
         default=24, description="Size of each zone's public subnet (schedulers, NAT gateways)."
     )
     private_subnet_prefix_length: SubnetPrefixLength = Field(
         default=20,
-        description="Size of each zone's private subnet (workers); /20 has room for 4,091 of them.",
+        description="Size of each zone's private subnet (workers); /20 has 4,091 addresses.",
     )
     nat: Literal["single", "per_zone", "none"] = Field(
         default="single",
-        description="NAT gateways, through which workers reach AWS and package indexes: one for "
-        "all zones, one per zone, or none. AWS charges each by the hour, used or not.",
+        description="NAT gateways, through which workers reach AWS and package indexes: one "
+        "for all zones, one per zone, or none. AWS charges each by the hour, used or not.",
     )
     interface_endpoints: Annotated[list[EndpointService], AfterValidator(unique)] = Field(
         default=[],
-        description="AWS services that get an interface endpoint in every zone: secretsmanager, "
-        "autoscaling, ec2, logs, sts. With nat = 'none' hosts need all five; with session_manager "
-        "also ssm and ssmmessages; with notify_topic_arn or notify_emails also sns; for container "
-        "images of Amazon ECR also ecr.api and ecr.dkr.",
+        description="AWS services that get an interface endpoint in every zone. Hosts need "
+        "the first five with nat = 'none', and the others for Session Manager, notices and "
+        "images of Amazon ECR.",
     )
     public_workers: bool = Field(
         default=False,
-        description=(
-            "Put workers into public subnets with public addresses; nothing may connect "
-            "to them from outside."
-        ),
+        description="Put workers into public subnets with public addresses. Security groups "
+        "admit no connection from outside.",
     )
     public_schedulers: bool = Field(
         default=True,
-        description="Give schedulers public addresses. false: they are in private subnets, and "
-        "clusters need cluster.connect = 'private' or 'ssm'.",
+        description="Give schedulers public addresses. false: clusters need cluster.connect = "
+        "'private' or 'ssm'.",
     )
     session_manager: bool = Field(
         default=False,
         description="Let clients reach schedulers through Session Manager (cluster.connect = "
-        "'ssm'), with no inbound rule: schedulers' hosts get the rights that its agent needs.",
+        "'ssm'), without an inbound rule. Schedulers' hosts get its agent's rights.",
     )
     allow_ingress_from_anywhere: bool = Field(
         default=False,
-        description="Rules of network.ingress and cluster.ingress may admit the whole internet "
-        "(0.0.0.0/0, ::/0). Then only mutual TLS keeps strangers out. Policy P2 still reports it.",
+        description="Rules of ingress may admit the whole internet (0.0.0.0/0, ::/0). Then "
+        "only mutual TLS keeps strangers out, and policy P2 warns.",
     )
     dual_stack: bool = Field(
         default=False,
-        description="Give the VPC a block of Amazon's IPv6 addresses, and hosts such addresses in "
-        "addition to IPv4. From private "
-        "subnets, connections can only go out, through an egress-only internet gateway.",
+        description="Give the VPC and hosts IPv6 addresses in addition to IPv4. Private "
+        "subnets allow outward connections only.",
     )
     flow_logs: bool = Field(
         default=False,
-        description=(
-            "Write the VPC's flow logs to CloudWatch, log group "
-            "/terradask/<workspace>/flow-logs, kept for log_retention_days."
-        ),
+        description="Write the VPC's flow logs to the CloudWatch log group "
+        "/terradask/<workspace>/flow-logs, for log_retention_days.",
     )
     vpc_id: Annotated[str, AfterValidator(check_vpc_id)] | None = Field(
         default=None,
-        description=(
-            "An existing VPC, used instead of making one. Needs subnets; its routes and "
-            "endpoints stay as they are."
-        ),
+        description="An existing VPC, used as it is. Needs subnets.",
     )
     subnets: dict[str, ZoneSubnets] = Field(
         default={},
-        description=(
-            "Zone -> the subnets of vpc_id for schedulers and for workers. These are the "
-            "network's zones."
-        ),
+        description="Subnets of vpc_id for schedulers and workers, by zone. These are the "
+        "network's zones.",
     )
     security_groups: SecurityGroups | None = Field(
         default=None,
-        description=(
-            "Security groups of vpc_id for schedulers and workers, used instead of making "
-            "them. ingress is then only checked."
-        ),
+        description="Existing security groups of vpc_id for schedulers and workers. ingress "
+        "is compared with them, not added.",
     )
     instance_profiles: InstanceProfiles | None = Field(
         default=None,
-        description="Existing instance profiles, used instead of making them and their roles.",
+        description="Existing instance profiles with their roles.",
     )
     permissions_boundary: Annotated[str, AfterValidator(check_policy_arn)] | None = Field(
         default=None,
@@ -214,16 +193,12 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     )
     role_path: Annotated[str, AfterValidator(check_role_path)] = Field(
         default="/",
-        description=(
-            "Path of the roles and instance profiles that terradask makes, such as /platform/."
-        ),
+        description="Path of roles and instance profiles that terradask makes, such as /platform/.",
     )
     role_name_prefix: Annotated[str, AfterValidator(check_role_name_prefix)] = Field(
         default="",
-        description=(
-            "Prefix of the names of roles and instance profiles that terradask makes, at "
-            "most 24 characters."
-        ),
+        description="Prefix of names of roles and instance profiles that terradask makes, at "
+        "most 24 characters.",
     )
     kms_key_arn: Annotated[str, AfterValidator(check_key_arn)] | None = Field(
         default=None,
@@ -234,22 +209,19 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     )
     ingress: Ingress = Field(
         default=[],
-        description=(
-            "Rules that let clients reach schedulers from outside the network. Empty: no "
-            "client can."
-        ),
+        description="Rules that admit clients to schedulers from outside the network. Empty: none.",
     )
     data_buckets: Annotated[
         list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)
     ] = Field(
         default=[],
-        description="Buckets, or bucket/prefix, that schedulers and workers may read and write.",
+        description="Buckets, or bucket/prefix, that hosts may read and write.",
     )
     container_repositories: Annotated[
         list[Annotated[str, AfterValidator(check_container_repository)]], AfterValidator(unique)
     ] = Field(
         default=[],
-        description="Repositories of Amazon ECR whose images hosts may pull, without a tag.",
+        description="Repositories of Amazon ECR from which hosts may pull images, without a tag.",
     )
     log_retention_days: Annotated[int, AfterValidator(check_log_retention)] = Field(
         default=30, description="Days that CloudWatch keeps the hosts' logs, and flow logs."
@@ -257,46 +229,41 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     architectures: Annotated[list[Architecture], AfterValidator(unique)] | None = Field(
         default=None,
         min_length=1,
-        description="Processor architectures that clusters' hosts may have: x86_64, arm64; each "
-        "has launch templates and an image. Unset: both, or only x86_64 if image is set and "
-        "arm64_image isn't; a network that was locked before stays as it is.",
+        description="Processor architectures of hosts; each has launch templates and an "
+        "image. Unset: both, or x86_64 if image is set and arm64_image isn't.",
     )
     image: Annotated[str, AfterValidator(check_image)] | None = Field(
         default=None,
-        description=(
-            "Image (AMI) of every x86-64 host. Unset: the newest Amazon Linux 2023, as "
-            "found and locked at the first plan."
-        ),
+        description="Image (AMI) of x86-64 hosts. Unset: the newest Amazon Linux 2023 at the "
+        "first plan.",
     )
     arm64_image: Annotated[str, AfterValidator(check_image)] | None = Field(
-        default=None, description="Image (AMI) of every ARM host. Unset: the same as for image."
+        default=None, description="Image (AMI) of ARM hosts. Unset: as for image."
     )
     image_owners: Annotated[
         list[Annotated[str, AfterValidator(check_image_owner)]], AfterValidator(unique)
     ] = Field(
         default=["self", "amazon"],
         min_length=1,
-        description="Owners that image and arm64_image may have: accounts' ids, self, amazon, "
+        description="Allowed owners of image and arm64_image: account ids, self, amazon, "
         "aws-marketplace. Any account may publish an image under any name.",
     )
     gpu_images: bool = Field(
         default=False,
-        description="Hosts with GPUs have an image with NVIDIA's drivers: the newest Deep Learning "
-        "Base AMI for Amazon Linux 2023, as found and locked at the first plan. Each architecture "
-        "gets launch templates with it, which cost nothing, and disks that it fits on.",
+        description="Give hosts with GPUs the newest Deep Learning Base AMI for Amazon Linux "
+        "2023, with NVIDIA's drivers, as found at the first plan. Its launch templates, with "
+        "larger disks, are free.",
     )
     host_packages: str | None = Field(
         default=None,
         min_length=1,
-        description="Folder, relative to terradask.toml, with the archives of the host program's "
-        "own packages, which terradask apply network puts into the workspace's bucket. Unset: pip "
-        "downloads them, from the index that it is configured with here.",
+        description="Folder, relative to terradask.toml, with the archives of the host "
+        "program's packages. Unset: pip downloads them from its configured index.",
     )
     cluster_launch_templates: bool = Field(
         default=False,
-        description="Clusters may have launch templates of their own, for other disks than these. "
-        "Callers who make clusters then decide what their hosts run from boot. With "
-        'workspace.isolation = "cluster" they always have their own templates.',
+        description="Let clusters without isolation have their own launch templates, for "
+        "other disks. Callers who make clusters then decide what hosts run from boot.",
     )
 
     @property

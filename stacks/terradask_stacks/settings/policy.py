@@ -43,22 +43,20 @@ class Waiver(Section):
 
     check: Annotated[str, AfterValidator(_check)] = Field(
         min_length=1,
-        description="The check, as findings name it: P1 to P8, jupyter or cost.",
+        description="The check: P1 to P8, jupyter or cost.",
     )
     address: str = Field(
         default="*",
         min_length=1,
-        description="Resource that it covers, as Terraform names it; * and ? stand for anything.",
+        description="Terraform's address of the resource; * and ? match anything.",
     )
     stack: str = Field(
         default="*",
         min_length=1,
-        description=(
-            "Stack that it covers: network, or a cluster's name; * and ? stand for anything."
-        ),
+        description="The stack: network, or a cluster's name; * and ? match anything.",
     )
     reason: Annotated[str, AfterValidator(_reason)] = Field(
-        description="Why the finding is accepted."
+        description="Reason for the acceptance."
     )
     expires: Annotated[date, BeforeValidator(_day)] = Field(
         description="Last day of the waiver, such as 2027-01-01."
@@ -71,17 +69,13 @@ class PolicySettings(Section):
     max_hourly_cost_usd: float | None = Field(
         default=None,
         gt=0,
-        description=(
-            "The most that one stack may cost by the hour at its maximum size, in US dollars."
-        ),
+        description="Highest cost per hour of one stack at its maximum size, in US dollars.",
     )
     allow_jupyter: bool = Field(
         default=True,
-        description=(
-            "Whether clusters may run a notebook server (cluster.jupyter); otherwise such a plan "
-            "is an error."
-        ),
+        description="Whether clusters may run a notebook server (cluster.jupyter). false: "
+        "such a plan is an error.",
     )
     waivers: list[Waiver] = Field(
-        default=[], description="Findings that are accepted for a while, each with its reason."
+        default=[], description="Findings that are accepted until a day, each with a reason."
     )

@@ -27,34 +27,29 @@ class SoftwareSettings(Section):
 
     container: Annotated[str, AfterValidator(check_container)] | None = Field(
         default=None,
-        description="Container image that hosts run, such as 'ghcr.io/dask/dask:2026.7.1-py3.12', "
-        "from a public registry or Amazon ECR (network.container_repositories), in place of the "
-        "these packages. A tag's digest is locked when the cluster is planned.",
+        description="Container image that hosts run instead of installing packages, from a "
+        "public registry or network.container_repositories, such as "
+        "'ghcr.io/dask/dask:2026.7.1-py3.12'. Planning locks a tag's digest.",
     )
 
     software: Annotated[list[str] | str, AfterValidator(check_software)] = Field(
         default=[],
-        description=(
-            "Packages that the hosts need in addition to Dask, as PEP 508 requirements, such as "
-            "'pandas==3.0.1', in the versions of the environment where the cluster is started; or "
-            "a file that has all of them, relative to terradask.toml: uv.lock, pylock.toml, "
-            "pyproject.toml, a requirements file, or an environment.yml, which needs "
-            "terradask[conda]; or the name of an environment."
-        ),
+        description="Packages in addition to Dask, as requirements such as 'pandas==3.0.1'; "
+        "or a file relative to terradask.toml (uv.lock, pylock.toml, pyproject.toml, "
+        "requirements, environment.yml); or an environment's name. Requirements get the "
+        "versions of your environment.",
     )
     software_lock: str | None = Field(
         default=None,
         min_length=1,
-        description="Lock file of the environment where the cluster is started, with hashes, "
-        "relative to terradask.toml: hosts install only archives that it has. A requirements file "
-        "with --hash, uv.lock or pylock.toml. Unset: packages are installed by exact version.",
+        description="Lock file with hashes, relative to terradask.toml (requirements with "
+        "--hash, uv.lock, pylock.toml): hosts install only its archives. Unset: packages by "
+        "exact version.",
     )
     package_sync: bool | PackageNames | None = Field(
         default=None,
-        description="Whether hosts get all packages of the environment where the cluster is "
-        "started, in its versions; or the names of some, which come with what they need. Instead "
-        "of software. uv resolves them for hosts there, with hashes. Unset: all, if neither "
-        "software nor software_lock is given.",
+        description="true: all packages of your environment, in its versions, by hash; a "
+        "list: these and their dependencies. Unset: true without software and software_lock.",
     )
     package_sync_ignore: PackageNames = Field(
         default=[],
@@ -62,20 +57,20 @@ class SoftwareSettings(Section):
     )
     package_sync_strict: bool = Field(
         default=False,
-        description="Whether package_sync leaves out packages whose version has no wheel for "
-        "hosts. Otherwise hosts get another version with the same first number, if there is one.",
+        description="Leave out packages whose version has no wheel for hosts. false: hosts "
+        "get another version with the same first number, if there is one.",
     )
     package_sync_fail_on: Literal["critical-only", "warning-or-higher", "any"] = Field(
         default="critical-only",
-        description="What package_sync refuses, before anything is made: environments where hosts "
-        "would lack Dask or packages that it needs (critical-only); where they would lack any "
-        "(warning-or-higher); also those where they would get other versions (any).",
+        description="Refuse environments in which hosts would lack Dask or its dependencies "
+        "(critical-only), lack any package (warning-or-higher), or also get other versions "
+        "(any).",
     )
 
     local_modules: bool = Field(
         default=False,
-        description="Whether hosts get the Python modules and packages of the working directory, "
-        "in which the cluster is started, as one more package.",
+        description="Send the Python modules and packages of the working directory to hosts, "
+        "as one more package.",
     )
 
     @model_validator(mode="after")
@@ -119,9 +114,8 @@ class EnvironmentSettings(Section):
 
     software: Annotated[list[str] | str, AfterValidator(check_environment_source)] = Field(
         default=["numpy", "pandas", "pyarrow"],
-        description="What hosts get besides Dask: PEP 508 requirements, in the versions of the "
-        "environment that creates it where they leave a choice; or a file, relative to "
-        "terradask.toml, as for cluster.software.",
+        description="Packages in addition to Dask: requirements, in the versions of the "
+        "creator's environment where they allow several; or a file, as for cluster.software.",
     )
     architecture: Literal["x86_64", "arm64"] = Field(
         default="x86_64", description="Processor architecture of the hosts."

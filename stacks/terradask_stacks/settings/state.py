@@ -26,16 +26,15 @@ class StateSettings(Section):
 
     bucket: Annotated[str, AfterValidator(check_bucket)] | None = Field(
         default=None,
-        description="Bucket of the network's state, in workspace.region; several workspaces may "
-        "share it. `terradask init --state s3` makes it. Unset: "
-        "terradask-state-<account>-<region>, which is made when the network is first planned.",
+        description="Bucket of the network's state, in workspace.region, made by `terradask "
+        "init --state s3`. Unset: terradask-state-<account>-<region>, made by the first plan "
+        "of the network.",
     )
     bucket_owner: Annotated[str, AfterValidator(_account)] | None = Field(
         default=None,
-        description="AWS account that has `bucket`. Unset: your own, which the bucket must be of. "
-        "Refused in terradask.toml, whose author could name a bucket of their own: set "
-        "TERRADASK_STATE__BUCKET_OWNER, or terradask.state.bucket-owner in your own Dask "
-        "configuration.",
+        description="AWS account that owns bucket; refused in terradask.toml, so set "
+        "TERRADASK_STATE__BUCKET_OWNER, or terradask.state.bucket-owner in your Dask "
+        "configuration. Unset: your account.",
     )
     kms_key_arn: Annotated[str, AfterValidator(check_key_or_alias_arn)] | None = Field(
         default=None,
@@ -45,9 +44,7 @@ class StateSettings(Section):
         default=60,
         ge=0,
         le=3600,
-        description=(
-            "Longest time to wait for a state's lock that another command holds, in seconds."
-        ),
+        description="Longest wait for a state's lock, in seconds.",
     )
 
     def bucket_for(self, account: str, region: str) -> str:

@@ -62,7 +62,7 @@ class WorkerGroupSettings(Section):
         default=20,
         ge=1,
         le=10_000,
-        description="Most workers that the group may ever have; shown and priced in the plan.",
+        description="Upper limit of the group's workers; shown and priced in the plan.",
     )
     spot_policy: SpotPolicy | None = Field(
         default=None, description="Market of the group's workers. Unset: the cluster's spot_policy."
@@ -83,10 +83,8 @@ class WorkerGroupSettings(Section):
     )
     resources: Resources = Field(
         default={},
-        description=(
-            "Dask's resources of each worker of the group, such as { GPU = 1 }: tasks "
-            "that request them run only here."
-        ),
+        description="Dask's resources of each worker, such as { GPU = 1 }. Tasks that request "
+        "them run only here.",
     )
 
     def hardware_request(self, name: str, *, arm: bool | None = None) -> HardwareRequest:

@@ -55,26 +55,25 @@ class WorkspaceSettings(Section):
     )
     isolation: Literal["workspace", "cluster"] = Field(
         default="workspace",
-        description="How hosts are isolated. workspace: clusters share roles and security groups. "
-        "cluster: each cluster gets its own, and its hosts can't reach the machines, keys or "
-        "objects of others; making a cluster takes ten seconds longer.",
+        description="workspace: clusters share roles and security groups. cluster: each "
+        "cluster has its own, and its hosts can't reach other clusters' hosts, keys or "
+        "objects.",
     )
     own_address_url: Annotated[str, AfterValidator(_address_service)] = Field(
         default="https://checkip.amazonaws.com",
-        description="Service that returns this machine's public address over https, for "
-        "Cluster(allow_ingress_from='me'): it answers with "
-        "the address that a request came from, and redirects nowhere.",
+        description="https service that returns a caller's public address, without a "
+        "redirect. Cluster(allow_ingress_from='me') asks it.",
     )
     tags: Tags = Field(
         default={},
-        description="Tags on every resource, such as a team's name or a cost centre, with what "
-        "every service of AWS takes: no commas, and no two keys that differ in case alone.",
+        description="Tags on every resource, such as a team or a cost centre. Not allowed: "
+        "commas, and keys that differ in case alone.",
     )
     sweep_grace_seconds: int = Field(
         default=30,
         ge=1,
-        description="How long `terradask sweep` keeps resources that seem orphaned, in seconds: "
-        "the command that makes them may not have recorded them yet.",
+        description="Time for which `terradask sweep` keeps resources that seem orphaned, in "
+        "seconds. A running command may not have recorded them yet.",
     )
 
     def where(self, account: str, partition: str | None = None) -> Where:
