@@ -7,7 +7,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -100,12 +100,22 @@ class _Page:
         return f"### `{function.__name__}({', '.join(names)})`\n\n{_text(function.__doc__)}"
 
     def class_of(self, cls: type) -> str:
-        """Return a class: its docstring, members of one paragraph as a list, then the others."""
+        """Return a class: its docstring, then its members, by topic if the docstring has topics."""
+        members = {name: (member, doc) for name, member, doc in _members(cls) if name != "as_dict"}
+        parts = [f"### `{cls.__name__}`", _text(cls.__doc__)]
+        for topic, names in _topics(cls).items():
+            steps = topic.startswith("Steps of")
+            found = {} if steps else {name: members.pop(name) for name in names if name in members}
+            others = [f"`{name}`" for name in names if name not in found]
+            parts += [f"**{topic}**", *self._listed(cls, found)]
+            parts += [_wrapped(f"{'Also ' * bool(found)}{', '.join(others)}.")] if others else []
+            members = {name: each for name, each in members.items() if name not in names}
+        return "\n\n".join(part for part in [*parts, *self._listed(cls, members)] if part)
+
+    def _listed(self, cls: type, members: Mapping[str, tuple[Any, str]]) -> list[str]:
+        """Return members: those of one paragraph as a list, then the others."""
         short, long = [], []
-        steps = _topic(cls, "Steps of a cluster and a workspace")
-        for name, member, doc in _members(cls):
-            if name in {*steps, "as_dict"}:
-                continue
+        for name, (member, doc) in members.items():
             title, text = _signature(cls, name, member), inspect.cleandoc(doc)
             first = self._written.setdefault(text, f"{cls.__name__}.{name}")
             if first != f"{cls.__name__}.{name}":
@@ -114,14 +124,14 @@ class _Page:
                 short.append(_bullet(f"`{title}`: {_inline(text)}"))
             else:
                 long.append(f"#### `{title}`\n\n{_text(doc)}")
-        parts = [f"### `{cls.__name__}`", _text(cls.__doc__), "\n".join(short), *long]
-        return "\n\n".join(part for part in parts if part)
+        return ["\n".join(short), *long]
 
 
-def _topic(cls: type, topic: str) -> set[str]:
-    """Return the members in a topic of a class's docstring."""
-    listed = inspect.cleandoc(cls.__doc__ or "").partition(f"\n{topic}\n")[2]
-    return set(re.findall(r"`(\w+)`", re.split(r"\n\S", listed)[0]))
+def _topics(cls: type) -> dict[str, list[str]]:
+    """Return topic -> members, as the section on methods of a class's docstring has them."""
+    pieces = _SECTION.split(inspect.cleandoc(cls.__doc__ or ""))
+    body = dict(zip(pieces[1::2], pieces[2::2], strict=True)).get("Methods", "")
+    return {topic: re.findall(r"`(\w+)`", names) for topic, names in _entries(body)}
 
 
 def _members(cls: type) -> Iterator[tuple[str, Any, str]]:
@@ -186,11 +196,9 @@ def _text(doc: str | None) -> str:
             out.append(_wrapped(f"Raises {', '.join(names)}."))
         elif title == "Returns":
             out += [_wrapped(f"Returns {_entry(name, what)}") for name, what in _entries(body)]
-        elif title == "Parameters":
+        elif title in {"Parameters", "Attributes"}:
             out += _lists(body)
-        elif title == "Methods":
-            out.append("\n".join(_bullet(f"{topic}: {names}") for topic, names in _entries(body)))
-        else:
+        elif title != "Methods":
             # The page on IAM has the permissions.
             parts = [part for part in body.strip().split("\n\n") if not _PERMISSIONS.match(part)]
             out += [_wrapped(_inline(part)) for part in parts]
