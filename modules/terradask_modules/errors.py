@@ -19,16 +19,16 @@ def _plain(text: str) -> str:
 
 
 class TerradaskError(Exception):
-    """Something that terradask can explain. Its text has no control characters.
+    """An error that terradask explains. Its text has no control characters.
 
     Parameters
     ----------
     problem
         What went wrong, in one sentence.
     given
-        What was given, where that is part of the story.
+        The value that was given, if one caused it.
     allowed
-        What would have been accepted.
+        Allowed values.
     advice
         What to do now.
 
@@ -96,6 +96,6 @@ def _rebuild(
 
 
 class InvalidInput(TerradaskError, ValueError):
-    """A value that was given can't be used: a setting, an argument, or a file of them."""
+    """A setting, an argument, or a file of them can't be used."""
 
     exit_code = 2

@@ -53,37 +53,36 @@ def set_backend_options(
     firewall: Mapping[str, Any] | None = None,
     settings: str | os.PathLike[str] | None = None,
 ) -> BackendOptionsChange:
-    """Set backend options for the whole workspace: everybody who uses its ``terradask.toml``.
+    """Set backend options for all users of a workspace's ``terradask.toml``.
 
-    Comments and the order of what stands in the file stay as they are. Nothing is asked of AWS, and
-    nothing changed there: `to_do` of the result says what comes next. ``backend_options`` of a
-    `Cluster` go before what is set here.
+    Comments and order in the file stay. Doesn't call AWS: `to_do` of the result lists the next
+    steps. ``backend_options`` of a `Cluster` override the file.
 
     Parameters
     ----------
     region_name
-        AWS region, as ``workspace.region``. By default it stays as it is, like everything here.
+        AWS region, as ``workspace.region``. By default this and the others stay as they are.
     zone_name
         Availability zone of clusters, as ``cluster.zone_name``.
     ingress
-        Who may reach schedulers from outside, as ``network.ingress``: rules ``{"ports": [8786,
-        8787], "cidr": "203.0.113.7/32"}``, in place of those that stand there.
+        Rules on who may reach schedulers from outside, as ``network.ingress``, which they replace:
+        ``{"ports": [8786, 8787], "cidr": "203.0.113.7/32"}``.
     firewall
         One such rule.
     settings
-        The ``terradask.toml``, or its folder. By default the nearest one from the working directory
-        upwards.
+        The ``terradask.toml``, or its folder. By default the nearest one in the working directory
+        or above it.
 
     Returns
     -------
     BackendOptionsChange
-        What has changed, and what has to be done next.
+        The changes, and the next steps.
 
     Raises
     ------
     SettingsError
-        If there is no such file, or its settings couldn't be used with the change; it then stays as
-        it is.
+        If there is no such file, or the changed settings can't be used; the file then stays as it
+        is.
     RegionUnusable
         If AWS's SDK knows no such region.
     InvalidInput
@@ -91,7 +90,7 @@ def set_backend_options(
 
     Notes
     -----
-    The file is replaced whole, or not at all. No permission is needed.
+    Permissions needed: none. The file is replaced completely, or not at all.
 
     Examples
     --------

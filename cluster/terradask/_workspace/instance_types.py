@@ -26,8 +26,7 @@ def list_instance_types(
     settings: str | os.PathLike[str] | None = None,
     refresh: bool = False,
 ) -> list[PricedInstanceType]:
-    """List the instance types of a region, with prices: the cheapest first, those without a price
-    last.
+    """List the instance types of a region by price, cheapest first, unpriced ones last.
 
     Parameters
     ----------
@@ -46,21 +45,21 @@ def list_instance_types(
     arm
         ARM processors (True), x86-64 (False), or both, the default.
     zone
-        Availability zone that has to offer them. By default any of the region.
+        Availability zone that offers them. By default any of the region.
     local_disk
         With local disks (True), without (False), or both, the default.
     current_generation
-        Only types that AWS counts as current. AWS counts some as previous that serve well, such as
+        Whether to leave out types that AWS counts as previous. Some of these serve well, such as
         m6i.
     spot
-        Whether spot prices are asked for, too.
+        Whether to look up Spot prices, too.
     region
         AWS region. By default that of the settings.
     settings
-        Folder or ``terradask.toml`` to load settings from. By default the nearest one upwards from
-        the working directory.
+        Folder or ``terradask.toml`` to load settings from. By default the nearest one in the
+        working directory or above it.
     refresh
-        Ask AWS even for what is known. By default types are kept for a day, prices for a week, spot
+        Whether to ignore this machine's cache, which keeps types for a day, prices for a week, Spot
         prices for an hour.
 
     Returns
@@ -73,7 +72,7 @@ def list_instance_types(
     InvalidInput
         If a filter can't be read, or the region has no such GPU or zone.
     AccessDenied
-        If the caller may not ask for types, naming the permission.
+        If the caller may not list types, naming the permission.
 
     Notes
     -----

@@ -9,7 +9,7 @@ from terradask_modules.errors import TerradaskError
 
 
 class AwsError(TerradaskError):
-    """AWS can't be used."""
+    """AWS refuses a request, or can't be reached."""
 
     exit_code = 3
 
@@ -19,7 +19,7 @@ class NoCredentials(AwsError):
 
 
 class InvalidCredentials(AwsError):
-    """AWS doesn't know the credentials, or they are not valid in this region."""
+    """AWS doesn't know the credentials, or they aren't valid in this region."""
 
 
 class AccessDenied(AwsError):
@@ -46,9 +46,8 @@ class AccessDenied(AwsError):
 
 
 class QuotaExceeded(AwsError):
-    """The account's quotas are too small for a cluster, a network, or what the settings can reach,
-    or don't let a cluster start again today: request more, ask for less, or wait. Nothing was made
-    or started.
+    """The account's quotas are too small for the cluster, the network or the settings: request
+    more, ask for less, or wait. Nothing was made or started.
 
     Parameters
     ----------
@@ -91,4 +90,4 @@ class RegionUnusable(AwsError):
 
 
 class EndpointUnreachable(AwsError):
-    """AWS doesn't answer, or not now: check the network, or try again later."""
+    """AWS doesn't answer: check the network, or try again later."""

@@ -88,8 +88,8 @@ class ClusterPrivate(ClusterError):
 
 
 class ClusterStopped(ClusterError):
-    """The cluster is deployed but stopped, or has ended by itself: idle, without a client, too old,
-    or without a sign of life. Start it.
+    """The cluster is stopped, or has ended by itself: idle, without a client, at the end of its
+    lifetime, or without a sign of life. Start it.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class SchedulerReplaced(ClusterError):
 
 
 class WorkersUntold(ClusterError):
-    """Workers that don't answer their scheduler did not get what was sent to the cluster.
+    """Some workers don't answer their scheduler, and did not get what was sent to the cluster.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class WorkersUntold(ClusterError):
 
 
 class HostFailed(ClusterError):
-    """A host could not do its work.
+    """A host reports a failure.
 
     Parameters
     ----------
@@ -235,8 +235,8 @@ class WorkersMissing(ClusterError, TimeoutError):
 
 
 class NoCapacity(ClusterError):
-    """AWS launches nothing at all for a cluster's scheduler, or its workers: it has no capacity, or
-    the account's quota is used up.
+    """AWS launches no instance for a cluster's scheduler, or none for its workers: it has no
+    capacity, or the account's quota is used up.
 
     Parameters
     ----------
@@ -322,13 +322,11 @@ class DocumentChanged(ClusterError):
 
 
 class DocumentFormat(TerradaskError):
-    """An object in the bucket has another format than this terradask reads, or doesn't match its
-    format.
-    """
+    """An object in the bucket has an unknown format, or doesn't match its format."""
 
 
 class ForeignResources(ClusterError):
-    """Something that a command was to change isn't the cluster's, so nothing of it was changed.
+    """A command would change resources that aren't the cluster's; nothing was changed.
 
     Parameters
     ----------
@@ -360,7 +358,7 @@ class ForeignResources(ClusterError):
 
 
 class ForeignDescriptor(DocumentFormat):
-    """``cluster.json`` names something that isn't the cluster's: it was not written by an apply."""
+    """``cluster.json`` names resources that aren't the cluster's: no apply has written it."""
 
     exit_code = 8
 
@@ -369,8 +367,8 @@ class ForeignDescriptor(DocumentFormat):
 
 
 class BaselineError(TerradaskError):
-    """A problem with the network that clusters share: it lacks something, or a version of terradask
-    made it whose format the client can't read: apply it, or update the older one.
+    """The network that clusters share lacks a resource, or has another version's format: apply it,
+    or update the older terradask.
     """
 
     exit_code = 6
@@ -381,8 +379,8 @@ class NoBaseline(BaselineError):
 
 
 class InUse(TerradaskError):
-    """Clusters stand on what a command would take away, so nothing was changed: stop or destroy
-    them first.
+    """Clusters use resources that a command would remove, so nothing was changed: stop or destroy
+    the clusters first.
 
     Parameters
     ----------

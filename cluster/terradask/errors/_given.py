@@ -14,7 +14,7 @@ _BUILD_FAILED = re.compile(r"Failed to (?:download and )?build|build backend ret
 
 
 class SetupError(TerradaskError):
-    """Something that terradask needs on this machine is missing or too old: install it."""
+    """A program or package on this machine is missing or too old: install it."""
 
     exit_code = 3
 
@@ -48,13 +48,14 @@ class NoMatchingType(InvalidInput):
 
 
 class SoftwareUnusable(InvalidInput):
-    """Hosts can't have the packages, modules, environment or image that they are to have: install
-    others, correct what names them, or leave some out.
+    """Hosts can't install the requested packages, modules, environment or image: change or leave
+    out some.
     """
 
 
 class SoftwareNotResolved(TerradaskError):
-    """uv, or rattler, found no solution for packages on the hosts' platform, or could not look.
+    """uv or rattler found no solution for packages on the hosts' platform, or could not look for
+    one.
 
     Parameters
     ----------

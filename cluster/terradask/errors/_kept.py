@@ -43,7 +43,7 @@ class ReportNotFound(ClusterError):
 
 
 class JobNotFound(ClusterError, LookupError):
-    """No such job of the cluster is recorded.
+    """The cluster has no record of such a job.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class JobNotFound(ClusterError, LookupError):
 
 
 class JobLost(ClusterError):
-    """A job can't come to its end: the scheduler's process that had it is gone.
+    """A job can't finish, because its scheduler's process is gone.
 
     Parameters
     ----------

@@ -83,8 +83,8 @@ class TerraformError(TerradaskError):
 
 
 class ProviderUnavailable(TerraformError):
-    """Terraform can't get the AWS provider: the registry doesn't answer, or what was found is not
-    the one in the lock file.
+    """Terraform can't get the AWS provider: the registry doesn't answer, or has another one than
+    the lock file.
     """
 
     exit_code = 3
@@ -120,8 +120,8 @@ class StateLocked(TerraformError):
 
 
 class StateConflict(TerraformError):
-    """What is kept isn't what the settings, the credentials or the last apply name: another
-    network's state, an older one, or answers of another account. Find out which is right.
+    """The state or the locked answers don't match the settings, the credentials or the last apply:
+    they are of another network or account, or older. Find out which is right.
     """
 
     exit_code = 5
@@ -171,7 +171,7 @@ class FolderBusy(TerradaskError):
 
 
 class PlanChanged(TerradaskError):
-    """A saved plan, or its starting point, isn't what was reviewed.
+    """A saved plan, or its starting point, has changed since the review.
 
     Parameters
     ----------
