@@ -27,7 +27,7 @@ from benchmarks import (
     software,
     synthesis,
 )
-from benchmarks._measure import NotMeasured, machine, table
+from benchmarks._measure import NotMeasured, figures, machine, table
 
 _PARTS = {
     "imports": imports,
@@ -94,11 +94,10 @@ def _section(name: str, module: ModuleType, runs: int) -> tuple[str, bool]:
         rows, verdicts = module.measure(runs)
     except NotMeasured as reason:
         return f"{head}Not measured: {reason}\n", True
-    figures = table(["what", "median", "min", "max", "runs"], [row.cells() for row in rows])
     lines = table(
         ["criterion", "measured", "limit", "met"], [verdict.cells() for verdict in verdicts]
     )
-    return f"{head}{figures}\n\n{lines}\n", all(verdict.kept for verdict in verdicts)
+    return f"{head}{figures(rows)}\n\n{lines}\n", all(verdict.kept for verdict in verdicts)
 
 
 def _sections(page: str) -> dict[str, str]:

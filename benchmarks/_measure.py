@@ -32,7 +32,7 @@ class Row:
         return statistics.median(self.runs)
 
     def cells(self) -> list[str]:
-        """Return the row as Markdown cells; a single run has no minimum and maximum."""
+        """Return the row as Markdown cells."""
         if not self.runs:
             return [self.name, self.said, "", "", "0"]
         form = "{:.0f}" if self.unit != "s" else "{:.2f}"
@@ -110,6 +110,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table."""
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("|" + "".join(f" {cell} |" if cell else " |" for cell in row) for row in lines)
+
+
+def figures(rows: Sequence[Row]) -> str:
+    """Return the table of a part's figures, without the columns that single runs leave empty."""
+    cells = [row.cells() for row in rows]
+    if all(len(row.runs) == 1 for row in rows):
+        return table(["what", "one run"], [each[:2] for each in cells])
+    return table(["what", "median", "min", "max", "runs"], cells)
 
 
 def machine() -> str:
