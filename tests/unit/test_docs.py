@@ -118,6 +118,14 @@ def test_decisions_have_one_shape() -> None:
         assert headings == ["Context", "Decision", "What it costs"], path.name
 
 
+def test_pages_for_users_link_no_decisions() -> None:
+    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md")]
+    linking = {
+        page.name for page in pages if re.search(r"\]\((docs/)?decisions/", page.read_text())
+    }
+    assert linking <= {"architecture.md", "index.md", "security.md"}
+
+
 def test_the_index_shows_which_decisions_are_superseded() -> None:
     index = " ".join((ROOT / "docs/index.md").read_text().split())
     entries = re.findall(r"- \[(\d{3})\]\(decisions/[^)]+\) (.*?)(?= - \[|$)", index)
