@@ -109,9 +109,7 @@ def _mark(finding: Finding) -> str:
 @click.command(short_help="Check this machine and this account")
 @flag(
     "--fix",
-    help=(
-        "Fix the problems that this command can: find the provider, upload missing host packages."
-    ),
+    help="Find the provider on this machine, and upload missing packages for hosts.",
 )
 @flag("--toolchain", help="Check only Python, Node, Terraform and the provider.")
 @flag(

@@ -41,13 +41,13 @@ _DIFFERS = (
 )
 
 
-@click.group(short_help="Make environments that clusters share")
+@click.group(short_help="Manage environments that clusters share")
 def env() -> None:
-    """Make environments that the workspace's clusters share: software = "NAME" in [cluster], or
+    """Manage environments that the workspace's clusters share: software = "NAME" in [cluster], or
     Cluster(software="NAME").
 
-    [environments.NAME] in terradask.toml says what is in one. What is in the bucket, others' hosts
-    run: to create, build or delete one needs the rights of setup.
+    [environments.NAME] in terradask.toml lists its packages. All users' hosts run what is in the
+    bucket, so creating, building and deleting need the permissions of `setup`.
     """
 
 

@@ -48,9 +48,9 @@ def iam() -> None:
     """Print the least IAM policies that people and pipelines need in this workspace, account and
     region.
 
-    AWS limits a policy's size: where one isn't enough there are several, numbered, and a caller
-    needs all of them. docs/iam.md says who gets which. What a caller with them is, and can do by
-    way of what it makes, is told in a sentence, in Terraform's configuration as a comment.
+    AWS limits a policy's size, so there may be several, numbered; a caller needs all of them.
+    docs/iam.md lists the callers. A sentence, a comment in Terraform's configuration, describes
+    what the holder can do with the policies, also indirectly.
     """
 
 

@@ -43,9 +43,9 @@ JOB = click.argument("job", metavar="CLUSTER[/JOB]", shell_complete=complete_clu
 
 @click.group(cls=LazyGroup, short_help="List, show, follow, await and cancel jobs")
 def job() -> None:
-    """Look at the jobs of `terradask run` and `terradask batch`, from any machine, also when their
-    cluster is stopped or destroyed: for 30 days. A job is CLUSTER/JOB, as they print it; CLUSTER
-    alone is the last one.
+    """Show and cancel jobs of `terradask run` and `terradask batch`, from any machine. Records are
+    kept for 30 days, also if the cluster is stopped or destroyed. A job is CLUSTER/JOB, as these
+    commands print it; CLUSTER alone is its last job.
     """
 
 
