@@ -90,7 +90,9 @@ def set_backend_options(
 
     Notes
     -----
-    Permissions needed: none. The file is replaced completely, or not at all.
+    The file is replaced completely, or not at all.
+
+    Permissions needed: none.
 
     Examples
     --------

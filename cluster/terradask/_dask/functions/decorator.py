@@ -42,9 +42,8 @@ def function(
 ) -> Any:
     """Run a function's calls on a cluster with this hardware.
 
-    Functions with the same arguments share one cluster: the first call makes or starts it, and
-    later calls, also of other programs of yours, find it running, or start it without Terraform.
-    Nothing is made before the first call.
+    Functions with the same arguments share one cluster, also across your programs: the first call
+    makes or starts it, later calls find it running, or start it without Terraform.
 
     Parameters
     ----------
@@ -58,12 +57,11 @@ def function(
         the cluster's ``max_workers``, and none without work. The first one is launched with the
         scheduler.
     threads_per_worker
-        How many calls a worker runs at a time. By default one; None for one on each vCPU.
+        Number of calls that a worker runs at a time. By default 1; None for one on each vCPU.
     keepalive
-        How long the cluster runs on when no program uses it: `no_client_timeout` of `Cluster`.
-        Calls find it running until then.
+        How long the cluster runs without a program that uses it: `no_client_timeout` of `Cluster`.
     local
-        Whether calls run in processes of this machine instead; nothing is made in AWS.
+        Whether calls run in processes of this machine instead, without AWS.
     **cluster
         Other arguments of `Cluster`, such as `spot_policy`, `region`, `environ`, `software`, `tags`
         or `arm`; `name` for a cluster of that name.
@@ -81,9 +79,8 @@ def function(
     Notes
     -----
     Resources created and permissions needed: those of `Cluster`. The deployment stays when the
-    cluster ends, and costs its secret until ``terradask destroy NAME``. Its name is
-    ``function-`` and a number that follows from the arguments, your IAM user or role, and your user
-    name on this machine.
+    cluster ends, and costs its secret until ``terradask destroy NAME``. Its name is ``function-``
+    and a number from the arguments, your IAM user or role, and your user name on this machine.
 
     Examples
     --------
