@@ -251,8 +251,7 @@ class NetworkSettings(NetworkDiskSettings, NoticeSettings):
     gpu_images: bool = Field(
         default=False,
         description="Give hosts with GPUs the newest Deep Learning Base AMI for Amazon Linux "
-        "2023, with NVIDIA's drivers, as found at the first plan. Its launch templates, with "
-        "larger disks, are free.",
+        "2023, with NVIDIA's drivers, as found at the first plan, and disks that it fits on.",
     )
     host_packages: str | None = Field(
         default=None,
