@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "tests/README.md")
+PAGES = ("*.md", "docs/*.md", "examples/**/*.md", "tests/README.md")
 CODE = ("modules", "stacks", "cluster", "host", "simulator")
 #: Paths that codespell checks, without the modules of the tests, which misspell on purpose.
 SPELLED = (*PAGES, "docs/decisions", "examples", "benchmarks", *CODE)
