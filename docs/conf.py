@@ -1,4 +1,6 @@
-"""Sphinx's settings for the site, of README, docs/ and the pages of examples: `make docs`."""
+"""Sphinx's settings for the site, of README, docs/, and the pages of examples and of the simulator:
+`make docs`.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,14 @@ extensions = ["myst_parser"]
 # Links use GitHub's names of headings, which shows the same files.
 myst_heading_anchors = 6
 root_doc = "README"
-include_patterns = ["*.md", "docs/**.md", "examples/**.md", "tests/README.md"]
+include_patterns = [
+    "*.md",
+    "docs/**.md",
+    "examples/**.md",
+    "simulator/README.md",
+    "simulator/docs/**.md",
+    "tests/README.md",
+]
 exclude_patterns = [".*", "**/node_modules", "**/.terradask", "build"]
 # Pages of examples and decisions are in their own lists alone: with them the menu is three times
 # as long.

@@ -1,7 +1,7 @@
 """The embedded AWS's daemons, forked.
 
 A daemon is the same code as ever, with the same arguments, environment and folder; that it also
-starts from nothing is what `tests/simulator/test_embedded_aws_lifecycle.py` tests.
+starts from nothing is what `simulator/tests/running/test_lifecycle.py` tests.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from terradask_simulator.left_over import leftovers
+from .left_over import leftovers
 
 if TYPE_CHECKING:
     from terradask_simulator.simulator import Simulator

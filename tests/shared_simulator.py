@@ -81,3 +81,11 @@ def sim_environ(sim: Simulator) -> Iterator[dict[str, str]]:
     """
     with sim.applied():
         yield sim.environ
+
+
+@pytest.fixture
+def bare_sim(quick_provider: QuickProvider) -> Iterator[Simulator]:
+    """A fresh embedded AWS with nothing on it."""
+    with QuickSimulator.start() as simulator:
+        simulator.provider = quick_provider
+        yield simulator

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from terradask_simulator.errors import LeftRunning, PortTaken, SimulatorError
-    from terradask_simulator.left_over import leftovers
     from terradask_simulator.process import SimulatorInfo
     from terradask_simulator.simulator import HostInfo, Simulator
     from terradask_simulator.switches import Switches
@@ -19,7 +18,6 @@ __all__ = [
     "SimulatorError",
     "SimulatorInfo",
     "Switches",
-    "leftovers",
 ]
 
 _PLACES = {
@@ -30,7 +28,6 @@ _PLACES = {
     "SimulatorError": "errors",
     "SimulatorInfo": "process",
     "Switches": "switches",
-    "leftovers": "left_over",
 }
 
 

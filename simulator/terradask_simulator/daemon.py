@@ -23,7 +23,6 @@ from typing import Any
 from terradask_simulator.aws.access_keys import make_owner_key, write_owner_key
 from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.embedded import EmbeddedAws
-from terradask_simulator.aws.errors import EmbeddedAwsError
 from terradask_simulator.aws.session_manager.plugin import write_plugin
 from terradask_simulator.aws.switchboard import Switchboard
 from terradask_simulator.environment import credentials_path
@@ -132,7 +131,7 @@ class Daemon:
     def _turn(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         try:
             return {"undo": self._switchboard.turn(name, arguments)}
-        except (EmbeddedAwsError, SimulatorError) as error:
+        except SimulatorError as error:
             return {"refused": error.as_dict()}
 
 

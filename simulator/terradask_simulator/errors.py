@@ -1,12 +1,10 @@
-"""What can go wrong with the embedded AWS."""
+"""Errors of the embedded AWS."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from terradask_modules.errors import TerradaskError
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 
 __all__ = [
     "AlreadyStarted",
@@ -18,12 +16,7 @@ __all__ = [
     "PortTaken",
     "SimulatorError",
     "SimulatorGone",
-    "translated",
 ]
-
-
-class SimulatorError(TerradaskError):
-    """The embedded AWS could not do what was asked."""
 
 
 class PlatformUnsupported(SimulatorError):
@@ -71,7 +64,7 @@ class LeftRunning(SimulatorError):
     Parameters
     ----------
     left
-        What was left, one thing each, readable.
+        The groups and instances that were left, one readable line each.
     returncode
         The exit code of the command.
     """
@@ -94,14 +87,3 @@ class LeftRunning(SimulatorError):
         )
         self.left = list(left)
         self.returncode = returncode
-
-
-@contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """Raise errors of the AWS half as a `SimulatorError`."""
-    try:
-        yield
-    except EmbeddedAwsError as error:
-        raise SimulatorError(
-            error.problem, given=error.given, allowed=error.allowed, advice=error.advice
-        ) from error

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
@@ -294,6 +295,11 @@ def _await_end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> 
 
 def deploy_baseline(environ: Mapping[str, str]) -> None:
     """Run ``terradask apply network --yes``."""
+    if find_spec("terradask") is None:
+        raise BaselineFailed(
+            "The network baseline is terradask's, and terradask is not installed",
+            advice="pip install terradask, or start without the baseline",
+        )
     done = subprocess.run(
         [sys.executable, "-P", "-m", "terradask", "apply", "network", "--yes"],
         env=dict(environ),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from terradask_simulator.aws.access_keys import read_owner_key
 from terradask_simulator.environment import complete, credentials_path, laid_over
-from terradask_simulator.errors import SimulatorError, translated
+from terradask_simulator.errors import SimulatorError
 from terradask_simulator.process import (
     SimulatorInfo,
     deploy_baseline,
@@ -216,7 +216,6 @@ class Simulator(Switches):
         from terradask_simulator.aws.iam.roles import assume
 
         with (
-            translated(),
             contextlib.closing(self.client("iam")) as iam,
             contextlib.closing(self.client("sts")) as sts,
         ):

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from terradask import Deployment, Workspace
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
 from ..command import in_this_process
+from ..left_over import leftovers
 from ..simulator.acting import Account, host, refused
 from ..waiting import eventually
 

@@ -14,9 +14,9 @@ import pytest
 from terradask import Workspace
 from terradask._common.progress import PhaseFinished, ProgressEvent
 from terradask.errors import ForeignResources
-from terradask_simulator import leftovers
 
 from ..command import in_this_process
+from ..left_over import leftovers
 from .planted_scene import FOREIGN_GROUP, FOREIGN_SECRET, SIMILAR_SECRET, Scene
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]

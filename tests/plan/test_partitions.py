@@ -11,8 +11,9 @@ import pytest
 
 from terradask import Workspace
 from terradask_modules.iam import policy_text
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
+from ..left_over import leftovers
 from ..quick_provider import QuickProvider
 from .deployed import REGION as USUAL
 from .deployed import SETTINGS

@@ -27,8 +27,8 @@ from terradask.errors import (
     TerraformError,
 )
 from terradask_modules.iam import policy_text, statement
-from terradask_simulator import leftovers
 
+from ..left_over import leftovers
 from .deployed import BUCKET, REGION, SETTINGS, STATE_BUCKET, STATE_KEY
 
 pytestmark = [pytest.mark.plan, pytest.mark.usefixtures("no_events")]

@@ -24,8 +24,8 @@ from terradask_modules.names import group_name
 from terradask_simulator import Simulator
 
 from ..seeds import drawn
+from ..small_network import SmallNetwork
 from ..waiting import eventually
-from .conftest import SmallNetwork
 
 pytestmark = pytest.mark.simulator
 

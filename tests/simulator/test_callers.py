@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
 from ..command import in_this_process
+from ..left_over import leftovers
 from ..quick_provider import QuickProvider
 from ..waiting import PROCESS_SECONDS
 from . import acting

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from terradask._terraform.provider_mirror import cli_config_in_use
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
 from ..command import in_this_process
+from ..left_over import leftovers
 from ..quick_provider import QuickProvider
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]

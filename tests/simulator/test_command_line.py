@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
 from ..command import in_this_process
+from ..left_over import leftovers
 from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator]

@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
 from ..command import in_this_process
+from ..left_over import leftovers
 from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
@@ -33,7 +34,7 @@ SCARCE = "c5.large"
 MAKER = """
 import json, os, signal, sys, threading
 from terradask import Cluster
-from terradask_simulator import leftovers
+from tests.left_over import leftovers
 
 NAME = "cut"
 STORIES = json.loads(sys.argv[1])
@@ -85,7 +86,7 @@ def _make(
     return subprocess.run(
         [sys.executable, "-c", MAKER, json.dumps(stories)],
         cwd=folder,
-        env=sim.environ,
+        env={**sim.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -19,10 +19,11 @@ from terradask import Cluster
 from terradask._aws.session import Aws
 from terradask._workspace.caller_scope import caller_scope
 from terradask_modules.caller_policies import CALLERS, Caller, caller_policies
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 from terradask_simulator.iam import denied_by, needless
 from terradask_stacks.loading import load_settings
 
+from ..left_over import leftovers
 from ..quick_provider import QuickProvider
 from ..waiting import HANG_SECONDS, eventually
 from .acting import ACCOUNT, Account, host, refused

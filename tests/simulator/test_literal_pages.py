@@ -74,8 +74,8 @@ class Newcomer:
 
 @pytest.fixture(scope="module")
 def needed() -> frozenset[str]:
-    """What terradask needs."""
-    return names_with_needs("terradask[demo]") - {"terradask"}
+    """What terradask and the simulator need."""
+    return names_with_needs("terradask[demo]") - {"terradask", "terradask-simulator"}
 
 
 @pytest.fixture(scope="module")
@@ -92,12 +92,13 @@ def index(needed: frozenset[str], tmp_path_factory: pytest.TempPathFactory) -> I
 
 @pytest.fixture(scope="module")
 def wheels(needed: frozenset[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with terradask's wheel, and with whole ones of what it needs."""
+    """A folder with the wheels of terradask and the simulator, and of what they need."""
     root = tmp_path_factory.mktemp("wheels")
     list_installed(root, needed, UNUSED)
     publish(root, "acme-units", "1.0", UNITS)
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(root / "files")]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    for project in (ROOT, ROOT / "simulator"):
+        subprocess.run(build, cwd=project, check=True, capture_output=True)
     return root / "files"
 
 

@@ -18,9 +18,10 @@ from terradask._doctor.account_check.steps import Runner
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
 from ..command import in_this_process
+from ..left_over import leftovers
 
 pytestmark = [pytest.mark.simulator]
 

@@ -27,8 +27,9 @@ from terradask._doctor.account_check.check import LiveCheck, Parts, begin, earli
 from terradask._doctor.account_check.network import removal_steps
 from terradask._doctor.account_check.place import SmokeWorkspace
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
-from terradask_simulator import Simulator, leftovers
+from terradask_simulator import Simulator
 
+from ..left_over import leftovers
 from ..waiting import PROCESS_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator, pytest.mark.soak]

@@ -137,7 +137,12 @@ def _entries(module: ModuleType) -> dict[str, Any]:
 
 def _documented() -> set[tuple[str, str]]:
     """Return what pages and examples import of modules other than ``terradask``."""
-    pages = [ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.py")]
+    pages = [
+        ROOT / "README.md",
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("simulator/**/*.md"),
+        *ROOT.glob("examples/*.py"),
+    ]
     statement = re.compile(r"^from (terradask[\w.]*) import ([\w, ]+)$", re.MULTILINE)
     found = [
         match for page in pages for match in statement.findall(page.read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ ROOTS = {
     "terradask_simulator": "simulator",
 }
 # Files that no root has, but that rules of size and style hold for as well.
-BESIDES = ("tests", "benchmarks")
+BESIDES = ("tests", "simulator/tests", "benchmarks")
 
 
 @dataclass(frozen=True)

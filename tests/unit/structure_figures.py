@@ -18,6 +18,7 @@ RULES = (
     structure_rules.framework,
     structure_rules.resources,
     structure_rules.host_alone,
+    structure_rules.simulator_alone,
     structure_rules.aws_half,
     structure_rules.order,
     structure_rules.circles,
@@ -99,7 +100,7 @@ def deepest(tree: Tree) -> int:
 
 def report(tree: Tree) -> Iterator[str]:
     """Return the lines of the report."""
-    tests = tree.beside("tests")
+    tests = [*tree.beside("tests"), *tree.beside("simulator/tests")]
     broken = {rule.__name__: rule(tree) for rule in RULES}
     for name, found in broken.items():
         yield f"{name}: {len(found)}"

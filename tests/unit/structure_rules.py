@@ -47,18 +47,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "terradask_host": set(),
     "terradask_simulator": {"terradask_host"},
 }
-# The base of all errors is everybody's, except on the hosts, where nothing else of ours is
-# installed.
-COMMON = {
-    "terradask_simulator": {"terradask_modules.errors", "terradask_modules.errors.TerradaskError"}
-}
 # What stands at both ends, and is the same: the HTTP proxy of the dashboard, the documents in the
 # bucket, whose the bucket is and how it encrypts, what is called at most once, container images in
 # registries, conda's channels, the names of log streams and of gauges, which group of workers grows
-# how, what AWS's texts on launches mean, and how Dask connects. And what is known of each type of
-# resource, by which checks of an account list them.
+# how, what AWS's texts on launches mean, and how Dask connects.
 SHARED = {
-    "terradask_simulator": ("terradask_modules.kinds.",),
     "terradask": (
         "terradask_host.bucket_encryption.",
         "terradask_host.bucket_owner.",
@@ -147,6 +140,20 @@ def host_alone(tree: Tree) -> list[str]:
         for module in modules
         for one in module.imports
         if one.top not in standard
+    ]
+
+
+def simulator_alone(tree: Tree) -> list[str]:
+    """Return imports that the simulator, which is installed without terradask too, makes of the
+    host program before an instance boots it: those of simulated workers' own processes aside.
+    """
+    workers = "terradask_simulator.hosts.simulated_workers."
+    apart = {f"{workers}{name}" for name in ("run", "simulated_host", "worker_process")}
+    return [
+        _describe(module, one)
+        for module in tree.below("terradask_simulator")
+        for one in module.imports
+        if one.top == "terradask_host" and not one.in_function and module.name not in apart
     ]
 
 
@@ -295,7 +302,7 @@ def _root_may_import(package: str, module: Module, one: Import) -> bool:
     if module.where.startswith(BEHIND_THE_COMMAND):
         allowed |= {"terradask_simulator"}
     shared = package in SHARED and f"{one.dotted}.".startswith(SHARED[package])
-    return one.top in allowed or shared or one.dotted in COMMON.get(package, set())
+    return one.top in allowed or shared
 
 
 def _imports_within_terradask(tree: Tree) -> Iterator[tuple[Module, Import, str]]:

@@ -11,7 +11,16 @@ import pytest
 from .public_surface import docs_page
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")])
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(
+            page
+            for folder in ("docs", "examples", "simulator")
+            for page in ROOT.glob(f"{folder}/**/*.md")
+        ),
+    ]
+)
 
 
 def _tracked() -> list[Path]:
@@ -156,4 +165,9 @@ def test_the_make_verbs_exist_and_are_documented(verb: str) -> None:
 def test_ci_runs_the_tests_whole_lives_and_boots_machines() -> None:
     script = ROOT / ".ci/run"
     assert script.stat().st_mode & 0o111
-    assert re.findall(r"make (.*)", script.read_text()) == ["test", "life-test", "boot-test"]
+    assert re.findall(r"make (.*)", script.read_text()) == [
+        "test",
+        "simulator-test",
+        "life-test",
+        "boot-test",
+    ]

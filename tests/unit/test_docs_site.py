@@ -61,7 +61,12 @@ def url(site: Path) -> Iterator[str]:
 
 
 def test_every_page_of_the_documentation_is_in_it(site: Path) -> None:
-    pages = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/README.md")]
+    pages = [
+        ROOT / "README.md",
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/**/README.md"),
+        *ROOT.glob("simulator/**/*.md"),
+    ]
     assert [
         p for p in pages if not (site / p.relative_to(ROOT)).with_suffix(".html").exists()
     ] == []

@@ -1,5 +1,5 @@
-"""What is installed is what is in the five roots: built as a source archive, and from that the
-wheel.
+"""What is installed is what is in the roots: built as source archives, and from those the wheels of
+terradask and of the simulator.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import tarfile
 import tomllib
 import zipfile
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pytest
 
@@ -20,8 +21,8 @@ ROOTS = {
     "stacks": "terradask_stacks",
     "cluster": "terradask",
     "host": "terradask_host",
-    "simulator": "terradask_simulator",
 }
+SIMULATOR = {"simulator": "terradask_simulator"}
 
 
 def _hatchling(folder: Path, *arguments: str) -> None:
@@ -30,48 +31,65 @@ def _hatchling(folder: Path, *arguments: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module")
-def source_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("sdist")
-    _hatchling(ROOT, "-t", "sdist", "-d", str(out))
+def _source_archive(project: Path, out: Path) -> Path:
+    _hatchling(project, "-t", "sdist", "-d", str(out))
     (archive,) = out.glob("*.tar.gz")
     return archive
 
 
-@pytest.fixture(scope="module")
-def wheel_names(source_archive: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    work = tmp_path_factory.mktemp("wheel")
+def _wheel(source_archive: Path, work: Path) -> Path:
     with tarfile.open(source_archive) as tar:
         tar.extractall(work, filter="data")
     (unpacked,) = work.iterdir()
     _hatchling(unpacked, "-t", "wheel", "-d", str(work / "dist"))
     (wheel,) = (work / "dist").glob("*.whl")
+    return wheel
+
+
+def _names_in(wheel: Path) -> set[str]:
     with zipfile.ZipFile(wheel) as archive:
         assert archive.testzip() is None
         return set(archive.namelist())
 
 
-def _files_of_the_roots() -> set[str]:
+@pytest.fixture(scope="module")
+def source_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _source_archive(ROOT, tmp_path_factory.mktemp("sdist"))
+
+
+@pytest.fixture(scope="module")
+def wheel_names(source_archive: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    return _names_in(_wheel(source_archive, tmp_path_factory.mktemp("wheel")))
+
+
+@pytest.fixture(scope="module")
+def simulator_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    archive = _source_archive(ROOT / "simulator", tmp_path_factory.mktemp("sdist"))
+    return _names_in(_wheel(archive, tmp_path_factory.mktemp("wheel")))
+
+
+def _files_of(roots: dict[str, str]) -> set[str]:
     return {
         f"{package}/{path.relative_to(ROOT / root / package).as_posix()}"
-        for root, package in ROOTS.items()
+        for root, package in roots.items()
         for path in (ROOT / root / package).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
 
 
-def test_the_wheel_has_five_top_level_names(wheel_names: set[str]) -> None:
-    top = {PurePosixPath(name).parts[0] for name in wheel_names}
-    assert {name for name in top if not name.endswith(".dist-info")} == set(ROOTS.values())
+def _beside_metadata(names: set[str]) -> set[str]:
+    return {name for name in names if ".dist-info/" not in name}
 
 
-def test_the_wheel_holds_every_module_and_every_data_file(wheel_names: set[str]) -> None:
-    assert sorted(_files_of_the_roots() - wheel_names) == []
+def test_the_wheel_holds_the_files_of_four_roots(wheel_names: set[str]) -> None:
+    assert _beside_metadata(wheel_names) == _files_of(ROOTS)
 
 
-def test_the_wheel_holds_nothing_else(wheel_names: set[str]) -> None:
-    extra = {name for name in wheel_names - _files_of_the_roots() if ".dist-info/" not in name}
-    assert extra == set()
+def test_the_simulators_wheel_holds_its_package_alone(simulator_names: set[str]) -> None:
+    assert _beside_metadata(simulator_names) == _files_of(SIMULATOR)
+    assert "terradask_simulator/py.typed" in simulator_names
+    assert any(name.endswith(".dist-info/licenses/LICENSE") for name in simulator_names)
+    assert (ROOT / "simulator/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
 def test_the_wheel_is_typed_licensed_and_has_its_command(wheel_names: set[str]) -> None:
@@ -94,6 +112,9 @@ def test_the_source_archive_holds_what_a_developer_needs(source_archive: Path) -
         ".terraform.lock.hcl",
         "requirements/dev.lock",
         "docs/architecture.md",
+        "simulator/pyproject.toml",
+        "simulator/tests/unit/test_calls.py",
+        "conftest.py",
         "tests/unit/test_packaging.py",
     }
     assert needed <= names
@@ -106,8 +127,21 @@ def test_every_requirement_is_locked_with_hashes() -> None:
         r"^([a-z0-9._-]+)==\S+(?: ;[^\\\n]*)? ?\\\n    --hash=sha256:", lock, flags=re.MULTILINE
     )
     assert len(pins) == len(re.findall(r"^[a-z0-9._-]+==", lock, flags=re.MULTILINE))
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, simulator = _project(ROOT), _project(ROOT / "simulator")
     wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
     wanted += project["project"]["optional-dependencies"]["demo"]
+    wanted += simulator["project"]["dependencies"]
     names = {re.split(r"[\[<>=~! ]", requirement, maxsplit=1)[0].lower() for requirement in wanted}
-    assert names <= set(pins)
+    assert names - {"terradask-simulator"} <= set(pins)
+
+
+def test_the_extras_ask_for_the_simulator_of_the_same_version() -> None:
+    project = _project(ROOT)["project"]
+    pin = f"terradask-simulator=={project['version']}"
+    assert _project(ROOT / "simulator")["project"]["version"] == project["version"]
+    for extra in ("simulator", "demo"):
+        assert pin in project["optional-dependencies"][extra]
+
+
+def _project(folder: Path) -> dict[str, Any]:
+    return tomllib.loads((folder / "pyproject.toml").read_text())

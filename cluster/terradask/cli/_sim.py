@@ -31,10 +31,10 @@ IAM = flag("--iam", help="Let IAM policies decide what hosts, other roles and us
 
 
 def check_installed() -> None:
-    """Refuse where the simulator's own dependency is missing. Raises `SetupError`."""
+    """Refuse where the simulator, a distribution of its own, is missing. Raises `SetupError`."""
     from terradask.errors import SetupError
 
-    if find_spec("moto") is None or find_spec("werkzeug") is None:
+    if find_spec("terradask_simulator") is None:
         raise SetupError(
             "the embedded AWS is not installed", advice="pip install 'terradask[demo]'"
         )

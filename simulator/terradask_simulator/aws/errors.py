@@ -1,16 +1,39 @@
-"""What can go wrong with the embedded AWS itself."""
+"""The base of the simulator's errors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["EmbeddedAwsError"]
+__all__ = ["SimulatorError"]
 
 
-class EmbeddedAwsError(Exception):
-    """The embedded AWS refuses something, and says why: none of the errors that AWS
-    answers with.
+class SimulatorError(Exception):
+    """The embedded AWS refuses a request to itself, or can't do what was asked. AWS's own errors,
+    which its API returns, are none of these. The text has no control characters.
+
+    Parameters
+    ----------
+    problem
+        The failure, in one sentence.
+    given
+        The value that was given.
+    allowed
+        The values that are accepted.
+    advice
+        The next step.
+
+    Notes
+    -----
+    Errors pickle with their fields.
     """
+
+    problem: str
+    given: Any
+    allowed: str | None
+    advice: str | None
+
+    #: Exit code of the command line for this class.
+    exit_code: int = 1
 
     def __init__(
         self,
@@ -29,13 +52,26 @@ class EmbeddedAwsError(Exception):
     def __str__(self) -> str:
         """Return the problem with what was given, what is allowed and what to do."""
         named = {"given": self.given, "allowed": self.allowed, "to do": self.advice}
-        return "\n".join(
-            [
-                self.problem,
-                *(f"  {name}: {text}" for name, text in named.items() if text is not None),
-            ]
+        lines = [f"  {name}: {text}" for name, text in named.items() if text is not None]
+        # Logs and names that others wrote could rewrite what a terminal shows.
+        return "".join(
+            letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
+            for letter in "\n".join([self.problem, *lines])
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Rebuild from the fields: exceptions pickle only their positional arguments."""
+        return _rebuild, (type(self), self.args, self.__dict__)
+
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
+        """Return the fields for ``--json`` output."""
         return {"error": type(self).__name__, **self.__dict__}
+
+
+def _rebuild(
+    cls: type[SimulatorError], args: tuple[Any, ...], state: dict[str, Any]
+) -> SimulatorError:
+    error = cls.__new__(cls)
+    Exception.__init__(error, *args)
+    error.__dict__.update(state)
+    return error

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL, STATE_LOCK, autoscaling_backends
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 
 __all__ = ["Setting", "Switch", "Switchboard", "Undo", "turning"]
 
@@ -69,7 +69,7 @@ class Switchboard:
     def turn(self, name: str, arguments: Mapping[str, Any]) -> Undo:
         """Turn a switch, at once for whatever comes next, and return what turns it back."""
         if name not in self._switches:
-            raise EmbeddedAwsError(
+            raise SimulatorError(
                 "There is no such switch", given=name, allowed=", ".join(self._switches)
             )
         with STATE_LOCK:

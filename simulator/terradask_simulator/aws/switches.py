@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask_simulator.aws.endpoint.answers import LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.fidelity import buckets, clock, slow_instances, spot
 from terradask_simulator.aws.fidelity.launch_limits import (
     ACCOUNT_STATE,
@@ -81,7 +81,7 @@ def aws_switches(
 
 def _no_capacity(instance_type: str, zone: str, market: str, beyond: int) -> Undo:
     if market not in ("*", "on-demand", "spot"):
-        raise EmbeddedAwsError("There is no such market", given=market, allowed="on-demand, spot")
+        raise SimulatorError("There is no such market", given=market, allowed="on-demand, spot")
     shortage = Shortage(instance_type, zone, market, int(beyond))
     SHORTAGES.append(shortage)
     return "allow_capacity", asdict(shortage)
@@ -102,9 +102,7 @@ def _set_quota(quota_code: str, value: float, service_code: str) -> Undo:
 
 def _refuse_account(state: str) -> Undo:
     if state and state not in STATES:
-        raise EmbeddedAwsError(
-            "An account has no such state", given=state, allowed=", ".join(STATES)
-        )
+        raise SimulatorError("An account has no such state", given=state, allowed=", ".join(STATES))
     return "refuse_account", ACCOUNT_STATE.turn(state=state)
 
 

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from terradask_host.agent.keys import IN_MEMORY, filesystem_of
+from terradask_simulator.hosts.host_program import check_installed
 
 __all__ = ["forget_run", "make_run"]
 
@@ -18,6 +18,9 @@ def make_run(root: Path) -> None:
     """Make a host's ``/run``; where this machine has no memory for files, an ordinary folder, in
     which a host refuses to keep keys.
     """
+    check_installed()
+    from terradask_host.agent.keys import IN_MEMORY, filesystem_of
+
     run = root / "run"
     if run.exists():
         return

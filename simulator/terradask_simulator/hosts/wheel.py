@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from terradask_host.log_streams import LogStream, known_run
 from terradask_simulator.aws.credentials import RoleCredentials
 from terradask_simulator.aws.instances import InstanceView
 from terradask_simulator.hosts.cloud_config import BootFailed
+from terradask_simulator.hosts.host_program import check_installed
 
 __all__ = ["BootOutput", "WheelStore", "read_host_json"]
 
@@ -112,6 +112,9 @@ class WheelStore:
         credentials: RoleCredentials,
         lines: list[str],
     ) -> None:
+        check_installed()
+        from terradask_host.log_streams import LogStream, known_run
+
         run_id = known_run(instance.tags.get("terradask:run:id"))
         group = instance.tags.get("terradask:group", "")
         stream = LogStream(cluster, run_id, group, instance.instance_id).name

@@ -26,8 +26,8 @@ from terradask_modules.kinds.kind import FREE, Access, Listed, Named, ResourceKi
 from terradask_modules.names import TAG_WORKSPACE
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
-from terradask_simulator import leftovers
 
+from ...left_over import leftovers
 from ..iam_requests import asked, query
 from ..plan_documents import dangers_of
 from ..report_data import of_changes

@@ -22,8 +22,8 @@ from terradask._cleanup.resources import (
 from terradask._common.progress import ProgressEvent
 from terradask.errors import AccessDenied, ForeignResources
 from terradask_modules.names import role_name
-from terradask_simulator import leftovers
 
+from ...left_over import leftovers
 from .planted import (
     DOCUMENT,
     PREFIX,

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.fidelity.patching import add, around
 
 __all__ = ["applied_quotas", "install", "quota_value", "set_quota"]
@@ -99,7 +99,7 @@ def quota_value(service_code: str, quota_code: str) -> float:
         known = ", ".join(
             f"{service}/{code}" for service, (_, codes) in _QUOTAS.items() for code in codes
         )
-        raise EmbeddedAwsError(
+        raise SimulatorError(
             "There is no such quota on the embedded AWS",
             given=f"{service_code}/{quota_code}",
             allowed=known,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_simulator.aws.backend import BELL
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.fidelity.patching import around
 from terradask_simulator.aws.instances import find_instance
@@ -110,7 +110,7 @@ def notices_of(instance_id: str) -> dict[str, str]:
 def _notices(instance_id: str) -> _Notices:
     instance = find_instance(instance_id)
     if instance is None or not instance.is_running() or instance.lifecycle != "spot":
-        raise EmbeddedAwsError(
+        raise SimulatorError(
             "There is no such spot instance",
             given=instance_id,
             allowed="a running instance of the market spot",

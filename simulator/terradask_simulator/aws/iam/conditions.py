@@ -13,7 +13,7 @@ import ipaddress
 import operator
 from collections.abc import Callable
 
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.iam.documents import Condition
 from terradask_simulator.aws.iam.patterns import Context, like, like_arn, literal
 
@@ -26,7 +26,7 @@ _Comparison = Callable[[str, str, Context, str], bool]
 _FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
 
 
-class UnknownOperator(EmbeddedAwsError):
+class UnknownOperator(SimulatorError):
     """A policy uses a condition operator that there is not."""
 
 

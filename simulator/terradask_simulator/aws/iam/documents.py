@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 
 __all__ = ["Condition", "MalformedPolicy", "Policy", "Statement", "listed"]
 
 _OLDEST_VERSION = "2008-10-17"
 
 
-class MalformedPolicy(EmbeddedAwsError):
+class MalformedPolicy(SimulatorError):
     """A document is no IAM policy."""
 
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.iam.world import World
 
 __all__ = [
@@ -53,7 +53,7 @@ _USED = frozenset(
 _PLACEHOLDER = re.compile(r"\$\{[^}]*\}|<[^>]*>")
 
 
-class ReferenceMissing(EmbeddedAwsError):
+class ReferenceMissing(SimulatorError):
     """The package with the reference is not installed."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT
-from terradask_simulator.aws.errors import EmbeddedAwsError
+from terradask_simulator.aws.errors import SimulatorError
 
 __all__ = ["assume"]
 
@@ -38,7 +38,7 @@ def assume(
     for document in documents:
         size = len("".join(document.split()))
         if size > _MAX_CHARACTERS:
-            raise EmbeddedAwsError(
+            raise SimulatorError(
                 "A managed policy is larger than AWS allows",
                 given=f"{size} characters",
                 allowed=str(_MAX_CHARACTERS),

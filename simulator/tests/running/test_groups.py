@@ -9,11 +9,10 @@ from typing import Any
 
 import botocore.exceptions
 import pytest
+from tests.waiting import eventually
 
 from terradask._aws.autoscaling import Groups
 from terradask_modules.names import group_name
-
-from ..waiting import eventually
 
 pytestmark = pytest.mark.simulator
 

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from tests.waiting import HANG_SECONDS, eventually
 
 from terradask_simulator import SimulatorError
 from terradask_simulator.process import request_control
 
-from ..waiting import HANG_SECONDS, eventually
 from .host_metadata import metadata_of
 
 pytestmark = pytest.mark.simulator

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import psutil
+from tests.waiting import eventually
 
 from terradask_simulator import HostInfo
-
-from ..waiting import eventually
 
 
 def metadata_of(host: HostInfo) -> str:

@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from tests.call_counts import most_within
+from tests.waiting import eventually
 
 from terradask import Cluster, Workspace
 from terradask_simulator import Simulator
-
-from ..call_counts import most_within
-from ..waiting import eventually
 
 pytestmark = [pytest.mark.simulator]
 

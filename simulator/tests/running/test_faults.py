@@ -11,10 +11,9 @@ import time
 import pytest
 from botocore.config import Config
 from botocore.exceptions import ClientError, ConnectionClosedError
+from tests.waiting import HANG_SECONDS, eventually
 
 from terradask_simulator import SimulatorError
-
-from ..waiting import HANG_SECONDS, eventually
 
 pytestmark = [pytest.mark.simulator]
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.waiting import HANG_SECONDS, eventually
 
 from terradask_simulator import (
     LeftRunning,
     PortTaken,
     Simulator,
     SimulatorError,
-    leftovers,
     lifecycle,
     process,
 )
@@ -32,11 +32,9 @@ from terradask_simulator.lifecycle import (
     stop_daemon,
 )
 
-from ..waiting import HANG_SECONDS, eventually
-
 pytestmark = pytest.mark.simulator
 
-ROOT = str(Path(__file__).parents[2])
+ROOT = str(Path(__file__).parents[3])
 
 #: Makes one group with one instance, and leaves it.
 LEAVES_A_GROUP = """
@@ -54,13 +52,6 @@ groups.create_auto_scaling_group(
 )
 raise SystemExit(7)
 """
-
-POLICY = json.dumps(
-    {
-        "Version": "2012-10-17",
-        "Statement": [{"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"}],
-    }
-)
 
 
 def wait_gone(pid: int) -> None:
@@ -279,58 +270,3 @@ sys.exit(run([sys.executable, "-c", {command!r}], bare=True))
         assert outer.stdout.readline() == "ready\n"
         outer.send_signal(number)
         assert outer.wait(HANG_SECONDS) == 40 + number
-
-
-def test_leftovers_finds_what_carries_tag_or_name_and_nothing_else(bare_sim):
-    with bare_sim.applied(), contextlib.ExitStack() as clients:
-        made = {}
-        for service in ("ec2", "s3", "iam", "logs", "secretsmanager"):
-            made[service] = clients.enter_context(contextlib.closing(bare_sim.client(service)))
-        tags = [{"Key": "terradask:workspace", "Value": "w"}]
-        other = [{"Key": "terradask:workspace", "Value": "w-2"}]
-        assert leftovers("w") == []
-        vpc = made["ec2"].create_vpc(
-            CidrBlock=bare_sim.vpc_cidr, TagSpecifications=[{"ResourceType": "vpc", "Tags": tags}]
-        )["Vpc"]["VpcId"]
-        first, second = bare_sim.vpc_cidr.split(".")[:2]
-        subnet = made["ec2"].create_subnet(VpcId=vpc, CidrBlock=f"{first}.{second}.0.0/24")[
-            "Subnet"
-        ]["SubnetId"]
-        nat = made["ec2"].create_nat_gateway(
-            SubnetId=subnet,
-            ConnectivityType="private",
-            TagSpecifications=[{"ResourceType": "natgateway", "Tags": tags}],
-        )["NatGateway"]["NatGatewayId"]
-        for bucket in (
-            "terradask-w-123456789012-us-east-1",
-            "terradask-w-2-123456789012-us-east-1",
-        ):
-            made["s3"].create_bucket(Bucket=bucket)
-        made["s3"].put_object(
-            Bucket="terradask-w-123456789012-us-east-1", Key="clusters/etl/run.json", Body=b"{}"
-        )
-        made["iam"].create_role(RoleName="terradask-w-worker", AssumeRolePolicyDocument="{}")
-        made["iam"].create_role(
-            RoleName="terradask-w-2-worker", AssumeRolePolicyDocument="{}", Tags=other
-        )
-        made["iam"].create_instance_profile(InstanceProfileName="terradask-w-worker")
-        made["iam"].create_policy(PolicyName="terradask-w-2-own", PolicyDocument=POLICY, Tags=other)
-        made["logs"].create_log_group(logGroupName="/terradask/w")
-        made["logs"].create_log_group(logGroupName="/terradask/w-2")
-        for name in ("terradask/w/etl", "terradask/w/etl-2", "terradask/w-2/etl"):
-            made["secretsmanager"].create_secret(Name=name, SecretString="x")
-        assert leftovers("w") == [
-            "bucket terradask-w-123456789012-us-east-1",
-            "instance-profile terradask-w-worker",
-            "log-group /terradask/w",
-            f"nat-gateway {nat}",
-            "role terradask-w-worker",
-            "secret terradask/w/etl",
-            "secret terradask/w/etl-2",
-            f"vpc {vpc}",
-        ]
-        assert leftovers("w", cluster="etl") == [
-            "object s3://terradask-w-123456789012-us-east-1/clusters/etl/run.json",
-            "secret terradask/w/etl",
-        ]
-        assert leftovers("absent") == []

@@ -13,32 +13,34 @@ from typing import Any
 
 import hypothesis
 import pytest
+from tests.forked_daemons import spawner
+from tests.forking import ForkServer
+from tests.kept_providers import UNKEPT_VARIABLE
+from tests.quick_provider import DIRECT_VARIABLE, QuickProvider
+from tests.quick_provider import quick_provider as make_quick_provider
+from tests.shared_clients import share
+from tests.shared_simulator import bare_sim, policies, sim, sim_environ
 
 from terradask_simulator import process
-
-from .forked_daemons import spawner
-from .forking import ForkServer
-from .kept_providers import UNKEPT_VARIABLE
-from .quick_provider import DIRECT_VARIABLE, QuickProvider
-from .quick_provider import quick_provider as make_quick_provider
-from .shared_clients import share
-from .shared_simulator import policies, sim, sim_environ
 
 # Whoever runs the tests in the background may have SIGINT ignored, and so would every process that
 # a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-__all__ = ["policies", "sim", "sim_environ"]
+__all__ = ["bare_sim", "policies", "sim", "sim_environ"]
 
 _FRESH_SPAWN = process.spawn
 
 _FORK_SERVERS = pytest.StashKey[tuple[ForkServer, ForkServer]]()
 
-_TESTS = Path(__file__).parent
+_REPOSITORY = Path(__file__).parent
 
 #: Folders of tests that wait most of their time, for hosts and for Terraform.
-_WAITING = ("attacks", "plan", "simulator")
+_WAITING = [
+    _REPOSITORY / folder
+    for folder in ("tests/attacks", "tests/plan", "tests/simulator", "simulator/tests/running")
+]
 
 #: Markers of what runs only where they are asked for.
 _LEFT_OUT = ("soak", "boot", "life")
@@ -96,7 +98,7 @@ def _mixed(items: list[pytest.Item]) -> list[pytest.Item]:
 
 
 def _waits(file: Path) -> bool:
-    return file.relative_to(_TESTS).parts[0] in _WAITING
+    return any(file.is_relative_to(folder) for folder in _WAITING)
 
 
 def pytest_collection_finish() -> None:
@@ -156,7 +158,7 @@ def quick_provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuickPr
     only what terradask needs.
     """
     with make_quick_provider(
-        tmp_path_factory.mktemp("provider"), _TESTS.parent / ".terraform.lock.hcl"
+        tmp_path_factory.mktemp("provider"), _REPOSITORY / ".terraform.lock.hcl"
     ) as provider:
         yield provider
 

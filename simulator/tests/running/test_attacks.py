@@ -19,6 +19,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.client import Config
 from botocore.credentials import Credentials
 from botocore.exceptions import ClientError
+from tests.small_network import SmallNetwork
+from tests.waiting import HANG_SECONDS, eventually
 
 from terradask_simulator import Simulator, SimulatorError
 from terradask_simulator.aws.access_keys import read_owner_key
@@ -26,9 +28,7 @@ from terradask_simulator.environment import credentials_path
 from terradask_simulator.lifecycle import environment_of
 from terradask_simulator.process import request_control
 
-from ..simulator.conftest import SmallNetwork
-from ..simulator.host_metadata import metadata_of
-from ..waiting import HANG_SECONDS, eventually
+from .host_metadata import metadata_of
 
 pytestmark = pytest.mark.simulator
 

@@ -5,10 +5,9 @@ are named where they say so.
 from __future__ import annotations
 
 import pytest
+from tests.unit.iam_requests import ACCOUNT, EC2, REGION, SmallWorld, asked, context, query
 
 from terradask_simulator.aws.iam.mapping import context_of, needs_of
-
-from .iam_requests import ACCOUNT, EC2, REGION, SmallWorld, asked, context, query
 
 TEMPLATE = {
     "ImageId": "ami-1",

@@ -4,10 +4,10 @@ where they say so.
 
 from __future__ import annotations
 
+from tests.unit.iam_requests import ACCOUNT, EC2, REGION, SmallWorld, asked, call, context, query
+
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.mapping import context_of, needs_of
-
-from .iam_requests import ACCOUNT, EC2, REGION, SmallWorld, asked, call, context, query
 
 LOGS = f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:"
 IAM = f"arn:aws:iam::{ACCOUNT}:"

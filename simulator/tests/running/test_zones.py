@@ -8,8 +8,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
-from ..waiting import eventually
 from .own_groups import A, B, failed, of, own_groups, reaches
 
 pytestmark = pytest.mark.simulator

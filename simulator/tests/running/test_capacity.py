@@ -9,10 +9,10 @@ from typing import Any
 import botocore.config
 import botocore.exceptions
 import pytest
+from tests.waiting import eventually
 
 from terradask_simulator import SimulatorError
 
-from ..waiting import eventually
 from .own_groups import A, B, failed, of, own_groups, reaches
 
 pytestmark = pytest.mark.simulator

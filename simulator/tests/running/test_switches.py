@@ -15,15 +15,15 @@ from typing import Any
 import botocore.config
 import botocore.exceptions
 import pytest
+from tests.waiting import eventually
 
 from terradask_simulator import SimulatorError, Switches
 
-from ..waiting import eventually
 from .host_metadata import metadata_of
 from .own_groups import own_groups, reaches
 
 pytestmark = pytest.mark.simulator
-PAGE = Path(__file__).parents[2] / "docs/simulator.md"
+PAGE = Path(__file__).parents[2] / "docs/switches.md"
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,9 @@ they say so.
 from __future__ import annotations
 
 import pytest
+from tests.unit.iam_requests import ACCOUNT, SmallWorld, asked, context, query
 
 from terradask_simulator.aws.iam.mapping import context_of, needs_of
-
-from .iam_requests import ACCOUNT, SmallWorld, asked, context, query
 
 
 def test_an_action_without_resources():

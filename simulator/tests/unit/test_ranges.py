@@ -10,10 +10,9 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from moto.s3.models import FakeKey
+from tests.moto_account import moto_account
 
 from terradask_simulator.aws.fidelity import buckets
-
-from ..moto_account import moto_account
 
 CONTENT = random.Random(0).randbytes(10_000)
 OBJECT = {"Bucket": "terradask-ranges", "Key": "k"}

@@ -2,7 +2,7 @@
 evaluator.
 
 The families of operators, boundaries and resources' policies have tests of their own in
-test_sim_iam_conditions.py and test_sim_iam_evaluation.py; here is what is easily got wrong.
+test_iam_conditions.py and test_iam_evaluation.py; here is what is easily got wrong.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.waiting import eventually
 
 from terradask._aws.free_plan import with_eligible
 from terradask._aws.session import Aws
@@ -15,8 +16,6 @@ from terradask._doctor.doctor import check_account_plan
 from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_simulator.errors import SimulatorError
 from terradask_stacks.settings import Settings
-
-from ..waiting import eventually
 
 pytestmark = pytest.mark.simulator
 

@@ -9,12 +9,11 @@ import time
 from typing import Any
 
 import pytest
+from tests.unit.log_account import log_account
 
 from terradask._aws.session import Aws
 from terradask_simulator.aws.fidelity import embedded_metrics
 from terradask_simulator.aws.fidelity.embedded_metrics import metrics_of
-
-from .log_account import log_account
 
 
 def document(**changes: Any) -> dict[str, Any]:

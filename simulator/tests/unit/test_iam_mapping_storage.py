@@ -5,10 +5,9 @@ named where they say so.
 from __future__ import annotations
 
 import pytest
+from tests.unit.iam_requests import ACCOUNT, REGION, SmallWorld, asked, call, context, rest
 
 from terradask_simulator.aws.iam.mapping.s3 import BUCKET_PARTS, OBJECT_PARTS
-
-from .iam_requests import ACCOUNT, REGION, SmallWorld, asked, call, context, rest
 
 SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:"
 

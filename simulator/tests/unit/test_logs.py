@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.unit.log_account import GROUP, LogAccount, log_account
 
 from terradask._aws.answers import unless
 from terradask_simulator.aws.fidelity.log_events import DELAY
-
-from .log_account import GROUP, LogAccount, log_account
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,10 @@
 """The call recorder names calls as IAM does."""
 
 import pytest
+from tests.call_counts import most_within
 
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.iam.operation import read_operation
-
-from ..call_counts import most_within
 
 
 def signed(service, **environ):
