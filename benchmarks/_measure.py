@@ -25,6 +25,8 @@ class Row:
     runs: list[float] = field(default_factory=list)
     unit: str = "s"
     said: str = ""
+    n: int | None = None
+    """The number of workers, of a figure that is measured at several: a column."""
 
     @property
     def median(self) -> float:
@@ -113,11 +115,27 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def figures(rows: Sequence[Row]) -> str:
-    """Return the table of a part's figures, without the columns that single runs leave empty."""
-    cells = [row.cells() for row in rows]
-    if all(len(row.runs) == 1 for row in rows):
-        return table(["what", "one run"], [each[:2] for each in cells])
-    return table(["what", "median", "min", "max", "runs"], cells)
+    """Return the tables of a part's figures: those by the number of workers have a column for each,
+    and single runs leave out the columns that they don't need.
+    """
+    tables, single = [], [row for row in rows if row.n is None]
+    cells = [row.cells() for row in single]
+    if all(len(row.runs) == 1 for row in single):
+        tables.append(table(["what", "one run"], [each[:2] for each in cells]))
+    else:
+        tables.append(table(["what", "median", "min", "max", "runs"], cells))
+    by_n: dict[str, dict[int, str]] = {}
+    for row in rows:
+        if row.n is not None:
+            by_n.setdefault(row.name, {})[row.n] = row.cells()[1].removesuffix(" calls")
+    columns = sorted({n for found in by_n.values() for n in found})
+    tables.append(
+        table(
+            ["one run, by n", *(f"{n:,}" for n in columns)],
+            [[name, *(found.get(n, "") for n in columns)] for name, found in by_n.items()],
+        )
+    )
+    return "\n\n".join(each for each, of in zip(tables, (single, by_n), strict=True) if of)
 
 
 def machine() -> str:

@@ -47,10 +47,8 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     nothing = {"failed": f"not within {_LIMIT_SECONDS / 60:.0f} minutes"}
     for n, own in ours.items():
         for who, figures in (("terradask", own), ("EC2Cluster", theirs.get(n, nothing))):
-            rows.append(_row(f"{who}, scale({n}): AWS calls", figures, "calls", "calls"))
-            rows.append(
-                _row(f"{who}, scale({n}): until {n} run", figures, "requested_seconds", "s")
-            )
+            rows.append(_row(f"{who}: AWS calls", figures, "calls", "calls", n))
+            rows.append(_row(f"{who}: until n run", figures, "requested_seconds", "s", n))
     most = max(n for n in ours if "calls" in theirs.get(n, {}))
     return rows, [
         Verdict(
@@ -62,10 +60,10 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     ]
 
 
-def _row(name: str, figures: dict[str, Any], key: str, unit: str) -> Row:
+def _row(name: str, figures: dict[str, Any], key: str, unit: str, n: int) -> Row:
     if key in figures:
-        return Row(name, [figures[key]], unit)
-    return Row(name, said=figures["failed"])
+        return Row(name, [figures[key]], unit, n=n)
+    return Row(name, said=figures["failed"], n=n)
 
 
 def environment() -> str:

@@ -51,15 +51,15 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     with Simulator.start(baseline=True) as simulator, simulator.hollow_hosts():
         deploy(simulator)
         attached, sizes = scale(simulator, *map(str, _SIZES))
-    rows, removals = _polling("while it attaches", attached), []
+    rows, removals = _polling("attaching: ", attached), []
     for one in sizes:
         n, grown = one["n"], one["grown"]
         rows += [
-            Row(f"0 -> {n:,} workers, until all have joined", [grown["joined_seconds"]]),
-            Row(f"0 -> {n:,} workers, AWS calls until 10 s later", [grown["calls"]], "calls"),
-            Row(f"scale({n}) itself", [grown["scale_ms"]], "ms"),
-            *_polling(f"0 -> {n:,} workers", grown),
-            Row(f"the client's memory with {n:,} workers", [grown["memory_mib"]], "MiB"),
+            Row("until n workers have joined", [grown["joined_seconds"]], n=n),
+            Row("AWS calls until 10 s later", [grown["calls"]], "calls", n=n),
+            Row("scale(n) itself", [grown["scale_ms"]], "ms", n=n),
+            *_polling("", grown, n),
+            Row("the client's memory", [grown["memory_mib"]], "MiB", n=n),
         ]
         for gone in one["removed"]:
             what = f"removing {gone['k']:,} of {gone['n']:,} by name"
@@ -110,12 +110,13 @@ def _grown(sizes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [one["grown"] for one in sizes]
 
 
-def _polling(what: str, figures: dict[str, Any]) -> list[Row]:
+def _polling(what: str, figures: dict[str, Any], n: int | None = None) -> list[Row]:
     return [
         Row(
-            f"{what}, polling calls in the busiest {seconds} s",
+            f"{what}polling calls in the busiest {seconds} s",
             [figures[f"polls_in_{seconds}_s"]],
             "calls",
+            n=n,
         )
         for seconds in (1, 5)
     ]
