@@ -276,7 +276,7 @@ def test_a_group_that_was_deleted_is_named_and_the_rest_can_be_ended(
     assert "AWS doesn't have the group workers of this cluster any more" in problems()
     assert any(event.state == "stopped" for event in deployment.events())
     deployment.stop()
-    with pytest.raises(ClusterError, match="some of its groups are gone"):
+    with pytest.raises(ClusterError, match="some of its groups are missing"):
         deployment.start()
     with pytest.raises(ClusterError, match="are gone: it was destroyed"):
         deployment.groups.set_desired("workers", 1)

@@ -196,7 +196,7 @@ def test_a_worker_may_write_no_record_and_its_scheduler_no_other_object(
         # It can spoil its own: what can't be read is an error, and no more.
         assert client.run_on_scheduler(write, record) == "written"
     broken = in_this_process("job", "status", f"jobs/{job}")
-    assert (broken.returncode, "a job's record can't be read" in broken.stderr) == (1, True)
+    assert (broken.returncode, "a job's record is unreadable" in broken.stderr) == (1, True)
 
 
 def test_a_cluster_is_made_for_a_command_and_destroyed_after_it(

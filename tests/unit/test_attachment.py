@@ -12,7 +12,7 @@ from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.s3 import as_json
 from terradask._aws.translation import typed_error
 from terradask._clusters import attach as attachment
-from terradask._clusters.attach import attach, attached_by
+from terradask._clusters.attach import attach, attachment_from_parts
 from terradask._observe.documents import Descriptor, read_address
 from terradask._observe.keys import Bundle, KeySet
 from terradask.errors import (
@@ -191,7 +191,7 @@ ADDRESS = read_address(SCHEDULER)
 )
 def test_what_is_read_at_once_is_taken_only_if_it_belongs_together(other, belongs):
     read = {"content": GENUINE, "scheduler": ADDRESS, "secret": ("v1", BOUND), **other}
-    found = attached_by(SimpleNamespace(descriptor=DESCRIPTOR), RUN, **read)
+    found = attachment_from_parts(SimpleNamespace(descriptor=DESCRIPTOR), RUN, **read)
     assert (found is not None) == belongs
     if found is not None:
         assert (found.run, found.scheduler) == (RUN, ADDRESS)

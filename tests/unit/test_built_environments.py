@@ -143,7 +143,7 @@ def test_who_waits_for_an_archive_hears_why_there_is_none(
 ) -> None:
     record = cast(ClusterRecord, SimpleNamespace(name="env-team", objects=objects))
     objects.says(SAID)
-    waits = {"silent_seconds": -1.0, "look_seconds": 0.01}
+    waits = {"silent_seconds": -1.0, "poll_seconds": 0.01}
     assert wait_for_archive(record, RUN, KEYS, timeout_seconds=9, **waits) == ARCHIVE
     objects.document = None
     if said is not None:

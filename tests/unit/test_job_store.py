@@ -59,7 +59,7 @@ def test_a_record_is_read_and_what_is_none_is_refused(s3: Any) -> None:
     put(s3, record_name(FIRST), some_job().to_document())
     assert store.record(FIRST).cluster == "etl"
     put(s3, record_name(FIRST), {"format": 99})
-    with pytest.raises(DocumentFormat, match="can't be read"):
+    with pytest.raises(DocumentFormat, match="is unreadable"):
         store.record(FIRST)
     with pytest.raises(JobNotFound):
         store.record(SECOND)
@@ -82,7 +82,7 @@ def test_a_record_that_cant_be_read_hides_no_other_and_a_long_one_takes_no_page(
     put(s3, record_name(SECOND), {"format": 99})
     done = command("job", "list", "etl")
     assert done.returncode == 0
-    assert f"etl/{SECOND}: a job's record can't be read" in done.stderr
+    assert f"etl/{SECOND}: a job's record is unreadable" in done.stderr
     _head, row = done.stdout.splitlines()
     assert row.startswith(f"etl/{FIRST}  lost")
     shown = command("job", "status", f"etl/{FIRST}")

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from terradask._clusters.jobs.files import find_files, pack
-from terradask._clusters.jobs.output import JobOutput, readable
-from terradask._clusters.jobs.request import array, job_request, submitted
+from terradask._clusters.jobs.output import JobOutput, printable_text
+from terradask._clusters.jobs.request import for_submission, job_request, parse_array
 from terradask._dask.cluster_jobs import prepare_job
 from terradask.errors import InvalidInput
 from terradask_host.documents import UNREADABLE
@@ -60,7 +60,7 @@ def test_a_folder_that_git_manages_leaves_out_what_git_ignores(folder: Path) -> 
 def test_a_repository_that_git_says_nothing_of_is_refused(folder: Path) -> None:
     """As one that belongs to somebody else: the files that it ignores would be taken along."""
     (folder / ".git").write_text("gitdir: /nowhere")
-    with pytest.raises(InvalidInput, match="git doesn't say which files") as caught:
+    with pytest.raises(InvalidInput, match="git can't list the files") as caught:
         find_files([], folder / "data")
     assert str(folder) in caught.value.given
     assert list(find_files([folder / "a.py"], None)) == ["a.py"]
@@ -88,7 +88,7 @@ def test_no_link_brings_a_file_along_from_elsewhere(folder: Path, managed: bool)
     (folder / ".env").write_text("secret")
     (folder / "notes.txt").symlink_to(".env")
     for path, left_out in (("notes.txt", []), ("inside", ["notes.txt", "a.py"])):
-        with pytest.raises(InvalidInput, match="stays here") as caught:
+        with pytest.raises(InvalidInput, match="that isn't sent") as caught:
             find_files([], folder, left_out)
         assert f"exclude '{path}'" in str(caught.value)
     (folder / "notes.txt").unlink()
@@ -149,7 +149,7 @@ def test_a_path_that_no_host_has_is_refused_before_anything_is_made(
 ) -> None:
     monkeypatch.chdir(folder / "data")
     (folder / "data/link.py").symlink_to(folder / "a.py")
-    with pytest.raises(InvalidInput, match="by a path that no host has") as caught:
+    with pytest.raises(InvalidInput, match="by a path that hosts don't have") as caught:
         prepare_job(["python", where.format(folder)])
     assert "--file" in str(caught.value)
 
@@ -163,9 +163,9 @@ def test_the_same_files_are_the_same_bytes_whenever_they_are_packed(folder: Path
 
 
 def test_what_is_missing_or_too_large_is_refused_before_anything_is_made(folder: Path) -> None:
-    with pytest.raises(InvalidInput, match="no such file"):
+    with pytest.raises(InvalidInput, match="A file for the job doesn't exist"):
         find_files(["nothing"], None)
-    with pytest.raises(InvalidInput, match="no such folder"):
+    with pytest.raises(InvalidInput, match="A folder for the job doesn't exist"):
         find_files([], folder / "a.py")
     with (folder / "huge").open("wb") as huge:
         huge.truncate(129 * 2**20)
@@ -184,13 +184,13 @@ def test_what_is_missing_or_too_large_is_refused_before_anything_is_made(folder:
     [("0-3", ["0", "1", "2", "3"]), ("5", ["5"]), ("1-2,7", ["1", "2", "7"]), ("3-3", ["3"])],
 )
 def test_an_array_has_numbers_as_inputs(text: str, inputs: list[str]) -> None:
-    assert array(text) == inputs
+    assert parse_array(text) == inputs
 
 
 @pytest.mark.parametrize("text", ["", "a", "3-1", "1-", "-1", "0-100000", "1,,2", "1.5"])
 def test_what_is_no_array_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput, match="array"):
-        array(text)
+        parse_array(text)
 
 
 def test_a_request_says_what_is_wrong_with_it() -> None:
@@ -201,7 +201,7 @@ def test_a_request_says_what_is_wrong_with_it() -> None:
     with pytest.raises(InvalidInput, match="retries"):
         job_request(["true"], retries=1_000)
     request = job_request(["echo", "{}"], [1, 2.5])
-    first, second = (submitted(request, "r", 1).document for _ in range(2))
+    first, second = (for_submission(request, "r", 1).document for _ in range(2))
     assert first["inputs"] == ["1", "2.5"]
     assert (first["run_id"], first["boot"]) == ("r", 1)
     assert first["job"] != second["job"]
@@ -307,7 +307,7 @@ def test_output_is_bytes_by_stream_and_as_text_has_no_control_characters() -> No
     output = JobOutput.read({"format": 1, "missed": 3, "pieces": pieces})
     assert (output.of(1), output.of(2), output.missed) == (b"out\n", b"\x1b[2J", 3)
     assert str(output) == "out\n\N{REPLACEMENT CHARACTER}[2J"
-    assert readable(b"a\r\nb\t\xff") == "a\nb\t\N{REPLACEMENT CHARACTER}"
+    assert printable_text(b"a\r\nb\t\xff") == "a\nb\t\N{REPLACEMENT CHARACTER}"
     for wrong in ([3, "b3V0"], [1, "!"], [1], ["1", "b3V0"]):
         with pytest.raises(UNREADABLE):
             JobOutput.read({"format": 1, "missed": 0, "pieces": [wrong]})

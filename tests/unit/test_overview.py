@@ -61,7 +61,7 @@ def group(
     instances: int = 0,
     **facts: Any,
 ) -> TaggedGroup:
-    given = {"made_at": MADE, "owner": None, "started_at": None, **facts}
+    given = {"created_at": MADE, "owner": None, "started_at": None, **facts}
     return TaggedGroup(workspace, cluster, workers, desired, instances, **given)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
-from terradask._clusters.start import as_given
+from terradask._clusters.start import with_start_options
 from terradask._software.hosts import host_markers
 from terradask._software.package_origin import Origin
 from terradask._software.package_sync import (
@@ -359,16 +359,16 @@ def test_a_start_takes_the_environment_where_the_settings_say_so(
     """What the start itself names goes before that."""
     settings = ClusterSettings(package_sync=True, package_sync_ignore=["Jupyter_Lab"])
     wanted = PackageSync(True, ("jupyter-lab",))
-    assert PackageSync.of(as_given(settings)) == wanted
-    assert not PackageSync.of(as_given(settings, software=[]))
+    assert PackageSync.of(with_start_options(settings)) == wanted
+    assert not PackageSync.of(with_start_options(settings, software=[]))
     with_modules = settings.model_copy(update={"local_modules": True})
-    assert as_given(with_modules, software=[]).local_modules
-    locked = as_given(with_modules, software_lock=Path("uv.lock"))
+    assert with_start_options(with_modules, software=[]).local_modules
+    locked = with_start_options(with_modules, software_lock=Path("uv.lock"))
     assert not locked.local_modules
     assert not PackageSync.of(locked)
-    assert not PackageSync.of(as_given(settings, package_sync=PackageSync(False)))
+    assert not PackageSync.of(with_start_options(settings, package_sync=PackageSync(False)))
     given = PackageSync(["pandas"], ("numpy",), True, "any", local_modules=True)
-    assert PackageSync.of(as_given(ClusterSettings(), package_sync=given)) == given
+    assert PackageSync.of(with_start_options(ClusterSettings(), package_sync=given)) == given
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     found = lock_for_hosts(["nothing"], wanted, architecture="x86_64", lock_file=None)

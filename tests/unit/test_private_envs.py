@@ -20,7 +20,7 @@ SECRET = "hunter2-hunter2"
 @pytest.mark.parametrize(
     ("env", "problem"),
     [
-        ([("A", SECRET)], "values by name"),
+        ([("A", SECRET)], "map names to values"),
         ({f"A={SECRET}": ""}, "invalid name"),
         ({SECRET: "A"}, "invalid name"),
         ({"": SECRET}, "invalid name"),

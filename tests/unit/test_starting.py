@@ -19,7 +19,7 @@ import pytest
 from terradask._aws.s3 import as_json
 from terradask._aws.session import Aws
 from terradask._clusters import start
-from terradask._clusters.start import RunPlan, Starter, as_given, check_bound, claim
+from terradask._clusters.start import RunPlan, Starter, check_bound, claim, with_start_options
 from terradask._observe.record import ClusterRecord
 from terradask._observe.secret import ClusterSecret
 from terradask._observe.store import CLOSING, RUN, SCHEDULER
@@ -92,7 +92,7 @@ class Record(ClusterRecord):
     def read_descriptor(self) -> Any:
         return self.descriptor
 
-    def know(self, descriptor: Any) -> bool:
+    def update_descriptor(self, descriptor: Any) -> bool:
         return False
 
     @property
@@ -118,7 +118,7 @@ class Record(ClusterRecord):
         return None if (found := self.run()) is None else found.run_id
 
 
-ONE_WORKER = partial(as_given, n_workers=1)
+ONE_WORKER = partial(with_start_options, n_workers=1)
 
 
 def starter_of(
@@ -181,7 +181,7 @@ def test_a_version_that_is_gone_is_replaced_by_nobody(aws: Aws) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mark", "why"), [([CLOSING], "was not finished"), ([], "some of its groups are gone")]
+    ("mark", "why"), [([CLOSING], "was not completed"), ([], "some of its groups are missing")]
 )
 def test_it_is_started_only_while_it_is_whole(aws: Aws, mark: list[str], why: str) -> None:
     record = Record(aws)
@@ -189,7 +189,7 @@ def test_it_is_started_only_while_it_is_whole(aws: Aws, mark: list[str], why: st
     for name in mark:
         record.objects.write(name, {"format": 1})
     del record.desired["workers"]
-    with pytest.raises(ClusterError, match=f"destroyed in part: .*{why}") as refused:
+    with pytest.raises(ClusterError, match=f"partly destroyed: .*{why}") as refused:
         starter.start(ONE_WORKER, check_quotas=False)
     assert refused.value.given == "without workers"
     assert record.objects.names() == mark
@@ -242,7 +242,7 @@ def test_a_start_looks_again_at_its_run_where_preparing_the_groups_takes_long(
         assert looked.wait(10)
         record.objects.write(RUN, run("other").to_document())
 
-    monkeypatch.setattr(start, "_COUNTS_SECONDS", 0.0)
+    monkeypatch.setattr(start, "_RECENT_SECONDS", 0.0)
     monkeypatch.setattr(record, "run", look)
     groups = record.groups
     groups.tag = slow
@@ -265,7 +265,7 @@ def test_what_was_read_meanwhile_is_used_once_for_the_same_start_while_it_is_new
         settings = settings.model_copy(update={"n_workers": 2})
     starter.begin(settings)
     if begun == "an old one":
-        monkeypatch.setattr(start, "_COUNTS_SECONDS", 0.0)
+        monkeypatch.setattr(start, "_RECENT_SECONDS", 0.0)
     starter.start(ONE_WORKER, check_quotas=False)
     assert len(read) == reads
     record.objects.delete([RUN])

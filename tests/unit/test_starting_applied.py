@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from terradask._aws.session import Aws
-from terradask._clusters.start import as_given
+from terradask._clusters.start import with_start_options
 from terradask._observe.record import ClusterRecord
 from terradask.errors import InvalidInput
 
@@ -15,7 +15,7 @@ from .test_starting import DOCUMENT, Record, aws, starter_of
 
 __all__ = ["aws"]
 
-NONE = partial(as_given, n_workers=0)
+NONE = partial(with_start_options, n_workers=0)
 
 
 class Applied(Record):
@@ -23,7 +23,7 @@ class Applied(Record):
 
     descriptor = ClusterRecord.descriptor  # type: ignore[assignment]
     read_descriptor = ClusterRecord.read_descriptor
-    know = ClusterRecord.know
+    update_descriptor = ClusterRecord.update_descriptor
 
 
 def test_a_start_takes_what_was_applied_since_the_structure_was_read(aws: Aws) -> None:

@@ -99,7 +99,7 @@ def test_the_end_is_noted_of_the_run_that_is_there(
         if run is not None and when():
             found.append(run.run_id)
 
-    monkeypatch.setattr(stop, "note_end", note)
+    monkeypatch.setattr(stop, "record_end", note)
     record = record_of(Groups())
     record.run = lambda: None if there is None else replace(RUN, run_id=there)
     record.goes_on = lambda run: False
@@ -122,7 +122,7 @@ def test_a_run_whose_document_cannot_be_read_is_the_clients_own(
         if when():
             found.append(find_run().run_id)
 
-    monkeypatch.setattr(stop, "note_end", note)
+    monkeypatch.setattr(stop, "record_end", note)
     record = record_of(Groups())
     record.run = unreadable
     assert zero_groups(record, "r1")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask._clusters.start import as_given
+from terradask._clusters.start import with_start_options
 from terradask._clusters.worker_counts import numbers_at_start
 from terradask._dask.decision import check_same_structure, structure_given
 from terradask.errors import DocumentFormat, InvalidInput
@@ -44,7 +44,7 @@ def test_groups_start_with_what_is_asked_else_as_the_settings_say() -> None:
     found = descriptor(gpu=GPU, big={})
 
     def numbers(**given: Any) -> dict[str, int]:
-        return numbers_at_start(found, as_given(found.cluster_settings, **given))
+        return numbers_at_start(found, with_start_options(found.cluster_settings, **given))
 
     assert numbers() == {"workers": 1, "big": 0, "gpu": 2}
     asked = numbers(n_workers=0, group_workers={"gpu": 5})

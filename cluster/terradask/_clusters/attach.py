@@ -1,4 +1,4 @@
-"""Attaching to a run: wait for its scheduler, then return what a client needs to connect."""
+"""Attach to a run: wait for its scheduler, then return the data for a client's connection."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from terradask.errors import (
 from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_of
 from terradask_modules.names import SCHEDULER_GROUP
 
-#: The next read for the scheduler's address follows after a twentieth of the time waited so far,
-#: within these bounds. S3 allows 5,500 reads a second below one prefix:
+#: The pause before the next read of the scheduler's address is a twentieth of the time waited so
+#: far, within these bounds. S3 allows 5,500 reads a second below one prefix:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 _SHARE_OF_WAIT = 0.05
 _SHORTEST_SECONDS = 0.1
@@ -50,13 +50,13 @@ def attach(
     cancelled: Callable[[], bool],
     report_seconds: float = _REPORT_SECONDS,
 ) -> Attachment:
-    """Wait for the scheduler of `run`, reading its host's report so often, and return what a client
-    needs. Raises as `Deployment.attach` does.
+    """Wait for the scheduler of `run`, reading its host's report every `report_seconds`. Raises as
+    `Deployment.attach`.
     """
     # Keys are read before the wait, so that a caller without permission gets the error at once.
     reads: list[Callable[[], Any]] = [
         partial(_read_keys_if_written, record, run),
-        partial(_ready, record, run),
+        partial(_read_scheduler, record, run),
         partial(record.objects.read_bytes, RUN),
     ]
     keys, scheduler, content = side_by_side(reads, len(reads))
@@ -71,17 +71,15 @@ def attach(
     return Attachment(record.descriptor, _checked_run(record, run, keys, content), scheduler, keys)
 
 
-def attached_by(
+def attachment_from_parts(
     record: ClusterRecord,
     run: Run,
     content: bytes,
     scheduler: SchedulerAddress | None,
     secret: tuple[str, dict[str, Any]] | None,
 ) -> Attachment | None:
-    """Return what a client needs, of what was read at once: the run and its document, the
-    scheduler's address, and the current version of the secret.
-
-    None where these don't belong together: `attach` reads them in turn, and says what is wrong.
+    """Return the attachment from documents that were read in parallel; None if they don't belong
+    together: `attach` then reads them in turn, and raises the error.
     """
     scheduler = of_run(scheduler, run)
     if scheduler is None or scheduler.ended is not None or secret is None:
@@ -98,7 +96,7 @@ def attached_by(
 
 @dataclass
 class _SchedulerHosts:
-    """Reads the reports of a run's scheduler hosts; costs the same for any number of workers."""
+    """Read the reports of a run's scheduler hosts, with a cost independent of the workers."""
 
     record: ClusterRecord
     run: Run
@@ -109,10 +107,10 @@ class _SchedulerHosts:
         self._words = LastWords(self.record, self.run)
 
     def read(self) -> DeploymentStatus:
-        """Return the status, with the reports of these hosts; if none exists, check why AWS
-        launches none, and what hosts that can't report say in their log.
+        """Return the status with the reports of these hosts. Without hosts, check AWS's reasons;
+        without reports, check the hosts' logs.
 
-        Raises `ClusterStopped` where another client has ended the run.
+        Raises `ClusterStopped` if another client has ended the run.
         """
         with self.record.limiter.slot():
             groups = self.record.groups.describe()
@@ -131,7 +129,7 @@ class _SchedulerHosts:
         return status_of(self.record, [groups, self.run, None, reports, False])
 
     def read_all(self) -> list[HostReport]:
-        """Return the reports of all scheduler hosts, also of one that ended between two reads."""
+        """Return the reports of all scheduler hosts, including one that ended between two reads."""
         reports = [
             r
             for r in read_reports(self.record.objects)
@@ -142,18 +140,18 @@ class _SchedulerHosts:
         return reports
 
     def describe(self, reports: Iterable[HostReport]) -> str:
-        """Return how far these hosts have come, by their reports, else by their log. Raises
+        """Return the progress of these hosts from their reports, else from their log. Raises
         `HostFailed`.
         """
         if reported := "; ".join(r.describe() for r in reports):
             return reported
-        told = self._words.check_now(self._seen)
-        return f"its host has not reported{f'; in its log: {told}' if told else ' yet'}"
+        line = self._words.check_now(self._seen)
+        return f"its host has not reported{f'; in its log: {line}' if line else ' yet'}"
 
     def _check_not_over(self, *, is_raised: bool) -> None:
-        """Check that no other client has stopped or destroyed the cluster, or started it again.
+        """Check that no other client has stopped, destroyed or restarted the cluster.
 
-        An object that isn't found may be there all the same, while its group is raised.
+        While the group is raised, a missing object doesn't mean a stop: the read may be stale.
         """
         with self.record.limiter.slot():
             document = self.record.objects.read(RUN)
@@ -180,7 +178,7 @@ def _wait_for_scheduler(
     while True:
         if cancelled():
             raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
-        scheduler = _ready(hosts.record, run)
+        scheduler = _read_scheduler(hosts.record, run)
         if scheduler is not None:
             return scheduler
         waited_seconds = time.monotonic() - started
@@ -197,8 +195,8 @@ def _wait_for_scheduler(
         time.sleep(_pause_seconds(waited_seconds))
 
 
-def _ready(record: ClusterRecord, run: Run) -> SchedulerAddress | None:
-    """Return where the run's scheduler is; None before it is up. Raises `ClusterStopped`."""
+def _read_scheduler(record: ClusterRecord, run: Run) -> SchedulerAddress | None:
+    """Return the address of the run's scheduler; None before it is up. Raises `ClusterStopped`."""
     scheduler = read_scheduler(record.objects)
     if scheduler is None or scheduler.run_id != run.run_id:
         return None
@@ -212,7 +210,7 @@ def _pause_seconds(waited_seconds: float) -> float:
     return min(max(waited_seconds * _SHARE_OF_WAIT, _SHORTEST_SECONDS), _LONGEST_SECONDS)
 
 
-#: What a Dask that doesn't start may have, where the client's own does.
+#: Advice if Dask may fail on hosts because of the sent configuration.
 _WITHOUT_CONFIG = (
     "; if it is this process's Dask configuration, send_dask_config=False keeps that from hosts"
 )
@@ -235,22 +233,22 @@ def _check_not_failed(cluster: str, reports: Iterable[HostReport], *, sent_confi
         )
 
 
-def _scheduler_missing(cluster: str, came: str, timeout_seconds: float) -> SchedulerMissing:
+def _scheduler_missing(cluster: str, state: str, timeout_seconds: float) -> SchedulerMissing:
     return SchedulerMissing(
         f"The scheduler of cluster {cluster!r} was not up within {timeout_seconds:.0f} s.",
-        given=came,
+        given=state,
         advice=(
-            f"terradask status {cluster} shows every host, terradask logs {cluster} scheduler what "
-            "it prints; or pass a longer `timeout`"
+            f"terradask status {cluster} shows every host, terradask logs {cluster} scheduler its "
+            "log; or pass a longer `timeout`"
         ),
     )
 
 
 def _checked_run(record: ClusterRecord, run: Run, keys: KeySet, content: bytes | None) -> Run:
-    """Return the run as ``run.json`` describes it, if that is the document it was started with.
+    """Return the run of ``run.json``, if that is the document it was started with.
 
-    What others say of the scheduler needs no such check: only a scheduler with this run's
-    certificate is connected to.
+    The scheduler's address needs no such check: clients connect only to a scheduler with this run's
+    certificate.
     """
     if not keys.sha256:
         # An older terradask started it.
@@ -268,7 +266,7 @@ def _read_keys_if_written(record: ClusterRecord, run: Run) -> KeySet | None:
     aws, descriptor = record.aws, record.descriptor
     # ``run.json`` is written before the keys; the scheduler can't start without them.
     with translated_key_errors(aws, descriptor), unless("ResourceNotFoundException"):
-        # AWS's word for a secret that is to be deleted.
+        # AWS's error for a secret that is scheduled for deletion.
         with unless("InvalidRequestException"):
             _, document = read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
             return KeySet.from_document(document)
@@ -283,8 +281,8 @@ def _keys_gone(descriptor: Descriptor) -> ClusterError:
         cluster=name,
         given=f"secret {descriptor.secret_id}",
         advice=(
-            f"what runs goes on, but nothing new can attach or join: terradask stop {name}; "
-            f"terradask apply {name} makes the secret again; then terradask start {name}. Find out "
-            "what deleted it"
+            "running hosts continue, but no client can attach and no host can join: terradask "
+            f"stop {name}; terradask apply {name} creates the secret again; then terradask start "
+            f"{name}. Find the cause of the deletion"
         ),
     )

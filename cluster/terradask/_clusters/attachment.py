@@ -1,4 +1,4 @@
-"""What a client needs to talk to a running cluster."""
+"""``Attachment``: the data for a client's connection to a running cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask_host.documents import Run, SchedulerAddress
 
 @dataclass(frozen=True)
 class Attachment:
-    """What a client needs to connect to a running cluster."""
+    """The data for a client's connection to a running cluster."""
 
     descriptor: Descriptor
     run: Run

@@ -1,8 +1,8 @@
-"""Environments that hosts of this user's runs have built: the next run with the same packages has
-it named, and builds nothing.
+"""Remember the environments that hosts of this user's runs have built: the next run with the same
+packages reuses them.
 
-What others' runs have built isn't used: the user who starts a run chooses what its hosts execute. A
-private cluster uses what it has built itself.
+Environments of other users' runs aren't used: the user who starts a run decides about the code of
+its hosts. A private cluster uses only its own.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
 
 
-_LOOK_SECONDS = 1.0
+_POLL_SECONDS = 1.0
 _SILENT_SECONDS = 5.0
 
 
 def environment_id(record: ClusterRecord, baseline: Baseline, python: str, lock_text: str) -> str:
-    """Return what an environment follows from: two of the same id hold the same."""
+    """Return the digest of an environment's inputs: equal ids mean equal environments."""
     architecture = record.descriptor.architecture
     facts = [
         python,
         lock_text,
         architecture,
-        # The image decides about glibc, and so about wheels.
+        # The image determines glibc, and so the wheels.
         baseline.templates["scheduler"][architecture].model_dump(),
         # An isolated cluster's hosts read no other's environments.
         record.name if baseline.isolation == "cluster" else None,
@@ -52,10 +52,10 @@ def wait_for_archive(
     *,
     timeout_seconds: float,
     silent_seconds: float = _SILENT_SECONDS,
-    look_seconds: float = _LOOK_SECONDS,
+    poll_seconds: float = _POLL_SECONDS,
 ) -> EnvironmentArchive:
-    """Wait until the scheduler's host of a run has sent its environment to the bucket, of which the
-    run may say nothing for so long after its scheduler is up.
+    """Wait until a run's scheduler host has sent its environment to the bucket. After
+    `silent_seconds` without a manifest, the host builds none.
 
     Raises `HostFailed` with the host's reason.
     """
@@ -67,14 +67,14 @@ def wait_for_archive(
         if found is not None and found.state in (FAILED, SEPARATE):
             raise not_built(record.name, found.reason)
         if found is None and waited > silent_seconds:
-            # Hosts say that they build before their scheduler runs; those of an embedded AWS don't.
+            # Hosts report a build before their scheduler runs; hosts of an embedded AWS build none.
             raise not_built(record.name, "its scheduler's host builds none")
-        time.sleep(look_seconds)
+        time.sleep(poll_seconds)
     raise not_built(record.name, f"no environment within {timeout_seconds:.0f} s")
 
 
 def _manifest(record: ClusterRecord, run: Run, keys: KeySet) -> EnvironmentManifest | None:
-    """Return what the run's scheduler says of its environment, if it has the run's proof."""
+    """Return the manifest of the run's environment, if it has the run's proof."""
     try:
         document = record.objects.read(ENVIRONMENT)
         manifest = None if document is None else EnvironmentManifest.read(document)
@@ -98,7 +98,7 @@ class BuiltEnvironments:
         self._cache = cache or own_cache("environments", endpoint)
 
     def find(self, identity: str) -> EnvironmentArchive | None:
-        """Return what was built; None if that isn't known. It may be gone from the bucket."""
+        """Return a known archive, or None. It may have been deleted from the bucket."""
         if self._cache is None:
             return None
         try:
@@ -107,7 +107,7 @@ class BuiltEnvironments:
             return None
 
     def learn(self, identity: str, run: Run, keys: KeySet) -> None:
-        """Keep what the hosts of a run say that they have built, if it is there and proven."""
+        """Store the archive that the hosts of a run have built, if its manifest has proof."""
         if self._cache is None:
             return
         manifest = _manifest(self._record, run, keys)
@@ -120,13 +120,13 @@ class BuiltEnvironments:
 
     def _names(self, identity: str) -> tuple[str, ...]:
         record = self._record
-        # Others may read the keys of other clusters' runs, and with them prove what they like.
+        # Other users can read the keys of other clusters' runs, and forge proofs with them.
         own = (record.name,) if record.descriptor.cluster_settings.private_to_creator else ()
         return record.bucket, identity, *own
 
 
 def not_built(cluster: str, why: str, *, advice: str | None = None) -> HostFailed:
-    """Return the error for a host that could not build an environment for others."""
+    """Return the error for a host that built no shared environment."""
     return HostFailed(
         f"Cluster {cluster!r} has built no environment.",
         cluster=cluster,

@@ -1,8 +1,8 @@
-"""The certificate authority of one start of a cluster.
+"""Generate the certificate authority and the certificates of one run.
 
-Everything is made in memory by the process that starts the cluster. The authority's key signs three
-certificates and is then dropped, so that a fourth can't be issued, not even by the cluster's hosts.
-A certificate for metrics is apart, signed by itself: Dask's ports take any of the authority's.
+The process that starts the cluster generates them in memory. The authority's key signs three
+certificates and is then dropped, so that nobody, not even the cluster's hosts, can issue a fourth.
+The certificate for metrics is self-signed: Dask's ports accept every certificate of the authority.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def make_keys(
     clock_ahead_seconds: float = 0.0,
 ) -> KeySet:
     """Generate the keys of one run: valid by this machine's clock and by AWS's, which instances
-    have.
+    use.
     """
     here = datetime.datetime.now(datetime.UTC)
     at_aws = here - datetime.timedelta(seconds=clock_ahead_seconds)
@@ -71,7 +71,7 @@ def make_keys(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(public),
         )
         bundles[role] = Bundle(cert=_pem(certificate), key=_key_pem(key))
-    # It opens the page with metrics, and can sign no other.
+    # Gives access to the metrics page only, and can't sign other certificates.
     key, name = ec.generate_private_key(ec.SECP256R1()), _name(f"{cluster} {run_id}", "metrics")
     usage = x509.ExtendedKeyUsage(_USAGES["client"])
     metrics = _sign(name, name, key.public_key(), key, span, usage)
@@ -105,8 +105,8 @@ def _sign(
     *extensions: x509.ExtensionType,
     ca: bool = False,
 ) -> x509.Certificate:
-    """Return a certificate, for a span of time, with extensions that aren't critical; of an
-    authority, which signs certificates and nothing else, or of one that signs none.
+    """Return a certificate with non-critical extensions: with `ca` for an authority, which only
+    signs certificates, else for one that signs none.
     """
     usage = x509.KeyUsage(
         digital_signature=not ca,

@@ -1,4 +1,4 @@
-"""The part of the caller's Dask configuration that hosts get."""
+"""Select the part of the caller's Dask configuration for hosts, without secrets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOCAL = (
     ("distributed", "comm", "require-encryption"),
     ("distributed", "comm", "default-scheme"),
     ("distributed", "dashboard", "link"),
-    # What Dask logs to is a file here; levels are taken on their own.
+    # Handlers refer to local files; `_logging_levels` copies the levels.
     ("logging",),
     ("logging-file-config",),
     ("distributed", "logging"),
@@ -44,7 +44,7 @@ _LOCAL = (
 
 
 def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
-    """Return a copy of the Dask configuration with what is for hosts."""
+    """Return a copy of the Dask configuration with the keys for hosts."""
     import dask.config
 
     source = dask.config.config if config is None else config
@@ -55,11 +55,11 @@ def portable_config(config: dict[str, Any] | None = None) -> dict[str, Any]:
 
 
 def _logging_levels(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Return logger -> level, as Dask's ``logging`` has them in either of its two forms: without
-    handlers, which write to files or sockets of this machine.
+    """Return logger -> level from either form of Dask's ``logging``, without handlers: they write
+    to files or sockets of this machine.
     """
     distributed = source.get("distributed", {})
-    # Dask reads one of both.
+    # Dask reads one of the two places.
     place = distributed if {"logging", "logging-file-config"} & distributed.keys() else source
     given = place.get("logging")
     if not isinstance(given, Mapping):
@@ -74,7 +74,7 @@ def _logging_levels(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_level(given: Any) -> bool:
-    """Return whether Dask takes it for a level; it would not start with another."""
+    """Return whether Dask accepts a level; it doesn't start with an unknown one."""
     if isinstance(given, str):
         return given.upper() in logging.getLevelNamesMapping()
     return isinstance(given, int) and not isinstance(given, bool)

@@ -1,7 +1,8 @@
-"""A deployed cluster: start it, stop it, read its status.
+"""``Deployment``: start, stop and read a deployed cluster. Delegates to the modules of this
+package and of `_observe`.
 
-After Terraform's apply a cluster is stopped: its groups have no instance, its secret is empty.
-Starting it writes keys and raises the groups, without Terraform.
+After Terraform's apply a cluster is stopped: its groups have no instance, its secret is empty. A
+start writes keys and raises the groups, without Terraform.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ class Deployment:
 
     @cached_property
     def _starter(self) -> Starter:
-        # Most objects start nothing, and what a start needs takes time to import.
+        # Most objects start nothing, and the import takes time.
         from terradask._clusters.start import Starter
 
         return Starter(self._record, stop=self.stop, root=self._root)
@@ -213,10 +214,10 @@ class Deployment:
         QuotaExceeded
             When the start needs more vCPUs than AWS's quotas leave beside what already runs.
         """
-        from terradask._clusters.start import as_given
+        from terradask._clusters.start import with_start_options
 
         change = partial(
-            as_given,
+            with_start_options,
             n_workers=n_workers,
             environ=environ,
             software=software,
@@ -228,7 +229,7 @@ class Deployment:
         return self._start_as(change, life=life, check_quotas=check_quotas, warn=warn)
 
     def _begin_start(self, settings: ClusterSettings) -> None:
-        """Begin to read what a start with these settings goes by, beside what comes before it."""
+        """Begin to read the data for a start with these settings."""
         self._starter.begin(settings)
 
     def _start_as(
@@ -239,9 +240,7 @@ class Deployment:
         check_quotas: bool = True,
         warn: Callable[[str], None] | None = None,
     ) -> Run:
-        """Start the cluster as `start` does, with the settings that `change` makes of those with
-        which it is deployed.
-        """
+        """Start the cluster like `start`, with the deployed settings as modified by `change`."""
         try:
             return self._starter.start(
                 change, life=life, check_quotas=check_quotas, warn=warn or (lambda text: None)

@@ -1,4 +1,4 @@
-"""The route to a scheduler: its public address, its private one, or Session Manager."""
+"""Find the address to dial for a route: public, private, or through Session Manager."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AddressEndpoint:
         return attachment.address(public=self.route == "public")
 
     def dashboard(self, attachment: Attachment) -> tuple[str, int]:
-        """Return host and port of the dashboard's endpoint, which takes clients' certificates."""
+        """Return host and port of the dashboard's endpoint, which requires a client certificate."""
         host = self.scheduler(attachment).partition("://")[2].rpartition(":")[0]
         return host, attachment.scheduler.dashboard_port
 
@@ -63,7 +63,7 @@ class SessionEndpoint:
     def close(self) -> None:
         """End the sessions and their processes."""
         self._closed = True
-        # A thread that waits for one of them to open holds the lock.
+        # Outside of the lock: a thread that waits for a session to open holds it.
         for forwarding in list(self._open.values()):
             forwarding.close()
         with self._changing:
@@ -80,7 +80,7 @@ class SessionEndpoint:
             try:
                 return self._open[port].wait(_OPEN_SECONDS)
             except BaseException:
-                # The next try starts from the beginning.
+                # The next attempt starts new sessions.
                 self._end()
                 raise
 

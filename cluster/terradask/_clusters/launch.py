@@ -1,5 +1,5 @@
-"""What a cluster launches at its start and may launch, as planned or as deployed, and the check of
-AWS's quotas while it is scaled.
+"""Compute the hosts that a planned or deployed cluster launches, and check AWS's quotas while it is
+scaled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
-    """Return what a planned cluster starts with."""
+    """Return the hosts at the start of a planned cluster."""
     from terradask_stacks.groups import groups_of, worker_groups_of
 
     most = {group.name: group.max_workers for group in worker_groups_of(cluster)}
@@ -41,7 +41,7 @@ def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
 
 
 def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> list[Hosts]:
-    """Return what a deployed cluster starts with, or is scaled to."""
+    """Return the hosts of a deployed cluster for these numbers of workers."""
     most = {group: descriptor.most_workers(group) for group in descriptor.worker_groups}
     keys = {SCHEDULER_GROUP: [SCHEDULER_GROUP], **descriptor.worker_groups}
     found = ((group, descriptor.pools[key]) for group, names in keys.items() for key in names)
@@ -59,17 +59,16 @@ def _hosts(
         choices[group] = (*choices.get(group, ()), *((name, market) for name in types))
     start, most = ({**numbers, SCHEDULER_GROUP: 1} for numbers in (start, most))
     return [
-        Hosts(group, start.get(group, 0), most.get(group, 0), of_group)
-        for group, of_group in choices.items()
+        Hosts(group, start.get(group, 0), most.get(group, 0), group_choices)
+        for group, group_choices in choices.items()
     ]
 
 
 @dataclass
 class ScaleCheck:
-    """Warns of numbers of workers for which AWS's quotas have no room, without holding up the call.
-    The quotas are read once.
+    """Warn in the background of numbers of workers above AWS's quotas, which are read once.
 
-    Permissions needed: those of `LaunchCheck`; without them one warning is logged, and no more.
+    Permissions needed: those of `LaunchCheck`; without them a single warning is logged.
     """
 
     aws: Aws
@@ -84,7 +83,7 @@ class ScaleCheck:
         grown = any(number > self.considered.get(group, 0) for group, number in numbers.items())
         self.considered.update(numbers)
         if grown:
-            of, hosts = self.descriptor, deployed_launch(self.descriptor, self.considered)
+            own, hosts = self.descriptor, deployed_launch(self.descriptor, self.considered)
             if self._check is None:
-                self._check = LaunchCheck(self.aws, of.cluster, hosts, workspace=of.workspace)
+                self._check = LaunchCheck(self.aws, own.cluster, hosts, workspace=own.workspace)
             self._check.warn_when_known(hosts, self.warn)

@@ -1,4 +1,4 @@
-"""How long a run may live: from settings and arguments to ``run.json``, for the hosts."""
+"""Derive a run's lifetime policy, for ``run.json``, from settings, and parse durations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from terradask_host.documents import LifetimePolicy
 if TYPE_CHECKING:
     from terradask_stacks.settings.life import LifeSettings
 
-#: A duration as users give it: ``"20 minutes"``, seconds, a `timedelta`, or False for never.
+#: A duration in arguments: ``"20 minutes"``, seconds, a `timedelta`, or False for never.
 Duration = str | float | datetime.timedelta | Literal[False]
 
 
@@ -40,9 +40,7 @@ def lifetime_policy(
 def parse_duration(
     name: str, value: Duration | None, *, never: bool = True
 ) -> float | Literal[False] | None:
-    """Return a duration in seconds; False for never, where that is possible, or None. Raises
-    `InvalidInput`.
-    """
+    """Return a duration in seconds, False for never, or None. Raises `InvalidInput`."""
     from dask.utils import parse_timedelta
 
     if value is None or (value is False and never):

@@ -1,4 +1,4 @@
-"""An overview of every cluster in an account and region: bucket, groups' tags, instances."""
+"""List the clusters of an account and region from bucket, group tags and instances, with prices."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class TaggedGroup:
     is_workers: bool
     desired: int
     instances: int
-    made_at: datetime.datetime | None
+    created_at: datetime.datetime | None
     owner: str | None
     started_at: str | None
 
@@ -120,12 +120,11 @@ def overviews(
     all_workspaces: bool,
     strict: bool = False,
 ) -> list[ClusterOverview]:
-    """Return the overview of every cluster; `others` are those without a readable deployment: name
-    -> state. One document that can't be read hides no other cluster, unless it is `strict`.
+    """Return the overview of every cluster. `others`: name -> state of those without a readable
+    deployment. With `strict`, an unreadable document raises; else only its cluster is affected.
 
-    Permissions needed: those of `Deployment.status`; ``ec2:DescribeInstances`` and
-    ``DescribeVolumes`` for what instances cost, and the permissions of the price list. Without them
-    there is no price.
+    Permissions needed: those of `Deployment.status`; for prices ``ec2:DescribeInstances``,
+    ``DescribeVolumes``, and those of the price list. Without them there are no prices.
     """
     with ThreadPoolExecutor(_PARALLEL) as pool:
         statuses = list(pool.map(lambda one: _status(one, strict=strict), deployments))
@@ -136,8 +135,8 @@ def overviews(
     unread = {one.name: "unreadable" for one in deployments if (workspace, one.name) not in known}
     named = {(workspace, name): state for name, state in {**others, **unread}.items()}
     found = [
-        overview(whose, known.get(whose), named.get(whose), groups, own=whose[0] == workspace)
-        for whose in _whose(known, named, groups, machines)
+        overview(key, known.get(key), named.get(key), groups, own=key[0] == workspace)
+        for key in _cluster_keys(known, named, groups, machines)
     ]
     return _priced(aws, found, machines)
 
@@ -152,7 +151,7 @@ def _status(deployment: Deployment, *, strict: bool) -> DeploymentStatus | None:
 
 
 def overview(
-    whose: tuple[str, str],
+    key: tuple[str, str],
     status: DeploymentStatus | None,
     state: str | None,
     groups: Iterable[TaggedGroup],
@@ -160,18 +159,18 @@ def overview(
     own: bool,
 ) -> ClusterOverview:
     """Return one cluster's overview from its status and its groups' tags, unpriced. Pure."""
-    mine = [group for group in groups if (group.workspace, group.cluster) == whose]
-    workers = [group for group in mine if group.is_workers]
-    numbers = sum(group.desired for group in mine), sum(group.instances for group in mine)
-    dates = [group.made_at for group in mine if group.made_at is not None]
+    tagged = [group for group in groups if (group.workspace, group.cluster) == key]
+    workers = [group for group in tagged if group.is_workers]
+    numbers = sum(group.desired for group in tagged), sum(group.instances for group in tagged)
+    dates = [group.created_at for group in tagged if group.created_at is not None]
     by_tags = ClusterOverview(
-        *whose,
-        state=state or ("unowned" if own or not mine else state_by_numbers(*numbers)),
+        *key,
+        state=state or ("unowned" if own or not tagged else state_by_numbers(*numbers)),
         deployed_at=utc_text(min(dates)) if dates else None,
         started_at=next(
-            (group.started_at for group in mine if group.started_at and group.desired), None
+            (group.started_at for group in tagged if group.started_at and group.desired), None
         ),
-        owner=next((group.owner for group in mine if group.owner and group.desired), None),
+        owner=next((group.owner for group in tagged if group.owner and group.desired), None),
         workers=(
             sum(group.instances for group in workers),
             sum(group.desired for group in workers),
@@ -193,7 +192,7 @@ def overview(
     )
 
 
-def _whose(*found: Any) -> list[tuple[str, str]]:
+def _cluster_keys(*found: Any) -> list[tuple[str, str]]:
     known, named, groups, machines = found
     tagged = {(group.workspace, group.cluster) for group in groups}
     running = {
@@ -218,8 +217,8 @@ def _priced(
 
 
 def cluster_hourly_usd(aws: Aws, *, workspace: str, cluster: str) -> Decimal | None:
-    """Return what one cluster's instances cost by the hour, in US dollars; None where a price isn't
-    known. It takes two calls, and more if prices aren't kept here.
+    """Return the hourly price of one cluster's instances in US dollars; None if a price is unknown.
+    Takes two calls, and more for prices outside the local cache.
     """
     machines = _machines(aws, workspace, cluster)
     if machines is None:

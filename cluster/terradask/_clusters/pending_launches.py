@@ -1,4 +1,4 @@
-"""Instances that AWS has not launched yet, and why; AWS is asked only if some are missing."""
+"""Track missing instances and AWS's reasons; the reasons are read only if instances are missing."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _SETTLED_SECONDS = 5.0
 
 
 def check_scheduler_launches(record: ClusterRecord, run: Run) -> None:
-    """Raise `NoCapacity` if AWS launches no host for a run's scheduler and reports why."""
+    """Raise `NoCapacity` if AWS launches no host for a run's scheduler and reports a reason."""
     groups, descriptor = record.groups, record.descriptor
     try:
         with record.limiter.slot():
             failures = groups.failures(SCHEDULER_GROUP)
     except Exception:
-        # As in `PendingLaunches.ask`: the wait then ends without a reason.
+        # As in `PendingLaunches.read_failures`: the wait then ends without a reason.
         logger.debug("can't read the scaling activities of %s", SCHEDULER_GROUP, exc_info=True)
         return
     since = datetime.datetime.fromisoformat(run.started_at)
@@ -68,21 +68,21 @@ class PendingLaunches:
 
     @property
     def must_read_failures(self) -> bool:
-        """Whether to read why instances are missing."""
+        """Whether to read the reasons of missing instances."""
         return self.pending and self._may_read
 
     def update(self, chains: Collection[Sequence[Group]]) -> None:
-        """Note which groups lack instances now."""
+        """Update the groups with missing instances."""
         self._pending_groups.update(itertools.chain(*chains), time.monotonic())
         self.shortfall = self._shortfall(chains)
 
     async def read_failures(self) -> None:
-        """Read why a group lacks instances: the one that was read the longest time ago."""
+        """Read the reasons of one group, the one that was read the longest time ago."""
         name = self._pending_groups.next_to_ask()
         try:
             failures = await self.call(self.groups.failures, name)
         except Exception as error:
-            # The caller's policy may not allow this call; then reasons are missing.
+            # The caller's policy may not allow this call: then there are no reasons.
             logger.debug("can't read the scaling activities of %s", name, exc_info=True)
             self._may_read = is_transient(error)
             return
@@ -94,7 +94,7 @@ class PendingLaunches:
     def _shortfall(self, chains: Collection[Sequence[Group]]) -> Shortfall | None:
         now = time.monotonic()
         late = self._pending_groups.late(now, _SETTLED_SECONDS)
-        # After the last group of a chain no other one is tried.
+        # After the last group of a chain there is no other to try.
         short = [
             chain
             for chain in chains

@@ -1,4 +1,4 @@
-"""Environment variables: which can be private, and which should be."""
+"""Check private environment variables, and find secrets among public ones."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ logger = logging.getLogger("terradask")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-#: Variables that are read when a process starts, and those that `send_credentials` sets.
-_TAKEN = re.compile(
+#: Variables that processes read at their start, and those of `send_credentials`.
+_RESERVED = re.compile(
     r"(TERRADASK|DASK)_.*|AWS_CONTAINER_(CREDENTIALS|AUTHORIZATION)_.*", re.IGNORECASE
 )
 
 
 def check_private_envs(env: Mapping[str, str]) -> dict[str, str]:
-    """Return private variables that a process can set; shows no value. Raises `InvalidInput`."""
+    """Check private variables; errors don't contain values. Raises `InvalidInput`."""
     if not isinstance(env, Mapping):
         raise InvalidInput(
-            "Private environment variables are values by name.",
+            "Private environment variables must map names to values.",
             given=type(env).__name__,
             allowed='a mapping, such as {"DB_PASSWORD": password}',
             advice="pass a dict",
@@ -52,9 +52,9 @@ def warn_of_secrets(cluster: str, environ: Mapping[str, str]) -> None:
     found = secrets_in_environ(environ)
     if found:
         logger.warning(
-            "cluster %s: environ seems to hold secrets (%s), and is stored in the workspace's "
-            "bucket, where all hosts can read it; leave "
-            "them out, and send them when the cluster runs: cluster.send_private_envs({...})",
+            "cluster %s: environ seems to contain secrets (%s) and is stored in the workspace's "
+            "bucket, where all hosts can read it; leave them out, and send them to the running "
+            "cluster: cluster.send_private_envs({...})",
             cluster,
             ", ".join(found),
         )
@@ -69,10 +69,10 @@ def _check_name(name: Any, number: int) -> None:
                 f"variable {number}, whose name is "
                 f"{'text' if isinstance(name, str) else type(name).__name__}"
             ),
-            allowed="letters, digits and _, no digit in front",
+            allowed="letters, digits and _, not beginning with a digit",
             advice='pass {"NAME": value}',
         )
-    if _TAKEN.fullmatch(name):
+    if _RESERVED.fullmatch(name):
         raise InvalidInput(
             "This environment variable can't be private: it is read when a process starts, or "
             "set by send_credentials().",
@@ -82,7 +82,7 @@ def _check_name(name: Any, number: int) -> None:
                 "AWS_CONTAINER_AUTHORIZATION_…"
             ),
             advice=(
-                "for Dask's configuration, set it here: hosts get it (send_dask_config); for "
+                "set Dask's configuration in this process: hosts get it (send_dask_config); for "
                 "credentials, call send_credentials()"
             ),
         )

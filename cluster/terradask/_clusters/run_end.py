@@ -1,4 +1,4 @@
-"""What a run leaves when it has ended: the log of its events, and its account."""
+"""Write the event log and the account of a run that has ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from terradask_host.documents import HostReport, Run
 logger = logging.getLogger("terradask")
 
 
-def note_end(
+def record_end(
     record: ClusterRecord,
     find_run: Callable[[], Run | None],
     most_reports: int | None = None,
@@ -25,13 +25,13 @@ def note_end(
     done: str | None = None,
     when: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Write the log of a run's events, and its account; with the latest reports of hosts alone, if
-    there is a limit, and no more than the last seconds of a process have time for.
+    """Write the log of a run's events, and its account.
 
-    All is read side by side, also the run. `when` is asked before anything is written; `done` is
-    what the caller has done to end it.
+    `find_run` and the documents are read in parallel. `when` decides before a write; `done` is the
+    caller's action that ended the run. `most_reports` limits the reading to the latest reports and
+    omits prices, for the last seconds of a process.
 
-    Failures are logged: to stop the cluster matters more.
+    Failures are logged: stopping the cluster has priority.
     """
     with ThreadPoolExecutor(3) as pool:
         reports = begun(pool, partial(_reports, record, most_reports))
@@ -54,5 +54,5 @@ def _reports(record: ClusterRecord, most: int | None) -> list[HostReport]:
     try:
         return record.reports(most)
     except Exception as error:  # noqa: BLE001 - any
-        logger.warning("cluster %s: its hosts' reports can't be read: %s", record.name, error)
+        logger.warning("cluster %s: can't read its hosts' reports: %s", record.name, error)
         return []

@@ -1,6 +1,4 @@
-"""What a client reads of a cluster before it decides what to do, and, where it runs, what a client
-needs to connect: all side by side.
-"""
+"""Read a cluster's state, and the attachment of a running one, in one round of parallel calls."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from terradask._aws.group_facts import tagged_groups
-from terradask._clusters.attach import attached_by
+from terradask._clusters.attach import attachment_from_parts
 from terradask._clusters.attachment import Attachment
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import read_run
@@ -30,30 +28,30 @@ class Snapshot:
 
     #: Whether the deployment is marked for destruction.
     closing: bool
-    #: Whether it is deployed, and whether its run goes on.
+    #: Whether the cluster is deployed and running.
     found: Found
-    #: The run that was started last, even if it has ended; None if the cluster was stopped.
+    #: The last started run, even if it has ended; None if the cluster was stopped.
     run: Run | None
-    #: None where anything of it isn't there yet, or isn't as it should be.
+    #: None if a part is missing or invalid.
     attachment: Attachment | None = None
-    #: None where they weren't all found by their tags.
+    #: None if not all groups were found by their tags.
     groups: Mapping[str, Group] | None = None
 
 
 def take_snapshot(record: ClusterRecord, also: Callable[[], object]) -> Snapshot:
-    """Read a cluster's documents, groups and keys, and run `also` at the same time.
+    """Read a cluster's documents, groups and keys, and run `also` in parallel.
 
-    Raises `ClusterNotFound` for one that runs and has lost its ``cluster.json``: a client that made
-    it anew would end it, too.
+    Raises `ClusterNotFound` for a running cluster without ``cluster.json``: deploying it again
+    would end it.
     """
     reads: list[Callable[[], Any]] = [
         lambda: record.exists,
         partial(record.objects.read_bytes, RUN),
         lambda: record.marked_closing,
-        partial(_if_read, record.scheduler),
-        partial(_if_read, partial(read_secret, record.aws, record.where.secret_id)),
-        partial(_if_read, partial(_listed_groups, record)),
-        partial(_if_read, also),
+        partial(_result_or_none, record.scheduler),
+        partial(_result_or_none, partial(read_secret, record.aws, record.where.secret_id)),
+        partial(_result_or_none, partial(_listed_groups, record)),
+        partial(_result_or_none, also),
     ]
     exists, content, closing, scheduler, secret, listed, _ = side_by_side(reads, len(reads))
     run = None if content is None else read_run(parse_object(content, RUN))
@@ -64,11 +62,11 @@ def take_snapshot(record: ClusterRecord, also: Callable[[], object]) -> Snapshot
     if run is None:
         return Snapshot(closing, "stopped", run)
     groups = record.groups.of(listed or ())
-    whole = groups if groups.keys() == set(record.groups.names) else None
-    if not record.goes_on(run, scheduler, whole):
+    complete = groups if groups.keys() == set(record.groups.names) else None
+    if not record.goes_on(run, scheduler, complete):
         return Snapshot(closing, "stopped", run)
-    attachment = attached_by(record, run, content, scheduler, secret)
-    return Snapshot(closing, "running", run, attachment, whole)
+    attachment = attachment_from_parts(record, run, content, scheduler, secret)
+    return Snapshot(closing, "running", run, attachment, complete)
 
 
 def _listed_groups(record: ClusterRecord) -> list[Mapping[str, Any]]:
@@ -77,8 +75,8 @@ def _listed_groups(record: ClusterRecord) -> list[Mapping[str, Any]]:
     return [group for _, group in found]
 
 
-def _if_read(read: Callable[[], Any]) -> Any:
-    """Return what is read, or None: who needs it reads it again, and gets the error."""
+def _result_or_none(read: Callable[[], Any]) -> Any:
+    """Return a result, or None after an error: a later read raises it if the result is needed."""
     with contextlib.suppress(Exception):
         return read()
     return None

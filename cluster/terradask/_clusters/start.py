@@ -1,4 +1,4 @@
-"""Starting a deployed cluster: plan, claim, prepare a run, raise the groups. No Terraform."""
+"""Start a deployed cluster without Terraform: plan, claim and prepare a run, raise the groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from terradask._clusters.dask_config import portable_config
 from terradask._clusters.launch import deployed_launch
 from terradask._clusters.lifetime import lifetime_policy
 from terradask._clusters.private_envs import warn_of_secrets
-from terradask._clusters.run_end import note_end
+from terradask._clusters.run_end import record_end
 from terradask._clusters.worker_counts import numbers_at_start, policies_at_start
 from terradask._common.clock import utc_text
 from terradask._common.side_by_side import side_by_side
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings
 
 
-#: From the settings with which a cluster is deployed, those of one of its runs.
+#: Derives the settings of a run from those of the deployed cluster.
 Change = Callable[["ClusterSettings"], "ClusterSettings"]
 
 
@@ -90,25 +90,25 @@ class RunPlan:
     software: SoftwareLock
     #: The check of AWS's quotas, already running; None if they aren't checked.
     check: LaunchCheck | None = None
-    #: What the hosts' environment follows from.
+    #: Id of the hosts' environment.
     environment_id: str = ""
 
     @property
     def sha256(self) -> dict[str, str]:
-        """The digest of each document that hosts act on, by its name."""
+        """The digests of the documents that determine the hosts' behaviour, by name."""
         return {
             RUN: sha256_of(as_json(self.run.to_document())),
             SOFTWARE: sha256_of(self.software.to_requirements().encode()),
         }
 
 
-#: A start goes by what was read for it so long ago, and no longer: others may have changed it.
-_COUNTS_SECONDS = 5.0
+#: Longest age of data that a start uses: other clients may have changed it since.
+_RECENT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class _StartSnapshot:
-    """What a start with these settings reads of AWS before it plans its run, all side by side."""
+    """The data that a start reads from AWS, in parallel, before it plans its run."""
 
     settings: ClusterSettings
     began_at: float
@@ -121,7 +121,7 @@ class _StartSnapshot:
     def begin(
         cls, record: ClusterRecord, settings: ClusterSettings, check_quotas: bool
     ) -> _StartSnapshot:
-        """Begin to read; what fails is raised where it is needed."""
+        """Begin to read; the users of the results raise the errors."""
 
         def begin_check() -> LaunchCheck | None:
             descriptor = record.descriptor
@@ -134,7 +134,7 @@ class _StartSnapshot:
             return cls(
                 settings,
                 time.time(),
-                # It may have been applied since it was read.
+                # An apply may have changed it since the last read.
                 pool.submit(record.read_descriptor),
                 pool.submit(check_startable, record),
                 pool.submit(bootable_baseline, record),
@@ -144,19 +144,19 @@ class _StartSnapshot:
             pool.shutdown(wait=False)
 
 
-def _counts(read_at: float) -> bool:
-    """Return whether a start goes by what was read then, in seconds since the epoch: a machine's
-    sleep counts too.
+def _is_recent(read_at: float) -> bool:
+    """Return whether data read at a time, in seconds since the epoch, is recent enough for a start,
+    including time in suspend.
     """
-    return 0 <= time.time() - read_at < _COUNTS_SECONDS
+    return 0 <= time.time() - read_at < _RECENT_SECONDS
 
 
 @dataclass(eq=False, repr=False)
 class Starter:
-    """Starts runs of one cluster.
+    """Start runs of one cluster.
 
-    `stop` rolls a start back, paths in settings are relative to `root`, `prepare` writes all that
-    must exist before a host boots.
+    `stop` rolls a start back; paths in settings are relative to `root`; `prepare` writes the
+    documents that must exist before a host boots.
     """
 
     record: ClusterRecord
@@ -164,16 +164,14 @@ class Starter:
     stop: Callable[[], object]
     root: Path | None = None
     prepare: Callable[[ClusterRecord, RunPlan, KeySet], None] | None = None
-    #: Id of the run that was started here last; None if another start took over.
+    #: Id of the run that this object started last; None if another start took over.
     started_run_id: str | None = field(default=None, init=False)
-    #: What the environment of that run's hosts follows from.
+    #: Id of that run's environment.
     environment_id: str = field(default="", init=False)
     _begun: _StartSnapshot | None = field(default=None, init=False)
 
     def begin(self, settings: ClusterSettings) -> None:
-        """Begin to read what a start with these settings goes by, quotas too, beside what comes
-        before it.
-        """
+        """Begin to read the data for a start with these settings, including quotas."""
         self._begun = _StartSnapshot.begin(self.record, settings, check_quotas=True)
 
     def start(
@@ -184,29 +182,29 @@ class Starter:
         check_quotas: bool = True,
         warn: Callable[[str], None] = lambda text: None,
     ) -> Run:
-        """Start a run unless one is active; without a `life`, that of its settings.
+        """Start a run unless one is active; `life` defaults to the settings' policy.
 
         Raises `ClusterPrivate`, `DocumentChanged`.
         """
         snapshot = self._snapshot(change, check_quotas)
         try:
             groups, plan = self._planned(snapshot, life)
-            is_old = self.record.know(snapshot.descriptor.result())
+            is_outdated = self.record.update_descriptor(snapshot.descriptor.result())
         except Exception:
-            is_old = self.record.know(snapshot.descriptor.result())
-            if not is_old:
+            is_outdated = self.record.update_descriptor(snapshot.descriptor.result())
+            if not is_outdated:
                 raise
-        if is_old:
+        if is_outdated:
             groups, plan = self._planned(self._snapshot(change, check_quotas), life)
         for problem in problems_at_start(self.record.descriptor, groups):
             warn(problem)
         return self.start_planned(plan, warn)
 
     def _snapshot(self, change: Change, check_quotas: bool) -> _StartSnapshot:
-        """Return what was begun, if it is for this start and new enough, or what begins now."""
+        """Return the snapshot of `begin` if it is recent and for these settings, else a new one."""
         settings = change(self.record.descriptor.cluster_settings)
         begun, self._begun = self._begun, None
-        if begun is not None and begun.settings == settings and _counts(begun.began_at):
+        if begun is not None and begun.settings == settings and _is_recent(begun.began_at):
             return begun
         return _StartSnapshot.begin(self.record, settings, check_quotas)
 
@@ -230,16 +228,16 @@ class Starter:
         if plan.software.loopback and not is_loopback_endpoint(os.environ):
             warn(describe_loopback(plan.software.loopback))
         with ThreadPoolExecutor(1) as pool:
-            # They are generated while the run is claimed.
-            made = pool.submit(_keys_of, record, run)
+            # Generate the keys while claiming the run.
+            generated = pool.submit(_make_run_keys, record, run)
             while not claim(record, run):
                 current = record.current_run()
                 if current is not None:
                     return current
-            keys = made.result()
+            keys = generated.result()
         self.started_run_id, self.environment_id = run.run_id, plan.environment_id
         with ThreadPoolExecutor(2) as pool:
-            # No host needs it.
+            # In parallel: no host needs it.
             pool.submit(open_account, record, run)
             unmarked = pool.submit(record.objects.delete, [CLOSING])
             return self._launch(plan, keys, warn, unmarked)
@@ -250,13 +248,13 @@ class Starter:
         record, run = self.record, plan.run
         try:
             with ThreadPoolExecutor(1) as pool:
-                # Its connections are new ones, mostly.
+                # In parallel: it opens new connections.
                 groups = pool.submit(prepare_groups, record, plan)
                 (self.prepare or prepare_run)(record, plan, keys)
                 unmarked.result()
                 if plan.check is not None:
                     plan.check.check(warn, starts=True)
-                looked_at, current = time.time(), record.run()
+                read_at, current = time.time(), record.run()
                 groups.result()
         except QuotaExceeded:
             # Nothing was launched. If another start has taken over, its run stays.
@@ -264,7 +262,7 @@ class Starter:
             if current is not None and current.run_id == run.run_id:
                 self.stop()
             raise
-        if not _counts(looked_at):
+        if not _is_recent(read_at):
             current = record.run()
         if current is None:
             name = record.name
@@ -274,7 +272,7 @@ class Starter:
                 advice=f"terradask start {name}",
             )
         if current.run_id != run.run_id:
-            # Preparing took so long (the machine slept) that another start took over.
+            # Preparation took so long (the machine was suspended) that another start took over.
             self.started_run_id = None
             warn(
                 f"another start of {record.name} took over while this one was delayed; if new "
@@ -295,9 +293,8 @@ class Starter:
 def plan_run(
     record: ClusterRecord, snapshot: _StartSnapshot, root: Path | None, life: LifetimePolicy | None
 ) -> RunPlan:
-    """Return the plan of a run; writes nothing.
-
-    Raises `InvalidInput`, and as `bootable_baseline` does, by which the network is read.
+    """Return the plan of a run; writes nothing. Raises `InvalidInput`, and as
+    `bootable_baseline`.
     """
     descriptor, settings = record.descriptor, snapshot.settings
     software, sync = software_of(settings, root), sync_of(settings, os.environ)
@@ -344,22 +341,22 @@ def plan_run(
 
 
 def _check_no_packages(settings: ClusterSettings, sync: PackageSync, container: str) -> None:
-    ways = {
+    sources = {
         "software": settings.software,
         "software_lock": settings.software_lock,
         "package_sync": sync,
     }
-    given = [name for name, value in ways.items() if value]
+    given = [name for name, value in sources.items() if value]
     if given:
         raise InvalidInput(
             "Hosts that run a container image get no other packages.",
             given=f"{given[0]}, with {container}",
-            allowed="what the image has",
+            allowed="the image's packages",
             advice=f"leave {given[0]} out, or the cluster's container",
         )
 
 
-def as_given(
+def with_start_options(
     settings: ClusterSettings,
     *,
     software: Software | None = None,
@@ -368,15 +365,15 @@ def as_given(
     group_workers: Mapping[str, int] = MappingProxyType({}),
     **others: Any,
 ) -> ClusterSettings:
-    """Return settings with what a start is given, unless that is None. What names packages takes
-    the place of the settings' other ways to do so.
+    """Return settings updated by the options of a start that aren't None. A given source of
+    packages replaces the settings' sources.
     """
     from terradask_stacks.settings import WorkerGroupSettings
 
     update = {name: value for name, value in others.items() if value is not None}
     groups = dict(settings.worker_groups)
     for name, n in group_workers.items():
-        # A group that the cluster lacks is refused with the numbers.
+        # `numbers_at_start` refuses unknown groups.
         group = groups.get(name, WorkerGroupSettings())
         groups[name] = group.model_copy(update={"n_workers": n})
     if software is not None:
@@ -393,7 +390,7 @@ def as_given(
 
 
 def bootable_baseline(record: ClusterRecord) -> Baseline:
-    """Return the network, which has what hosts need to boot.
+    """Return the network baseline, checked for the packages that hosts boot with.
 
     Raises `BaselineError`.
     """
@@ -401,38 +398,40 @@ def bootable_baseline(record: ClusterRecord) -> Baseline:
     from terradask._network.baseline import read_baseline
 
     baseline = read_baseline(record.aws, record.bucket)
-    # Hosts of an embedded AWS are processes, which install nothing.
+    # Hosts of an embedded AWS are processes without installation.
     if not is_loopback_endpoint(os.environ):
         check_host_packages(record.aws, baseline, record.descriptor.architecture)
     return baseline
 
 
 def claim(record: ClusterRecord, run: Run) -> bool:
-    """Write ``run.json`` if no run is active; return whether it was: S3 decides a race."""
+    """Write ``run.json`` if no run is active; return whether it was written. S3's conditional
+    writes decide between concurrent starts.
+    """
     objects = record.objects
     if objects.claim(RUN, run.to_document()):
         return True
     found = objects.read_version(RUN)
     if found is None or record.goes_on(read_run(found[0])):
         return False
-    # That run is over or broken off: the start that replaces this version removes what is left.
+    # That run is over or was aborted: the start that replaces this version cleans up.
     if not objects.replace(RUN, run.to_document(), found[1]):
         return False
     before = read_run(found[0])
-    note_end(record, lambda: before)
+    record_end(record, lambda: before)
     objects.delete([CLOSING, SCHEDULER, ENVIRONMENT, *objects.names(HOSTS)])
     record.groups.zero()
     return True
 
 
-def _python_of_hosts(plan: RunPlan) -> str:
-    """Return the version of Python that hosts install; none if it comes with the packages."""
+def _host_python(plan: RunPlan) -> str:
+    """Return the Python version that hosts install, or the source that provides Python."""
     if plan.run.container:
         return "of-container"
     return "of-conda" if plan.software.conda else plan.run.python
 
 
-def _keys_of(record: ClusterRecord, run: Run) -> KeySet:
+def _make_run_keys(record: ClusterRecord, run: Run) -> KeySet:
     from terradask._clusters.certificates import make_keys
 
     return make_keys(
@@ -444,8 +443,8 @@ def _keys_of(record: ClusterRecord, run: Run) -> KeySet:
 
 
 def prepare_run(record: ClusterRecord, plan: RunPlan, keys: KeySet) -> None:
-    """Write the software lock and the keys, which must exist before a host boots. With the keys,
-    the secret binds the documents that hosts act on.
+    """Write the software lock and the keys, which must exist before a host boots. The secret also
+    contains the digests of the hosts' documents.
     """
     objects, software, version_id = record.objects, plan.software, plan.run.secret_version_id
     document = replace(keys, sha256=plan.sha256, indexes=software.credentials).to_document()
@@ -458,16 +457,16 @@ def prepare_run(record: ClusterRecord, plan: RunPlan, keys: KeySet) -> None:
 
 
 def prepare_groups(record: ClusterRecord, plan: RunPlan) -> None:
-    """Set the tags that hosts boot by, and the watchdog schedule, which ends a run whose scheduler
-    never comes up.
+    """Set the tags that hosts read at boot, and the watchdog schedule, which ends a run whose
+    scheduler never comes up.
     """
     run, groups = plan.run, record.groups
     tags = {
         "terradask:run:id": run.run_id,
         "terradask:run:owner": run.owner,
         "terradask:run:started": run.started_at,
-        # boot.sh installs it: hosts may not.
-        "terradask:run:python": _python_of_hosts(plan),
+        # boot.sh installs it; the host program has no permission to.
+        "terradask:run:python": _host_python(plan),
     }
     minutes = min(WATCHDOG_MINUTES, _longest_seconds(run) / 60)
     side_by_side([partial(groups.tag, tags), partial(groups.set_watchdog, minutes)], 2)
@@ -477,14 +476,13 @@ def _longest_seconds(run: Run) -> float:
     return (run.life or LifetimePolicy()).max_lifetime_seconds
 
 
-# ---- whether a deployed cluster can be started ---------------------------------------------------
+# ---- checks before a start -----------------------------------------------------------------------
 
 
 def check_startable(record: ClusterRecord) -> dict[str, Group]:
-    """Return the cluster's groups; check that they and the secret are its own, and that it is not
-    destroyed in part.
+    """Return the cluster's groups; check that groups and secret are the cluster's own and complete.
 
-    Raises `ForeignResources`, `ClusterError`, and as `check_bound` does.
+    Raises `ForeignResources`, `ClusterError`, and as `check_bound`.
     """
     with ThreadPoolExecutor(1) as pool:
         own = pool.submit(record.secret.check_own)
@@ -493,13 +491,13 @@ def check_startable(record: ClusterRecord) -> dict[str, Group]:
         record.groups.check_own()
     if gone:
         marked = record.marked_closing
-        why = "its destruction was not finished" if marked else "some of its groups are gone"
+        why = "its destruction was not completed" if marked else "some of its groups are missing"
         raise ClusterError(
-            f"Cluster {record.name!r} is destroyed in part: {why}.",
+            f"Cluster {record.name!r} is partly destroyed: {why}.",
             cluster=record.name,
             given=f"without {', '.join(sorted(gone))}",
             advice=(
-                f"terradask destroy {record.name} finishes it; terradask apply {record.name} "
+                f"terradask destroy {record.name} completes it; terradask apply {record.name} "
                 "restores the cluster"
             ),
         )
@@ -509,8 +507,8 @@ def check_startable(record: ClusterRecord) -> dict[str, Group]:
 
 
 def check_bound(record: ClusterRecord) -> None:
-    """Check that ``cluster.json`` is what was applied, if the cluster's secret binds it: hosts run
-    what it says, and others may write it.
+    """Check ``cluster.json`` against the digest in the secret's tags, if it has one: hosts obey the
+    document, and others may write it.
 
     Raises `DocumentChanged`.
     """
@@ -519,7 +517,7 @@ def check_bound(record: ClusterRecord) -> None:
         return
     content = record.objects.read_bytes(DESCRIPTOR) or b""
     if sha256_of(content) != bound or (
-        # What was read before, which the start goes by.
+        # The start uses the descriptor that was read before.
         read_descriptor(parse_object(content, DESCRIPTOR)) != record.descriptor
     ):
         advice = f"delete it and run: terradask apply {record.name}"

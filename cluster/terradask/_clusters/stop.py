@@ -1,4 +1,4 @@
-"""Stopping a deployed cluster: groups at zero, keys removed, the deployment kept. No Terraform."""
+"""Stop a deployed cluster without Terraform: zero its groups, remove its keys."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from terradask._clusters.run_end import note_end
+from terradask._clusters.run_end import record_end
 from terradask._common.side_by_side import begun, side_by_side
 from terradask._observe.record import ClusterRecord
 from terradask._observe.secret import ClusterSecret
@@ -19,7 +19,7 @@ from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_modules.names import SCHEDULER_GROUP
 
-#: Reports of hosts that are read while a process ends, one after the other.
+#: Most host reports that are read, one after the other, while a process ends.
 REPORTS_AT_EXIT = 50
 
 
@@ -31,23 +31,21 @@ def stop_cluster(
     wait_seconds: float = 0,
     most_reports: int | None = None,
 ) -> bool:
-    """Stop a cluster, waiting at most so long for its end; return whether keys were removed.
+    """Stop a cluster, wait at most `wait_seconds` for its end, and return whether keys were
+    removed. Do nothing if another run than `run` is active.
 
-    Nothing is done if another run than `run` goes on. The log of its events has those of the
-    latest reports of hosts, if there is a limit.
-
-    The groups go to zero at once. What the log and the account need is read meanwhile, unless this
-    waits; nothing is removed or written before. Whatever interrupts this, the run is there to be
-    stopped again.
+    The groups go to zero first. Without a wait, the data for event log and account is read in
+    parallel; removals and writes follow after that. After any interruption, the run can be stopped
+    again. `most_reports` limits the host reports in the event log.
     """
     is_stopped: Future[bool] = Future()
-    # As it is now: the start of the run has seen it without these keys.
+    # Read again: the start of the run has cached the secret without these keys.
     secret = ClusterSecret(record.aws, record.where)
     with ThreadPoolExecutor(3) as pool:
         current = begun(pool, record.run)
         if run is not None:
-            current = partial(_run_there, current, run)
-        note = partial(note_end, record, most_reports=most_reports, done="stopped")
+            current = partial(_readable_run, current, run)
+        note = partial(record_end, record, most_reports=most_reports, done="stopped")
         own = partial(note, current if run is None else lambda: run, when=is_stopped.result)
         noted = own if wait_seconds else begun(pool, own)
         try:
@@ -56,9 +54,9 @@ def stop_cluster(
             if not is_zero and not zero_groups(record, run_id, current):
                 return True
             _await_end(record, wait_seconds)
-            there = current() if run is not None else None
-            # Else another client has stopped it, or started the cluster again.
-            is_own = run is None or (there is not None and there.run_id == run.run_id)
+            active = current() if run is not None else None
+            # Else another client has stopped or restarted the cluster.
+            is_own = run is None or (active is not None and active.run_id == run.run_id)
             is_stopped.set_result(is_own)
         finally:
             if not is_stopped.done():
@@ -71,11 +69,11 @@ def stop_cluster(
         _, removed = side_by_side(ends, len(ends))
         noted()
         if not is_own:
-            # Another one's, and over too.
+            # The other client's run is over too.
             note(current)
         ends = [
             lambda: record.objects.delete([*OF_A_RUN, *hosts()]),
-            # Last: a caller whose policy is older than this right has stopped it all the same.
+            # Last: a caller with an older policy, without this permission, has stopped it anyway.
             record.groups.clear_schedules,
         ]
         side_by_side(ends, len(ends))
@@ -87,13 +85,13 @@ def zero_groups(
     run_id: str | None = None,
     current: Callable[[], Run | None] | None = None,
 ) -> bool:
-    """Ask for no instance in any group, unless another run than `run_id` goes on; return whether
-    that was asked for. `current` reads the run that is there.
+    """Set all groups to zero, unless another run than `run_id` is active; return whether they were
+    set. `current` reads the active run.
     """
     if run_id is None:
         record.find_groups().zero()
         return True
-    current = current or partial(_run_there, record.run)
+    current = current or partial(_readable_run, record.run)
 
     def is_replaced() -> bool:
         run = current()
@@ -106,9 +104,9 @@ def zero_groups(
     return not replaced
 
 
-def _run_there(read: Callable[[], Run | None], instead: Run | None = None) -> Run | None:
-    """Return the run that is there; another one in its stead where its document can't be read:
-    whatever wrote that, no start did.
+def _readable_run(read: Callable[[], Run | None], instead: Run | None = None) -> Run | None:
+    """Return the run that `read` finds, or `instead` if its document is unreadable: no start wrote
+    it.
     """
     try:
         return read()
@@ -129,7 +127,7 @@ def _await_end(record: ClusterRecord, wait_seconds: float) -> None:
 
 
 def _remove_keys(record: ClusterRecord, secret: ClusterSecret) -> bool:
-    """Overwrite the keys: hosts that boot now find none."""
+    """Overwrite the keys, so that booting hosts find none; return whether that was allowed."""
     if not secret.exists:
         return True
     try:
@@ -141,8 +139,8 @@ def _remove_keys(record: ClusterRecord, secret: ClusterSecret) -> bool:
 
 
 def _is_raised_late(described: Mapping[str, Group]) -> bool:
-    """Return whether the scheduler's host has just raised a group after all had gone to zero; a new
-    start raises the scheduler's first.
+    """Return whether the scheduler's host raised a group after all were set to zero. A new start
+    would have raised the scheduler's group first.
     """
     scheduler = described.get(SCHEDULER_GROUP)
     return is_raised(described) and (scheduler is None or not scheduler.desired)

@@ -1,4 +1,4 @@
-"""How many workers each group of a cluster starts with, and its limits. Pure."""
+"""Compute and check the numbers of workers of a cluster's groups. No calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ USUAL_BOUNDS = (DEFAULT_WORKERS, 20)
 
 
 def numbers_at_start(descriptor: Descriptor, settings: ClusterSettings) -> dict[str, int]:
-    """Return how many workers each group starts with. Raises `InvalidInput`."""
+    """Return the number of workers of each group at the start. Raises `InvalidInput`."""
     first = first_of(settings.n_workers)
     if first is None:
         first = min(DEFAULT_WORKERS, descriptor.most_workers(WORKER_GROUP))
@@ -35,11 +35,11 @@ def numbers_at_start(descriptor: Descriptor, settings: ClusterSettings) -> dict[
 def policies_at_start(
     descriptor: Descriptor, settings: ClusterSettings
 ) -> dict[str, ScalingPolicy]:
-    """Return how groups scale themselves from the start: as the bounds say, by the usual ones
-    without a number.
+    """Return the scaling policies of groups at the start: the given bounds, or without
+    `n_workers` the usual ones.
     """
-    asked = settings.n_workers
-    bounds = USUAL_BOUNDS if asked is None else bounds_of(asked)
+    requested = settings.n_workers
+    bounds = USUAL_BOUNDS if requested is None else bounds_of(requested)
     if bounds is None:
         return {}
     most = descriptor.most_workers(WORKER_GROUP)
@@ -54,7 +54,7 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             f"Cluster {cluster!r} has no group of workers {group!r}.",
             given=group,
             allowed=", ".join(known),
-            advice="make a cluster with such a group; for a declared one, add it to "
+            advice="create a cluster with such a group; for a declared one, add it to "
             f"[clusters.{cluster}.worker_groups] and run: terradask apply {cluster}",
         )
     if isinstance(n, bool) or not isinstance(n, int):
@@ -73,6 +73,6 @@ def check_workers(descriptor: Descriptor, n: int, group: str) -> None:
             f"Cluster {cluster!r} can't have {n} workers{where}.",
             given=n,
             allowed=f"0 to {most}, its max_workers",
-            advice="ask for fewer, or make a cluster with a larger max_workers; for a declared "
+            advice="request fewer, or create a cluster with a larger max_workers; for a declared "
             f"one, set it in [{table}] and run: terradask apply {cluster}",
         )

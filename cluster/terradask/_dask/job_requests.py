@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask._clusters.deployment import Deployment
-from terradask._clusters.jobs.output import JobOutput, pieces_of
-from terradask._clusters.jobs.request import submitted
+from terradask._clusters.jobs.output import JobOutput, read_pieces
+from terradask._clusters.jobs.request import for_submission
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.threads import Call
 from terradask.errors import (
@@ -44,7 +44,7 @@ class JobRequests:
     async def submit(self, request: SubmitJob) -> str:
         """Submit a job and return its id. Raises as `SchedulerConnection.send`."""
         attachment = self.connection.attachment
-        command = submitted(request, attachment.run.run_id, attachment.scheduler.boot)
+        command = for_submission(request, attachment.run.run_id, attachment.scheduler.boot)
         job = str(command.document["job"])
         try:
             await self.connection.send(command)
@@ -95,7 +95,7 @@ class JobRequests:
                     yield _output_after(kept, since)
                 return
             if answer["pieces"] or answer["missed"]:
-                yield JobOutput(pieces_of(answer["pieces"]), int(answer["missed"]))
+                yield JobOutput(read_pieces(answer["pieces"]), int(answer["missed"]))
             # An answer has a size limit: the rest of the output may need another one.
             is_done = bool(answer["is_final"]) and not answer["pieces"]
             since = int(answer["end"])
@@ -106,10 +106,10 @@ class JobRequests:
         if answer is None:
             kept = await self.call(self.deployment.job_output, job, index)
             return kept or JobOutput(())
-        pieces, missed = list(pieces_of(answer["pieces"])), int(answer["missed"])
+        pieces, missed = list(read_pieces(answer["pieces"])), int(answer["missed"])
         while answer is not None and answer["pieces"]:
             answer = await self._ask(ReadJobOutput(job, index, int(answer["end"])))
-            pieces += pieces_of(answer["pieces"]) if answer is not None else ()
+            pieces += read_pieces(answer["pieces"]) if answer is not None else ()
         return JobOutput(tuple(pieces), missed)
 
     async def cancel(self, job: str) -> None:

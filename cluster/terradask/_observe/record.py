@@ -81,8 +81,8 @@ class ClusterRecord:
             vars(self)["groups"] = groups
         return self.groups
 
-    def know(self, descriptor: Descriptor) -> bool:
-        """Go by the cluster's structure as it was just read; return whether that is new."""
+    def update_descriptor(self, descriptor: Descriptor) -> bool:
+        """Replace the cluster's structure by one just read; return whether it has changed."""
         known, self._descriptor = self._descriptor, descriptor
         if known != descriptor:
             vars(self).pop("groups", None)

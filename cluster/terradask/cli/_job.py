@@ -231,7 +231,7 @@ class Outlet:
 
     def write(self, stream: int, content: bytes, *, is_last: bool = False) -> None:
         """Write what a task has written to standard output (1) or standard error (2)."""
-        from terradask._clusters.jobs.output import readable
+        from terradask._clusters.jobs.output import printable_text
 
         target = sys.stdout if stream == 1 else sys.stderr
         try:
@@ -239,7 +239,7 @@ class Outlet:
             if target.isatty() or binary is None:
                 # A character may come in two pieces.
                 text = self._decoders[stream].decode(content, is_last)
-                target.write(readable(text.encode(errors="replace")))
+                target.write(printable_text(text.encode(errors="replace")))
             else:
                 binary.write(content)
             target.flush()

@@ -233,7 +233,7 @@ def batch(
     else:
         from terradask._clusters.jobs import request
 
-        inputs = request.array(array or "")
+        inputs = request.parse_array(array or "")
 
     def see(job: Job) -> int:
         from terradask.errors import JobTimeout

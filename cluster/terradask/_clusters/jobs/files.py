@@ -1,5 +1,5 @@
-"""The files that a job brings along, those that its command names among them: hosts have none. They
-are packed as one archive: the same files are the same bytes.
+"""Collect the files that are sent with a job, including those in its command, and pack them as one
+reproducible archive.
 """
 
 from __future__ import annotations
@@ -15,32 +15,31 @@ from terradask._common.git import ask_git
 from terradask.errors import InvalidInput
 from terradask_host.jobs import MOST_FILES_BYTES
 
-#: Before they are packed: so that a whole disk isn't read first.
+#: Limit before packing, so that not a full disk is read first.
 _MOST_UNPACKED_BYTES = 8 * MOST_FILES_BYTES
 _MOST_FILES = 10_000
 
-#: Of a folder that git doesn't manage.
-_LEFT_OUT = ("__pycache__", "node_modules")
+#: Excluded from a folder without git.
+_EXCLUDED = ("__pycache__", "node_modules")
 
 
 def find_files(
     files: Iterable[str | Path], directory: str | Path | None, exclude: Sequence[str] = ()
 ) -> dict[str, Path]:
-    """Return what a job brings along: names below its working directory -> files here.
-
-    Raises `InvalidInput`.
+    """Return a job's files: names below its working directory -> local paths. Raises
+    `InvalidInput`.
     """
     found: dict[str, Path] = {}
     if directory is not None:
         folder = Path(directory)
         if not folder.is_dir():
-            raise _no_such(folder, "a folder")
+            raise _missing(folder, "folder")
         found |= {name: folder / name for name in _in_folder(folder) if _is_kept(name, exclude)}
-        _refuse_leading_out(folder, found)
+        _refuse_outside_links(folder, found)
     for each in map(Path, files):
         if not each.is_file():
-            raise _no_such(each, "a file")
-        found[_name_of(each)] = each
+            raise _missing(each, "file")
+        found[_archive_name(each)] = each
     kept = {name: path for name, path in sorted(found.items()) if _is_kept(name, exclude)}
     _check_size(kept)
     return kept
@@ -78,16 +77,16 @@ def _check_size(files: Mapping[str, Path]) -> None:
 
 
 def _in_folder(folder: Path) -> Iterator[str]:
-    """Yield what git has of a folder, and what it would take but for hidden files; of a folder
-    without git, what is neither hidden nor generated.
+    """Yield a folder's files that git tracks, and others that git doesn't ignore and that aren't
+    hidden; without git, files that are neither hidden nor generated.
     """
     tracked = _git_files(folder, "--cached")
     others = _git_files(folder, "--others", "--exclude-standard")
     if tracked is None or others is None:
-        _refuse_unasked(folder)
+        _refuse_unlisted_repository(folder)
         for path in sorted(folder.rglob("*")):
             parts = path.relative_to(folder).parts
-            if path.is_file() and not _is_hidden(parts) and not set(parts) & set(_LEFT_OUT):
+            if path.is_file() and not _is_hidden(parts) and not set(parts) & set(_EXCLUDED):
                 yield "/".join(parts)
         return
     names = tracked | {name for name in others if not _is_hidden(name.split("/"))}
@@ -99,16 +98,16 @@ def _git_files(folder: Path, *which: str) -> set[str] | None:
     return None if listed is None else set(filter(None, listed.split("\0")))
 
 
-def _refuse_unasked(folder: Path) -> None:
-    """Refuse a repository that git says nothing of: what it ignores would be taken along."""
+def _refuse_unlisted_repository(folder: Path) -> None:
+    """Refuse a repository that git can't list: ignored files would be sent."""
     inside = folder.resolve()
     top = next((each for each in (inside, *inside.parents) if (each / ".git").exists()), None)
     if top is not None:
         raise InvalidInput(
-            "git doesn't say which files of a job's folder it ignores.",
+            "git can't list the files of a job's folder, so ignored ones are unknown.",
             given=f"{folder}, in the repository {top}",
             allowed="a folder of a repository that git reads, or one without git",
-            advice=f"git -C {inside} status says why; or name the files instead of the folder",
+            advice=f"git -C {inside} status shows the reason; or name the files, not the folder",
         )
 
 
@@ -116,26 +115,26 @@ def _is_hidden(parts: Iterable[str]) -> bool:
     return any(part.startswith(".") for part in parts)
 
 
-def _refuse_leading_out(folder: Path, names: Collection[str]) -> None:
-    """Refuse links to what isn't taken along by its own name: files outside of the folder, hidden
-    ones, what git ignores and what is excluded.
+def _refuse_outside_links(folder: Path, names: Collection[str]) -> None:
+    """Refuse links to files that aren't sent by their own name: outside the folder, hidden, ignored
+    or excluded.
     """
     inside = folder.resolve()
     for name in names:
-        there = (folder / name).resolve()
-        is_inside = there.is_relative_to(inside)
-        if not is_inside or there.relative_to(inside).as_posix() not in names:
-            where = "to a file of it that stays here" if is_inside else "out of it"
+        target = (folder / name).resolve()
+        is_inside = target.is_relative_to(inside)
+        if not is_inside or target.relative_to(inside).as_posix() not in names:
+            where = "to a file of it that isn't sent" if is_inside else "out of it"
             raise InvalidInput(
                 f"A link in the folder of a job leads {where}.",
-                given=f"{folder / name} leads to {there}",
+                given=f"{folder / name} leads to {target}",
                 allowed="files of the folder, and links to these",
-                advice=f"leave it out (exclude {name!r}), or name the file itself among the files",
+                advice=f"exclude it (exclude {name!r}), or name the file itself among the files",
             )
 
 
-def _name_of(path: Path) -> str:
-    """Return where a file will be: as it is given, unless that leads out of the folder."""
+def _archive_name(path: Path) -> str:
+    """Return a file's name in the archive: its given path, unless that leads out of the folder."""
     return path.name if path.is_absolute() or ".." in path.parts else path.as_posix()
 
 
@@ -151,11 +150,11 @@ def _matches(name: str, pattern: str) -> bool:
     )
 
 
-def _no_such(path: Path, what: str) -> InvalidInput:
+def _missing(path: Path, kind: str) -> InvalidInput:
     return InvalidInput(
-        f"There is no such {what.removeprefix('a ')} to take along.",
+        f"A {kind} for the job doesn't exist.",
         given=str(path),
-        allowed=f"{what} that exists, relative to {Path.cwd()}",
+        allowed=f"an existing {kind}, relative to {Path.cwd()}",
         advice="check the path",
     )
 
@@ -163,31 +162,31 @@ def _no_such(path: Path, what: str) -> InvalidInput:
 def _too_large(files: Mapping[str, Path], given: str, allowed: str) -> InvalidInput:
     largest = sorted(files, key=lambda name: -files[name].stat().st_size)[:3]
     return InvalidInput(
-        "A job's files are too large: Dask carries them to the workers.",
+        "A job's files are too large: Dask sends them to the workers.",
         given=f"{given}; the largest are {', '.join(largest)}",
         allowed=allowed,
-        advice="leave some out (exclude), or have the command read them from S3 "
+        advice="exclude some (exclude), or have the command read them from S3 "
         "(network.data_buckets)",
     )
 
 
 def files_of_command(command: Sequence[str], directory: str | Path | None) -> list[str]:
-    """Return the files here that a command's arguments name, but for those in the folder that it
-    takes along; hidden ones are none.
+    """Return the local files in a command's arguments, without hidden files and those of the sent
+    directory.
 
-    Raises `InvalidInput` for one that the command wouldn't find by this path.
+    Raises `InvalidInput` for a path under which hosts won't have the file.
     """
     found = []
-    for text in _named(command):
+    for text in _candidate_paths(command):
         path = Path(text)
         if not _is_file(path):
             continue
-        if _leads_elsewhere(path):
+        if _is_local_only(path):
             raise InvalidInput(
-                "The command names a file here by a path that no host has.",
+                "The command names a local file by a path that hosts don't have.",
                 given=text,
                 allowed="a path below the working directory, where the command finds its files",
-                advice=f"write {path.name} in the command, and take the file along: --file {text}",
+                advice=f"write {path.name} in the command, and send the file: --file {text}",
             )
         is_sent = directory is not None and _is_file(Path(directory) / path)
         is_own = path.is_absolute() or is_sent
@@ -196,10 +195,10 @@ def files_of_command(command: Sequence[str], directory: str | Path | None) -> li
     return list(dict.fromkeys(found))
 
 
-def _named(command: Sequence[str]) -> Iterator[str]:
+def _candidate_paths(command: Sequence[str]) -> Iterator[str]:
     for before, text in zip(["", *command], command, strict=False):
         if before == "-m":
-            # Python's way to name a module.
+            # python -m MODULE
             yield f"{text.replace('.', '/')}.py"
         yield text
         if text.startswith("-") and "=" in text:
@@ -210,13 +209,13 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except (OSError, ValueError):
-        # Too long for a name, or with a NUL.
+        # Too long for a path, or with a NUL.
         return False
 
 
-def _leads_elsewhere(path: Path) -> bool:
+def _is_local_only(path: Path) -> bool:
     if path.is_absolute():
-        # Others, such as /bin/sh, may be those of hosts.
+        # Others, such as /bin/sh, may exist on hosts.
         return path.is_relative_to(Path.cwd())
     inside = path.resolve().is_relative_to(Path.cwd().resolve())
     return ".." in PurePath(path).parts or not inside

@@ -1,4 +1,4 @@
-"""What a task of a job has written."""
+"""``JobOutput``: the output of a job's task, read from documents and written to a terminal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class JobOutput:
         return b"".join(piece for stream, piece in self.pieces if stream in (streams or (1, 2)))
 
     def __str__(self) -> str:
-        return readable(self.of())
+        return printable_text(self.of())
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
@@ -43,13 +43,15 @@ class JobOutput:
         if not isinstance(missed, int) or missed < 0:
             raise ValueError("no number of bytes")
         return cls(
-            pieces_of([s, base64.b64decode(text, validate=True)] for s, text in document["pieces"]),
+            read_pieces(
+                [s, base64.b64decode(text, validate=True)] for s, text in document["pieces"]
+            ),
             missed,
         )
 
 
-def pieces_of(pieces: Any) -> tuple[tuple[int, bytes], ...]:
-    """Return pieces as they should be. Raises `ValueError`."""
+def read_pieces(pieces: Any) -> tuple[tuple[int, bytes], ...]:
+    """Read and check pieces of output. Raises `ValueError`."""
     found = tuple((stream, bytes(content)) for stream, content in pieces)
     if any(stream not in (1, 2) for stream, _ in found):
         raise ValueError("an unknown stream")
@@ -57,13 +59,13 @@ def pieces_of(pieces: Any) -> tuple[tuple[int, bytes], ...]:
 
 
 def write_output(output: JobOutput, write: Callable[[int, bytes], object]) -> None:
-    """Hand over output, each piece with its stream, and say before it what is missing."""
+    """Call `write` with each piece and its stream, after a note on missing bytes."""
     if output.missed:
         write(2, f"\nterradask: {output.missed} bytes are missing here\n".encode())
     for stream, content in output.pieces:
         write(stream, content)
 
 
-def readable(content: bytes) -> str:
+def printable_text(content: bytes) -> str:
     """Return bytes as text for a terminal: lines and tabs stay, other control characters don't."""
     return plain_text(content.decode(errors="replace").replace("\r\n", "\n"))

@@ -1,6 +1,4 @@
-"""The records of jobs, and tasks' output, as schedulers' hosts keep them in the workspace's
-bucket.
-"""
+"""Read the records of jobs and the output of tasks that scheduler hosts keep in the bucket."""
 
 from __future__ import annotations
 
@@ -26,12 +24,12 @@ from terradask_modules.names import JOBS, REPORTS
 
 Read = TypeVar("Read")
 
-#: So many are listed: what runs on a cluster can write others.
+#: Most listed jobs: code on a cluster can write any number of objects.
 MOST_JOBS = 1_000
 
 
 class JobStore:
-    """What is kept of one cluster's jobs, whether or not it is deployed.
+    """The stored jobs of one cluster, deployed or not.
 
     Permissions needed: ``s3:GetObject`` on ``reports/*`` and ``s3:ListBucket``.
     """
@@ -89,10 +87,10 @@ class JobStore:
             return read(parse_json(_unpacked(kept.content)))
         except (*UNREADABLE, zlib.error) as error:
             raise DocumentFormat(
-                "a job's record can't be read",
+                "a job's record is unreadable",
                 given=f"{self._where}{name}: {type(error).__name__}",
-                allowed="what the scheduler's host wrote there",
-                advice="what runs on a scheduler's host can write there: find out which job did",
+                allowed="a document written by the scheduler's host",
+                advice="code on a scheduler's host can write there: find the job that did",
             ) from error
 
 
