@@ -94,6 +94,8 @@ class _Page:
     def __init__(self) -> None:
         #: Docstring -> the name under which it stands.
         self._written: dict[str, str] = {}
+        #: Parameter of a class's method, and its description -> the first method that has them.
+        self._seen: dict[tuple[str, str], str] = {}
 
     def function(self, function: Any) -> str:
         names = [_parameter(p) for p in inspect.signature(function).parameters.values()]
@@ -103,6 +105,7 @@ class _Page:
         """Return a class: its docstring, then its members, by topic if the docstring has topics."""
         members = {name: (member, doc) for name, member, doc in _members(cls) if name != "as_dict"}
         parts = [f"### `{cls.__name__}`", _text(cls.__doc__)]
+        self._seen.clear()
         for topic, names in _topics(cls).items():
             steps = topic.startswith("Steps of")
             found = {} if steps else {name: members.pop(name) for name in names if name in members}
@@ -117,13 +120,16 @@ class _Page:
         short, long = [], []
         for name, (member, doc) in members.items():
             title, text = _signature(cls, name, member), inspect.cleandoc(doc)
+            shown = _text(doc, name, self._seen)
             first = self._written.setdefault(text, f"{cls.__name__}.{name}")
             if first != f"{cls.__name__}.{name}":
                 short.append(_bullet(f"`{title}`: as `{first}`."))
-            elif "\n\n" not in text:
-                short.append(_bullet(f"`{title}`: {_inline(text)}"))
+            elif "\n\n" not in shown:
+                short.append(_bullet(f"`{title}`: {shown}"))
+            elif shown.count("\n\n") == 1 and "\n\nRaises " in shown:
+                short.append(_bullet(f"`{title}`: {' '.join(shown.split())}"))
             else:
-                long.append(f"#### `{title}`\n\n{_text(doc)}")
+                long.append(f"#### `{title}`\n\n{shown}")
         return ["\n".join(short), *long]
 
 
@@ -178,8 +184,11 @@ def _parameter(parameter: inspect.Parameter) -> str:
     return str(parameter.replace(annotation=parameter.empty))
 
 
-def _text(doc: str | None) -> str:
-    """Return a numpydoc string as Markdown: its sections as lists or paragraphs."""
+def _text(doc: str | None, method: str = "", seen: dict[tuple[str, str], str] | None = None) -> str:
+    """Return a numpydoc string as Markdown: its sections as lists or paragraphs.
+
+    A parameter that another method of the class has too is described once.
+    """
     text = inspect.cleandoc(doc or "")
     pieces = _SECTION.split(text)
     out = [_inline(paragraph) for paragraph in pieces[0].strip().split("\n\n")]
@@ -197,7 +206,7 @@ def _text(doc: str | None) -> str:
         elif title == "Returns":
             out += [_wrapped(f"Returns {_entry(name, what)}") for name, what in _entries(body)]
         elif title in {"Parameters", "Attributes"}:
-            out += _lists(body)
+            out += _lists(body, method, {} if seen is None else seen)
         elif title != "Methods":
             # The page on IAM has the permissions.
             parts = [part for part in body.strip().split("\n\n") if not _PERMISSIONS.match(part)]
@@ -205,7 +214,7 @@ def _text(doc: str | None) -> str:
     return "\n\n".join(part for part in out if part)
 
 
-def _lists(body: str) -> Iterator[str]:
+def _lists(body: str, method: str, seen: dict[tuple[str, str], str]) -> Iterator[str]:
     """Yield the entries of a section as lists, one for each topic, with its name above.
 
     Under a topic of ``docs/settings.md``, a setting has its first sentence, and the topic the link.
@@ -224,7 +233,8 @@ def _lists(body: str) -> Iterator[str]:
         elif settings.issuperset(name.split(", ")):
             entries.append(_bullet(_entry(name, what.partition(". ")[0].rstrip(".") + ".")))
         else:
-            entries.append(_bullet(_entry(name, what)))
+            first = seen.setdefault((name, what), method)
+            entries.append(_bullet(_entry(name, what if first == method else f"as for `{first}`.")))
     yield "\n".join(entries)
 
 

@@ -85,7 +85,7 @@ class Deployment:
 
     Notes
     -----
-    Starting and stopping needs, for the cluster's own groups, secret and objects:
+    Permissions needed to start and stop, on the cluster's own groups, secret and objects:
     ``autoscaling:SetDesiredCapacity``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
     ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``, ``DescribeScheduledActions``,
     ``BatchDeleteScheduledAction``, and ``UpdateAutoScalingGroup`` where a group's minimum was
@@ -404,11 +404,7 @@ class Deployment:
     current_run = method_of("_record", ClusterRecord.current_run)
 
     def status(self) -> DeploymentStatus:
-        """Return the cluster's status.
-
-        Returns
-        -------
-        DeploymentStatus
+        """Return the cluster's `DeploymentStatus`.
 
         Raises
         ------

@@ -445,7 +445,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
 
     @property
     def requested(self) -> set[str]:
-        """Instance ids of the groups' members."""
+        """Instance ids of the members of all groups."""
         return self._attached.pool.requested if self._attached is not None else set()
 
     @property

@@ -164,8 +164,8 @@ class ClusterRecord:
         return read_reports(self.objects, most)
 
     def why_stopped(self, run_id: str | None = None) -> ClusterStopped:
-        """Return the error with the reason why the cluster doesn't run: it was stopped, or has
-        ended by itself.
+        """Return the error with the reason why the cluster doesn't run: stopped, or ended by
+        itself.
 
         Parameters
         ----------

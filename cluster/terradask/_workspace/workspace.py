@@ -372,8 +372,6 @@ class Workspace(Planner):
         """Put missing packages of the host program into the workspace's bucket, from pip's index or
         the folder ``network.host_packages``.
 
-        Needs the rights of ``terradask iam setup`` to objects under ``host/``.
-
         Returns
         -------
         tuple of str
@@ -385,6 +383,10 @@ class Workspace(Planner):
             If this machine can't get them. Nothing has changed.
         NoBaseline
             If the network isn't deployed.
+
+        Notes
+        -----
+        Permissions needed: those of ``terradask iam setup`` to objects under ``host/``.
         """
         packages = self._packages
         if not packages.are_needed:

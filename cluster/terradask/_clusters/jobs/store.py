@@ -63,8 +63,8 @@ class JobStore:
         return found
 
     def output(self, job: str, index: int = 0) -> JobOutput | None:
-        """Return what a task of a job wrote before it ended, or its cluster did: up to 4 MiB of it,
-        less of each if there are many. None for a task that still runs, or has written nothing.
+        """Return the output of a task that has ended, or whose cluster has: up to 4 MiB, less of
+        each if there are many. None for a task that still runs, or has written nothing.
 
         Parameters
         ----------

@@ -29,24 +29,24 @@ class ReadableLogs:
         tail: int | None = 10_000,
         run: str | None = None,
     ) -> ClusterLogs:
-        """Return lines of the hosts' logs, oldest first: what they print while they boot, what Dask
-        logs, and what tasks print. CloudWatch keeps them for ``network.log_retention_days``, also
-        when the cluster is stopped or destroyed.
+        """Return lines of the hosts' logs, oldest first: the boot's, Dask's and tasks' output.
+        CloudWatch keeps them for ``network.log_retention_days``, also when the cluster is stopped
+        or destroyed.
 
         Parameters
         ----------
         *hosts
-            ``"scheduler"``, ``"workers"`` (those of all groups), a group's name, an instance id or
-            how one ends. By default all hosts.
+            ``"scheduler"``, ``"workers"`` (those of all groups), the name of a group, an instance
+            id or its end. By default all hosts.
         since, until
-            From when on and until when, as a time (UTC if it has no zone), a `timedelta` ago, or
-            text: ``"10m"``, ``"2h"``, ``"2026-11-24T08:00"``. By default all of the run.
+            Bounds of the period, as a time (UTC if it has no zone), a `timedelta` ago, or text:
+            ``"10m"``, ``"2h"``, ``"2026-11-24T08:00"``. By default all of the run.
         pattern
             Regular expression that matches anywhere in a line's text. By default every line.
         level
             Least serious level: ``"debug"``, ``"info"``, ``"warning"``, ``"error"`` or
-            ``"critical"``. Lines that go on with a message, such as a traceback, have its level. By
-            default every line, also those without a level.
+            ``"critical"``. Further lines of a message, such as a traceback, have its level. By
+            default every line, also without a level.
         tail
             Most lines to return, the newest. By default 10,000; None for all.
         run
@@ -56,15 +56,15 @@ class ReadableLogs:
         -------
         ClusterLogs
             A sequence of `LogLine`, each with ``at``, ``host``, ``group``, ``run``, ``level`` and
-            ``text``. `str` gives a line without the control characters that tasks may print.
+            ``text``. ``str`` gives a line without the control characters that tasks may print.
 
         Raises
         ------
         ClusterNotFound
             When there are no logs of such a cluster; with the names of those that have some.
         InvalidInput
-            For a host, group or run without logs, with those that have some; and for a time, level
-            or pattern that is none.
+            For a host, group or run without logs, with those that have some; and for an invalid
+            time, level or pattern.
         AccessDenied
             When AWS doesn't allow the caller to read logs.
         EndpointUnreachable
@@ -100,9 +100,8 @@ class ReadableLogs:
         *hosts, since, until, pattern, level, tail, run
             As for `logs`; without `tail`, all lines.
         follow
-            Whether to yield lines of the last run as they come, too, until it is over. Hosts ship
-            them within seconds. Lines that arrive more than 30 s late are left out. By default it
-            ends with what there is.
+            Whether to also yield new lines of the last run, within seconds, until it is over. Lines
+            that arrive more than 30 s late are left out. By default False.
 
         Raises
         ------
