@@ -74,6 +74,7 @@ def test_a_provider_of_the_repositorys_is_not_run(clone: Clone) -> None:
     assert json.loads(done.stdout)["counts"]["create"] > 20
 
 
+@pytest.mark.life
 def test_what_the_repository_says_of_an_earlier_init_counts_for_nothing(
     clone: Clone, aws: Simulator
 ) -> None:

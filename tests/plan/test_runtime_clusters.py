@@ -229,6 +229,7 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
 
 
 @pytest.mark.usefixtures("direct_provider")
+@pytest.mark.life
 def test_killed_terraform_stands_in_nobodys_way(machine: Callable[[str], Path]):
     folder = machine("fifth")
     # Two groups and the secret, all at once; then comes the descriptor.
@@ -270,6 +271,7 @@ def test_interrupted_first_plan_leaves_no_trace(machine: Callable[[str], Path]):
     assert keys("clusters/early/") == []
 
 
+@pytest.mark.life
 def test_the_network_under_a_running_cluster_is_not_replaced(workspace: Workspace):
     workspace.apply(workspace.plan_cluster("stands"))
     scheduler = {"AutoScalingGroupName": "terradask-default-stands-scheduler"}

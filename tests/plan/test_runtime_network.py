@@ -156,6 +156,7 @@ def _empty_security_group(name: str) -> str:
     return groups[name]
 
 
+@pytest.mark.life
 def test_network_that_the_state_does_not_know_is_imported(
     workspace: Workspace, events: list[ProgressEvent]
 ):
@@ -255,6 +256,7 @@ def test_adding_a_zone_and_changing_hosts_replaces_nothing(workspace: Workspace)
     }
 
 
+@pytest.mark.life
 def test_a_topic_changes_rights_and_templates_in_place(workspace: Workspace):
     topic = f"arn:aws:sns:{REGION}:123456789012:ends"
     telling = Workspace.load(workspace.root, network={"notify_topic_arn": topic})

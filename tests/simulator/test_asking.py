@@ -13,7 +13,7 @@ from terradask._workspace.workspace import Workspace
 from terradask.errors import NoMatchingType, SettingsError
 from terradask_simulator import Simulator
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 ASKER = "arn:aws:iam::123456789012:role/asker"
 

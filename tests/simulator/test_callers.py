@@ -115,6 +115,7 @@ _MOVED = [
 ]
 
 
+@pytest.mark.life
 def test_a_clusters_life_in_two_hands(
     sim: Simulator, environs: dict[str, dict[str, str]], terradask: Run, removed: None
 ) -> None:

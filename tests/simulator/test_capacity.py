@@ -53,6 +53,7 @@ def planned_anew() -> tuple[ClusterLock, list[str]]:
     return lock, [event.text for event in told if isinstance(event, Message)]
 
 
+@pytest.mark.life
 def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
     sim: Simulator,
     sim_environ: dict[str, str],

@@ -17,10 +17,9 @@ from terradask.errors import ClusterStopped
 from ..waiting import PROCESS_SECONDS, eventually
 from .scripts import run_python
 
-pytestmark = [pytest.mark.simulator]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 
-@pytest.mark.life
 def test_stop_and_start_run_no_terraform_and_make_new_keys(sim_environ, tmp_path):
     workspace = Workspace.load()
     deployment = workspace.apply(workspace.plan_cluster("resting", max_workers=3))

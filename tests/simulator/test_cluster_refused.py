@@ -25,6 +25,7 @@ from terradask.errors import (
 pytestmark = [pytest.mark.simulator]
 
 
+@pytest.mark.life
 def test_what_a_worker_says_when_it_fails(sim_environ):
     with pytest.raises(WorkersMissing) as caught:
         Cluster(

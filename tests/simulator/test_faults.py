@@ -271,6 +271,7 @@ def test_a_group_that_somebody_else_has_resized_is_mirrored(faulty: Soak) -> Non
     faulty.settle()
 
 
+@pytest.mark.life
 def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soak) -> None:
     before = faulty.faults.workers()
     with faulty.simulator.break_environments():
@@ -296,6 +297,7 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
     scaled_to(faulty, 4)
 
 
+@pytest.mark.life
 def test_a_short_soak(faulty: Soak) -> None:
     # A fifth of a second to two seconds: meanwhile AWS neither protects nor ends what is launched.
     with faulty.simulator.delay_launches(0.1, seed=faulty.draws.randrange(1000)):
@@ -313,6 +315,7 @@ def test_a_short_soak_with_nobody_attached(faulty: Soak) -> None:
     assert faulty.checked == checked + SHORT_STEPS * WAVE_TASKS + JOB_TASKS
 
 
+@pytest.mark.life
 def test_a_dead_scheduler_is_told_within_a_minute_and_workers_join_its_replacement(
     faulty: Soak,
 ) -> None:

@@ -123,6 +123,7 @@ def test_interrupted_cluster_is_taken_back_in_each_phase_of_its_deployment(
     assert _left(sim) == []
 
 
+@pytest.mark.life
 def test_python_that_waits_for_workers_and_is_terminated_ends_in_order(
     sim: Simulator, tmp_path: Path, scarce: None
 ) -> None:
@@ -132,6 +133,7 @@ def test_python_that_waits_for_workers_and_is_terminated_ends_in_order(
     assert _left(sim) == []
 
 
+@pytest.mark.life
 def test_second_ctrl_c_leaves_zero_and_a_sweep_finishes(
     sim: Simulator, tmp_path: Path, scarce: None, policies: dict[str, list[dict[str, Any]]]
 ) -> None:
@@ -191,6 +193,7 @@ def _terraform_of(process: subprocess.Popen[str], state_dir: Path) -> int:
 
 
 @pytest.mark.usefixtures("direct_provider")
+@pytest.mark.life
 def test_network_is_killed_terminated_and_removed(bare_sim: Simulator, tmp_path: Path) -> None:
     environ = {**bare_sim.environ, "TERRADASK_NETWORK__ZONES": '["us-east-1a"]'}
     with contextlib.closing(bare_sim.client("ec2")) as ec2:

@@ -32,7 +32,7 @@ from ..kept_providers import UNKEPT_VARIABLE
 from ..waiting import HANG_SECONDS, eventually
 from .lent_user import ARN, BUCKET, user_of
 
-pytestmark = [pytest.mark.simulator, pytest.mark.slow]
+pytestmark = [pytest.mark.simulator, pytest.mark.slow, pytest.mark.life]
 
 VALUE = "a-planted-value-4711"
 

@@ -13,7 +13,7 @@ from terradask import Cluster
 
 from ..waiting import HANG_SECONDS
 
-pytestmark = [pytest.mark.simulator]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 
 def test_they_reach_hosts_that_run_in_the_embedded_awss_environment(

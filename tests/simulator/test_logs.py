@@ -29,7 +29,7 @@ from terradask_simulator import Simulator
 from ..command import in_this_process
 from ..waiting import PROCESS_SECONDS, eventually
 
-pytestmark = [pytest.mark.simulator]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\u202egnp.exe"
 
@@ -215,7 +215,6 @@ def test_the_right_is_in_the_policies_of_those_who_run_clusters(
     assert "terradask iam user" in str(denied.value)
 
 
-@pytest.mark.life
 def test_logs_can_be_followed_until_the_run_ends_and_read_when_all_is_gone(
     sim: Simulator, sim_environ: dict[str, str], tmp_path: Path
 ) -> None:

@@ -73,6 +73,7 @@ def run_seconds(sim: Simulator, run_id: str) -> float:
     )
 
 
+@pytest.mark.life
 def test_an_account_outlives_its_cluster_and_nobody_else_is_blamed(
     deployed: Deployment, sim: Simulator, ada: dict[str, str], tmp_path: Path
 ) -> None:

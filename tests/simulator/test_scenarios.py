@@ -156,6 +156,7 @@ def test_the_scenarios_have_one_skeleton(name: str) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.life
 def test_every_stack_is_synthesised_and_the_network_planned(
     folder: str, planned: dict[str, Planned]
 ) -> None:
@@ -169,6 +170,7 @@ def test_every_stack_is_synthesised_and_the_network_planned(
     assert (len(network.creates), network.plan_file.remove) == (network.plan_file.add, 0)
 
 
+@pytest.mark.life
 def test_a_cluster_is_planned_on_the_network(planned: dict[str, Planned]) -> None:
     folder, cluster = WITH_CLUSTER
     created = planned[folder].plans[cluster].creates
@@ -179,6 +181,7 @@ def test_a_cluster_is_planned_on_the_network(planned: dict[str, Planned]) -> Non
     } <= set(created)
 
 
+@pytest.mark.life
 def test_the_private_network_has_no_way_to_the_internet(planned: dict[str, Planned]) -> None:
     found = planned["private-network"]
     assert found.created.isdisjoint({"aws_nat_gateway", "aws_eip"})
@@ -193,6 +196,7 @@ def test_the_private_network_has_no_way_to_the_internet(planned: dict[str, Plann
     assert [card["associate_public_ip_address"] for card in cards] == ["false"] * 4
 
 
+@pytest.mark.life
 def test_nothing_is_made_in_a_given_vpc_but_security_groups(
     planned: dict[str, Planned], given: dict[str, Any]
 ) -> None:
@@ -210,6 +214,7 @@ def test_nothing_is_made_in_a_given_vpc_but_security_groups(
     assert given["vpc_id"] in json.dumps(found.synthesised("network"))
 
 
+@pytest.mark.life
 def test_two_teams_share_no_name(planned: dict[str, Planned]) -> None:
     names = []
     for team in ("research", "trading"):
@@ -232,6 +237,7 @@ def test_two_teams_share_no_name(planned: dict[str, Planned]) -> None:
     assert names[0].isdisjoint(names[1])
 
 
+@pytest.mark.life
 def test_a_network_has_templates_with_drivers_for_hosts_with_gpus_alone(
     planned: dict[str, Planned], sim: Simulator
 ) -> None:
@@ -343,12 +349,14 @@ def _skips() -> list[str]:
     return list(yaml.safe_load((ROOT / ".checkov.yaml").read_text())["skip-check"])
 
 
+@pytest.mark.life
 def test_checkov_finds_what_is_skipped_and_every_skip_is_needed(checked: Checked) -> None:
     assert {check for check, _ in checked.failed} == set(_skips())
     assert checked.parsing_errors == 0
     assert checked.passed > 100
 
 
+@pytest.mark.life
 def test_settings_pass_the_checks_that_they_are_for(checked: Checked) -> None:
     by_setting = set(
         re.findall(

@@ -74,11 +74,13 @@ def check_stopped_with_its_events(deployment: Deployment) -> None:
     assert len(hosts) >= 2
 
 
+@pytest.mark.life
 def test_a_script_that_starts_a_cluster(deployment: Deployment) -> None:
     assert end_of_python(["-c", STARTS]) == "3\n"
     check_stopped_with_its_events(deployment)
 
 
+@pytest.mark.life
 def test_a_prompt_that_is_left(deployment: Deployment) -> None:
     before = len(deployment.events())
     assert "3\n" in end_of_python(["-i", "-q"], STARTS.lstrip())
@@ -86,6 +88,7 @@ def test_a_prompt_that_is_left(deployment: Deployment) -> None:
     assert len(deployment.events()) > before
 
 
+@pytest.mark.life
 def test_a_notebooks_kernel_that_is_shut_down(deployment: Deployment, tmp_path: Path) -> None:
     from jupyter_client.manager import start_new_kernel
 
@@ -111,6 +114,7 @@ def test_a_notebooks_kernel_that_is_shut_down(deployment: Deployment, tmp_path: 
     check_stopped_with_its_events(deployment)
 
 
+@pytest.mark.life
 def test_a_kernel_that_gets_sigterm_while_it_ends(
     sim: Simulator, deployment: Deployment, tmp_path: Path
 ) -> None:
@@ -150,6 +154,7 @@ def test_a_script_that_makes_a_cluster(sim_environ: dict[str, str]) -> None:
     Workspace.load().destroy_cluster(name)
 
 
+@pytest.mark.life
 def test_a_client_that_shuts_an_attached_cluster_down_ends_it(deployment: Deployment) -> None:
     deployment.start(n_workers=0)
     with Cluster.from_name("resting") as attached:

@@ -18,7 +18,7 @@ from terradask_simulator import Simulator
 
 from ..waiting import PROCESS_SECONDS, eventually
 
-pytestmark = [pytest.mark.simulator]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 COMMAND = [sys.executable, "-m", "terradask", "status", "seen", "--watch"]
 

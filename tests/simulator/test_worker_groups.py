@@ -16,7 +16,7 @@ from terradask_simulator import Simulator
 
 from ..waiting import HANG_SECONDS, eventually
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 
 def numbers(cluster: Cluster) -> dict[str, int]:

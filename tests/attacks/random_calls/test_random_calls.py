@@ -193,6 +193,7 @@ def test_minutes(
             )
 
 
+@pytest.mark.life
 def test_a_few_calls(
     sim: Simulator,
     policies: dict[str, list[dict[str, Any]]],

@@ -38,6 +38,7 @@ def test_a_cluster_whose_scheduler_ends_itself_goes_to_zero(lonely: Callable[...
     assert (cluster.desired("scheduler"), cluster.desired("workers")) == (0, 0)
 
 
+@pytest.mark.life
 def test_a_worker_whose_scheduler_is_shut_down_leaves_when_no_other_comes(
     lonely: Callable[..., Cluster],
 ) -> None:
@@ -58,6 +59,7 @@ def test_a_worker_whose_scheduler_is_shut_down_leaves_when_no_other_comes(
     assert cluster.desired("workers") == 1
 
 
+@pytest.mark.life
 def test_a_worker_without_a_scheduler_leaves_with_decrement(lonely: Callable[..., Cluster]) -> None:
     cluster = lonely()
     host = cluster.worker(0, timing={"scheduler_first_wait_seconds": 1.0})
@@ -67,6 +69,7 @@ def test_a_worker_without_a_scheduler_leaves_with_decrement(lonely: Callable[...
     assert cluster.desired("workers") == 1
 
 
+@pytest.mark.life
 def test_a_scheduler_of_an_older_run_is_ignored_and_other_versions_are_an_error(
     lonely: Callable[..., Cluster],
 ) -> None:
@@ -104,6 +107,7 @@ def test_a_run_of_earlier_is_not_taken_for_this_one(lonely: Callable[..., Cluste
     assert "later" in report["reason"]
 
 
+@pytest.mark.life
 def test_a_scheduler_option_that_dask_refuses_ends_in_a_report_that_says_so(
     lonely: Callable[..., Cluster],
 ) -> None:
@@ -119,6 +123,7 @@ def test_a_scheduler_option_that_dask_refuses_ends_in_a_report_that_says_so(
     assert len(report["log_tail"]) <= 40
 
 
+@pytest.mark.life
 def test_packages_without_hashes_or_with_other_ones_end_in_a_report_that_says_so(
     lonely: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +152,7 @@ def test_a_python_that_is_not_there_is_named(lonely: Callable[..., Cluster]) -> 
     assert "/nowhere/python" in host.report()["reason"]
 
 
+@pytest.mark.life
 def test_an_environment_with_an_old_distributed_never_listens(
     lonely: Callable[..., Cluster], tmp_path: Path
 ) -> None:
@@ -194,6 +200,7 @@ def test_a_metadata_service_that_falters_is_asked_again(lonely: Callable[..., Cl
     host.wait_state("waiting")
 
 
+@pytest.mark.life
 def test_a_dask_process_whose_imports_hang_is_given_up(
     lonely: Callable[..., Cluster], tmp_path: Path
 ) -> None:
@@ -207,6 +214,7 @@ def test_a_dask_process_whose_imports_hang_is_given_up(
     assert "did not import distributed within 1 s" in host.report()["reason"]
 
 
+@pytest.mark.life
 def test_a_notice_that_comes_before_dask_runs_ends_the_host(lonely: Callable[..., Cluster]) -> None:
     cluster = lonely()
     host = cluster.worker(0, timing={"spot_poll_seconds": 0.2}, life_cycle="spot")
@@ -218,6 +226,7 @@ def test_a_notice_that_comes_before_dask_runs_ends_the_host(lonely: Callable[...
 
 
 @pytest.mark.usefixtures("fresh_dask")
+@pytest.mark.life
 def test_a_worker_beside_the_scheduler_works_and_ends_with_it(
     lonely: Callable[..., Cluster],
 ) -> None:

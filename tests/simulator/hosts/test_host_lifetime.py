@@ -20,6 +20,7 @@ from .cluster import Cluster, HostProcess
 
 pytestmark = [
     pytest.mark.simulator,
+    pytest.mark.life,
     # Of a client of Dask's that looks for a scheduler which isn't there.
     pytest.mark.filterwarnings(
         "ignore:Exception ignored in. <ssl.SSLSocket:pytest.PytestUnraisableExceptionWarning",

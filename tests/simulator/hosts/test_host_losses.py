@@ -17,7 +17,7 @@ from ...waiting import HANG_SECONDS, eventually
 from .cluster import Cluster
 from .processes import alive, children
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 #: What is killed here, and found among the host program's children, is Dask's own process.
 FRESH_DASK = True

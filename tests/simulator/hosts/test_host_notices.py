@@ -17,7 +17,7 @@ from .account import Account
 from .authority import RUN_ID
 from .cluster import DASHBOARD_PORT, PORT, Cluster, HostProcess
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 
 def over(cluster: Cluster, **life: object) -> Cluster:
@@ -64,7 +64,6 @@ def test_a_host_in_place_of_one_that_told_tells_no_more(
 
 
 @pytest.mark.usefixtures("fresh_dask")
-@pytest.mark.life
 def test_a_host_that_the_watchdog_ends_says_why(
     account: Account, lonely: Callable[..., Cluster]
 ) -> None:

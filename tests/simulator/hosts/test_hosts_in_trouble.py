@@ -18,7 +18,7 @@ from .cluster import Cluster
 from .endpoint import DENIED, SLOW_DOWN, Endpoint
 from .processes import children
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 #: What has a full disk is found among the host program's children.
 FRESH_DASK = True

@@ -12,7 +12,7 @@ from ...waiting import HANG_SECONDS, eventually
 from .cluster import Cluster, HostProcess
 from .processes import children
 
-pytestmark = pytest.mark.simulator
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 #: What is stopped here is found among the host program's children.
 FRESH_DASK = True
