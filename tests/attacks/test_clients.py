@@ -163,6 +163,7 @@ def test_no_report_of_a_worker_is_a_script_in_a_notebook(cluster):
     assert script not in page
 
 
+@pytest.mark.life
 def test_the_dashboard_command_speaks_no_protocol_of_dasks(cluster, folder, sim):
     """The scheduler, which a task has taken over, answers calls with something to unpickle."""
     calls = ["identity", "subscribe_worker_status", "get_metadata", "set_metadata"]

@@ -314,6 +314,7 @@ def test_the_commands_run_as_users_run_them_run_nothing_of_it(clone: Clone) -> N
             assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.life
 def test_a_locked_image_of_a_strangers_is_planned_by_no_command(clone: Clone) -> None:
     assert clone.run("plan", "network", "--out", "plan").returncode == 0
     lock = clone.folder / "terradask.lock.json"

@@ -77,6 +77,7 @@ def _forge(saved: Path, folder: Path, plan: Path) -> None:
 
 
 @pytest.mark.simulator
+@pytest.mark.life
 def test_python_applies_no_other_plan_than_the_command_line(
     quick_provider: QuickProvider, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_missing_capacity_is_in_status_and_list_with_its_reason(
     assert problems() == ""
 
 
+@pytest.mark.life
 def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
     sim: Simulator, cluster: Cluster, autoscaling: Any, policies: dict[str, list[dict[str, Any]]]
 ) -> None:
@@ -214,6 +215,7 @@ def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
     Workspace.load().deployment(NAME).stop(wait_seconds=60)
 
 
+@pytest.mark.life
 def test_a_running_cluster_whose_cluster_json_was_deleted_is_said_mended_and_ended(
     sim: Simulator, cluster: Cluster, autoscaling: Any
 ) -> None:

@@ -169,6 +169,7 @@ with Cluster("shared") as cluster, cluster.get_client() as client:
     assert client.submit(sum, [2, 2]).result() == 4
 
 
+@pytest.mark.life
 def test_a_forked_process_attaches_anew_and_leaves_its_parents_cluster_alone(cluster, client):
     """Its end neither waits for anything of the parent's nor ends it."""
     out = run_python(

@@ -60,6 +60,7 @@ def url(site: Path) -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.life
 def test_every_page_of_the_documentation_is_in_it(site: Path) -> None:
     pages = [
         ROOT / "README.md",
@@ -84,6 +85,7 @@ def test_a_dead_link_is_an_error(tmp_path: Path) -> None:
 
 
 @NEEDS_CHROMIUM
+@pytest.mark.life
 def test_it_is_read_at_both_widths_and_searched(url: str) -> None:
     with chromium.opened() as browser:
         for width in (1280, 390):
