@@ -143,14 +143,14 @@ $(VENV)/.warm: $(VENV)/.installed
 demo: setup ## Run the main job on the embedded AWS
 	@$(BIN)/terradask demo
 
-# Once: else five processes compile the same modules at the same time. The run tells what can't be collected.
+# Once: else four processes compile the same modules at the same time. The run tells what can't be collected.
 $(VENV)/.collected: $(VENV)/.installed
 	@$(BIN)/pytest --collect-only --quiet >/dev/null || true
 	@touch $@
 
 .PHONY: test
-test: setup $(VENV)/.collected ## Run the tests, five files at a time: much of the time goes into waiting
-	@$(BIN)/pytest -n 5 --dist loadfile --no-loadscope-reorder
+test: setup $(VENV)/.collected ## Run the tests, four files at a time: much of the time goes into waiting
+	@$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: simulator-test
 simulator-test: setup ## Run the tests of the embedded AWS alone, three files at a time

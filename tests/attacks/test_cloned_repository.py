@@ -282,6 +282,7 @@ def test_a_state_that_the_repository_brings_along_is_not_read(clone: Clone) -> N
 
 
 @pytest.mark.slow
+@pytest.mark.life
 def test_the_commands_run_as_users_run_them_run_nothing_of_it(clone: Clone) -> None:
     """All of it at once, and each command as a process in the repository."""
     _plant_provider(clone)

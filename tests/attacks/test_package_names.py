@@ -58,6 +58,7 @@ def host_builds(
 
 
 @pytest.mark.simulator
+@pytest.mark.life
 def test_hosts_get_the_package_that_is_here_and_the_index_is_not_asked(
     sim_environ, index, asked, site, tmp_path, monkeypatch
 ) -> None:

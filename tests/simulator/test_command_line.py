@@ -193,10 +193,16 @@ def test_a_person_is_asked_and_may_decline(sim: Simulator, removed: str, tmp_pat
         (["drift", "nobody"], "terradask list"),
     ],
 )
-def test_a_cluster_that_is_not_there(terradask, arguments: list[str], says: str) -> None:
-    assert says in terradask(*arguments, code=6).stderr
-    error = json.loads(terradask(*arguments, "--json", code=6).stderr.splitlines()[-1])
-    assert error["error"] == "ClusterNotFound"
+def test_a_cluster_that_is_not_there(
+    sim: Simulator, tmp_path: Path, arguments: list[str], says: str
+) -> None:
+    def refused(*more: str) -> str:
+        done = in_this_process(*arguments, *more, environ=sim.environ, folder=tmp_path)
+        assert done.returncode == 6, done.stderr
+        return done.stderr
+
+    assert says in refused()
+    assert json.loads(refused("--json").splitlines()[-1])["error"] == "ClusterNotFound"
 
 
 def test_no_network(bare_sim: Simulator, tmp_path: Path) -> None:
@@ -236,6 +242,7 @@ def _begin(sim: Simulator, folder: Path, *arguments: str) -> subprocess.Popen[st
 
 
 @pytest.mark.usefixtures("direct_provider")
+@pytest.mark.life
 def test_ending_a_plan_from_outside_leaves_no_lock(
     terradask, removed: str, sim: Simulator, tmp_path: Path
 ) -> None:

@@ -54,8 +54,15 @@ def with_dynamic_version(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("where", ["folder", "archive", "repository"])
-@pytest.mark.parametrize("kind", ["requirements.txt", "pyproject.toml"])
+@pytest.mark.parametrize(
+    ("where", "kind"),
+    [
+        ("folder", "requirements.txt"),
+        ("archive", "requirements.txt"),
+        ("repository", "requirements.txt"),
+        ("archive", "pyproject.toml"),
+    ],
+)
 def test_packages_whose_version_only_their_build_knows_are_built_here(
     lock: Lock, tmp_path: Path, where: str, kind: str
 ) -> None:

@@ -260,8 +260,7 @@ def test_credentials_are_found_and_are_no_part_of_the_lock(
     with serving(root, user="me:s3cr3t") as url:
         channel = url.replace("/simple", "/forge")
         given = channel.replace("//", f"//{user}")
-        text = f"channels: ['{given}']\ndependencies: [frame, {{pip: [./local]}}]\n"
-        source_folder(tmp_path, "local")
+        text = f"channels: ['{given}']\ndependencies: [frame, {{pip: []}}]\n"
         found = lock(text, MY_TOKEN="s3cr3t", **more)
     assert found.credentials == {channel: "me:s3cr3t"}
     assert "s3cr3t" not in f"{found!r} {found.to_requirements()}"
