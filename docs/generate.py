@@ -34,7 +34,7 @@ _DARK = {
 
 
 def _settings(_old: str) -> str:
-    from terradask_stacks.reference import settings_markdown
+    from settings_reference import settings_markdown
 
     return settings_markdown()
 

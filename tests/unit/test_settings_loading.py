@@ -13,8 +13,8 @@ import pytest
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.layers import TABLES
 from terradask_stacks.loading import load_settings
-from terradask_stacks.reference import settings_markdown, starter_toml
 from terradask_stacks.settings import Settings
+from terradask_stacks.starter_file import starter_toml
 
 from .settings_files import problems, write
 
@@ -252,12 +252,6 @@ def test_the_starter_file_shows_every_setting_and_is_valid(tmp_path: Path) -> No
         every = set(field.annotation.model_fields)  # type: ignore[union-attr]
         # One can't stand in a file.
         assert every - set(shown[section]) == ({"bucket_owner"} if section == "state" else set())
-
-
-def test_the_reference_is_current() -> None:
-    assert DOCS.read_text(encoding="utf-8") == settings_markdown(), (
-        "run: python -m terradask_stacks.reference > docs/settings.md"
-    )
 
 
 def test_each_setting_is_described_in_at_most_two_short_sentences() -> None:

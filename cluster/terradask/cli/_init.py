@@ -70,7 +70,7 @@ def _make_bucket(path: Path) -> tuple[str, bool]:
 
 
 def _write_starter(path: Path, *, force: bool) -> None:
-    from terradask_stacks.reference import starter_toml
+    from terradask_stacks.starter_file import starter_toml
 
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

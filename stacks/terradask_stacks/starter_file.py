@@ -1,0 +1,167 @@
+"""A starter ``terradask.toml``, made from the models of the settings."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from terradask_stacks.layers import TABLES
+from terradask_stacks.settings import (
+    ClusterSettings,
+    Settings,
+)
+from terradask_stacks.settings.state import OUTSIDE_OF_FILE
+from terradask_stacks.topics import by_topic
+
+_KEYS = "arn:aws:kms:us-east-1:123456789012:key"
+_NETWORK_KEY = f'"{_KEYS}/0123abcd-01ab-23cd-45ef-0123456789ab"'
+_STATE_KEY = f'"{_KEYS}/1234abcd-12ab-34cd-56ef-1234567890ab"'
+
+_EXAMPLES: dict[str, str] = {
+    "workspace.tags": '{ team = "research" }',
+    "network.zones": '["us-east-1a", "us-east-1b"]',
+    "network.ingress": (
+        '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]'
+    ),
+    "network.container_repositories": '["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]',
+    "network.data_buckets": '["my-bucket", "other-bucket/results"]',
+    "network.architectures": '["x86_64", "arm64"]',
+    "network.image": '"ami-0123456789abcdef0"',
+    "network.arm64_image": '"ami-0123456789abcdef1"',
+    "network.host_packages": '"host-packages"',
+    "network.vpc_id": '"vpc-0123456789abcdef0"',
+    "network.subnets": (
+        '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = '
+        '"subnet-0123456789abcdef1" }, "us-east-1b" = { scheduler = "subnet-0123456789abcdef2", '
+        'worker = "subnet-0123456789abcdef3" } }'
+    ),
+    "network.security_groups": (
+        '{ scheduler = "sg-0123456789abcdef0", worker = "sg-0123456789abcdef1" }'
+    ),
+    "network.instance_profiles": '{ scheduler = "dask-scheduler", worker = "dask-worker" }',
+    "network.permissions_boundary": '"arn:aws:iam::123456789012:policy/boundary"',
+    "network.kms_key_arn": _NETWORK_KEY,
+    "network.notify_topic_arn": '"arn:aws:sns:us-east-1:123456789012:dask"',
+    "state.bucket": '"my-state-bucket"',
+    "state.kms_key_arn": _STATE_KEY,
+    "policy.max_hourly_cost_usd": "25",
+    "policy.waivers": (
+        '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until '
+        'NAT is there", expires = 2027-01-01 }]'
+    ),
+    "cluster.worker_vm_types": '["m6i.xlarge", "m5.xlarge"]',
+    "cluster.worker_cpu": "[4, 8]",
+    "cluster.worker_memory": '"32 GiB"',
+    "cluster.worker_gpu": "1",
+    "cluster.worker_gpu_type": '"A10G"',
+    "cluster.worker_disk_size": "200",
+    "cluster.worker_disk_throughput": "250",
+    "cluster.scheduler_disk_size": "100",
+    "cluster.scheduler_vm_types": '["m6i.large"]',
+    "cluster.scheduler_cpu": "2",
+    "cluster.scheduler_memory": '"8 GiB"',
+    "cluster.scheduler_gpu": "0",
+    "cluster.arm": "true",
+    "cluster.n_workers": "4",
+    "cluster.worker_groups": "{ gpu = { gpu = 1, n_workers = 2, resources = { GPU = 1 } } }",
+    "cluster.idle_timeout_seconds": "3600",
+    "cluster.no_client_timeout_seconds": "300",
+    "cluster.zone_name": '"us-east-1a"',
+    "cluster.ingress": '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32" }]',
+    "cluster.connect": '"ssm"',
+    "cluster.use_scheduler_public_ip": "true",
+    "cluster.allow_ingress_from": '["203.0.113.7/32"]',
+    "cluster.allow_ssh_from": '["203.0.113.7/32"]',
+    "cluster.worker_options": "{ nthreads = 4 }",
+    "cluster.scheduler_options": "{ idle_timeout = '1 hour' }",
+    "cluster.software": '["pandas==3.0.1"]',
+    "cluster.software_lock": '"requirements.txt"',
+    "cluster.container": '"ghcr.io/dask/dask:2026.7.1-py3.12"',
+    "cluster.package_sync": "true",
+    "cluster.local_modules": "true",
+    "cluster.package_sync_ignore": '["jupyterlab"]',
+    "cluster.environ": '{ OMP_NUM_THREADS = "1" }',
+    "cluster.secret_principals": '["arn:aws:iam::123456789012:role/on-call"]',
+    "cluster.tags": '{ project = "forecast" }',
+}
+
+_HEADER = """\
+# Settings of terradask. Each is shown with its default, or with an example if the default is empty;
+# remove the # in front of a setting to change it. Dask's configuration (terradask:),
+# TERRADASK_<SECTION>__<KEY>
+# variables and arguments override this file.
+"""
+
+_DECLARED_EXAMPLE = """\
+# A declared cluster: a stack beside the network, deployed with `terradask apply NAME` or cdktf.
+# Settings that its table leaves out are as in [cluster]:
+#
+# [clusters.etl]
+# max_workers = 50
+#
+# An environment that clusters share: software = "team", after `terradask env create team`.
+#
+# [environments.team]
+# software = "uv.lock"
+"""
+
+
+def starter_toml() -> str:
+    """Return a commented ``terradask.toml`` with every setting, its default and what it does."""
+    parts = [_HEADER]
+    for section, model in sections():
+        parts.append(f"[{section}]")
+        for topic, keys in topics_of(model).items():
+            parts += [f"# ---- {topic} ----\n"] if topic else []
+            for key in keys:
+                if (section, key) == OUTSIDE_OF_FILE:
+                    continue
+                field = model.model_fields[key]
+                parts += textwrap.wrap(
+                    str(field.description), 110, initial_indent="# ", subsequent_indent="# "
+                )
+                value = _EXAMPLES.get(f"{section}.{key}") or toml_text(default_of(field))
+                parts.append(f"#{key} = {value}\n")
+    parts.append(_DECLARED_EXAMPLE)
+    return "\n".join(parts)
+
+
+def sections() -> list[tuple[str, type[BaseModel]]]:
+    """Return the sections of ``terradask.toml``, with their models."""
+    return [
+        (name, _as_model(field.annotation))
+        for name, field in Settings.model_fields.items()
+        if name not in TABLES
+    ]
+
+
+def topics_of(model: type[BaseModel]) -> dict[str, list[str]]:
+    """Return topic -> settings of a section; one topic without a name for a section without."""
+    keys = list(model.model_fields)
+    return by_topic(keys) if model is ClusterSettings else {"": keys}
+
+
+def _as_model(annotation: Any) -> type[BaseModel]:
+    if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        raise TypeError(f"{annotation!r} is no section")
+    return annotation
+
+
+def default_of(field: FieldInfo) -> Any:
+    """Return a setting's default; None if it must be given."""
+    return None if field.is_required() else field.get_default(call_default_factory=True)
+
+
+def toml_text(value: Any) -> str:
+    """Return a value as TOML spells it."""
+    if isinstance(value, dict):
+        return (
+            "{ " + ", ".join(f"{key} = {toml_text(item)}" for key, item in value.items()) + " }"
+            if value
+            else "{}"
+        )
+    return json.dumps(value)
