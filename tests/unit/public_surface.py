@@ -29,6 +29,7 @@ from typing import Any, get_origin
 import click
 
 import terradask
+import terradask_simulator.errors
 from terradask import errors
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,8 @@ _PROTOCOLS = {
     "__iter__": "for",
     "__len__": "len",
 }
+#: What users of the simulator, a distribution of its own, import.
+_OF_SIMULATOR = ("terradask_simulator", "terradask_simulator.errors", "terradask_simulator.iam")
 _WIDTH = 100
 #: Where a signature may go on in the next line.
 _BREAK = "\n"
@@ -54,7 +57,11 @@ def public_surface() -> str:
     returned = docs_page("python_reference").documented()
     modules = _public_modules()
     shown = {id(entry) for module in modules for entry in _entries(module).values()}
-    others = {name: getattr(importlib.import_module(home), name) for home, name in _documented()}
+    others = {
+        name: getattr(importlib.import_module(home), name)
+        for home, name in _documented()
+        if not home.startswith("terradask_simulator")
+    }
     others.update({entry.__name__: entry for entry in returned})
     sections = {
         "keyword arguments that several signatures take": [
@@ -75,6 +82,28 @@ def public_surface() -> str:
         if module not in public
     ]
     sections["command line"] = list(_command_line())
+    return _shown(sections)
+
+
+def simulator_surface() -> str:
+    """Return what the simulator exports, each name in the first module that has it."""
+    homes: dict[Any, str] = {}
+    sections = {}
+    for name in _OF_SIMULATOR:
+        module = importlib.import_module(name)
+        entries = _entries(module)
+        sections[f"module {module.__name__}"] = [
+            line
+            for name, entry in entries.items()
+            for line in (
+                [f"{name}: as in {homes[entry]}"] if entry in homes else _lines(name, entry)
+            )
+        ]
+        homes = dict.fromkeys(entries.values(), module.__name__) | homes
+    return _shown(sections)
+
+
+def _shown(sections: Mapping[str, list[str]]) -> str:
     return "\n".join(f"# {title}\n\n" + "\n".join(each) + "\n" for title, each in sections.items())
 
 
@@ -182,9 +211,8 @@ def _ours(cls: type) -> bool:
 
 @cache
 def _exported() -> set[Any]:
-    return {getattr(terradask, name) for name in terradask.__all__ if not name.startswith("_")} | {
-        getattr(errors, name) for name in dir(errors)
-    }
+    modules = [terradask, errors, terradask_simulator.errors]
+    return {each for module in modules for each in _entries(module).values() if callable(each)}
 
 
 def _public_bases(cls: type) -> list[str]:
@@ -213,8 +241,10 @@ def _error(cls: Any) -> list[str]:
     members = {name: each for name, each in members_of(cls) if name != "exit_code"}
     fields = sorted(name for name, each in members.items() if not inspect.isroutine(each))
     methods = [name for name, each in members.items() if inspect.isroutine(each)]
-    line = f"{_head(cls.__name__, cls)} exit code {cls.exit_code}"
-    lines = [line + (f"; {', '.join(fields)}" if fields else "")]
+    code = [f"exit code {cls.exit_code}"] if hasattr(cls, "exit_code") else []
+    lines = [
+        " ".join([_head(cls.__name__, cls), "; ".join(code + [", ".join(fields)] * bool(fields))])
+    ]
     if "__init__" in vars(cls):
         lines += _signature("__init__", cls, indent="    ")
     return lines + [
@@ -391,4 +421,4 @@ class _Unqualified(ast.NodeTransformer):
 
 
 if __name__ == "__main__":
-    sys.stdout.write(public_surface())
+    sys.stdout.write(simulator_surface() if "simulator" in sys.argv else public_surface())
