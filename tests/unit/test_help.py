@@ -74,6 +74,17 @@ def test_the_large_classes_list_their_members_by_topic(name: str) -> None:
     assert [one for one in listed if one not in members and not hasattr(entry, one)] == []
 
 
+def test_help_shows_each_argument_of_a_cluster_in_a_line() -> None:
+    shown = [
+        line.strip(" |") for line in pydoc.plain(pydoc.render_doc(terradask.Cluster)).splitlines()
+    ]
+    listed = shown[shown.index("Cluster(") + 1 : shown.index(")")]
+    assert listed[:3] == ["name: str | None = None,", "*,", "region: str | None = None,"]
+    assert "connect: Literal['public', 'private', 'ssm'] | None = None," in listed
+    names = [line.partition(":")[0] for line in listed if line != "*,"]
+    assert names == list(inspect.signature(terradask.Cluster).parameters)
+
+
 @pytest.mark.parametrize("name", EXPORTED)
 def test_the_third_step_says_what_each_method_does(name: str) -> None:
     for member, value in _members(getattr(terradask, name)).items():

@@ -94,6 +94,24 @@ def shown_as(
     return show
 
 
+class _InLines(inspect.Signature):
+    """A signature that `help` shows with a line for each parameter."""
+
+    def __str__(self) -> str:
+        return self.format()
+
+    def format(self, **_: Any) -> str:
+        """Return the signature as text; from Python 3.13 on, `help` calls this with a width."""
+        lines: list[str] = []
+        for each in self.parameters.values():
+            if each.kind is each.KEYWORD_ONLY and "    *," not in lines:
+                lines.append("    *,")
+            kind = "" if each.annotation is each.empty else f": {each.annotation}"
+            default = "" if each.default is each.empty else f" = {each.default!r}"
+            lines.append(f"    {each.name}{kind}{default},")
+        return "\n".join(["(", *lines, ")"])
+
+
 def takes(
     arguments: Callable[_Given, _Arguments],
 ) -> Callable[[Callable[[Any, _Arguments], None]], Callable[Concatenate[Any, _Given], None]]:
@@ -108,7 +126,7 @@ def takes(
             constructor(self, arguments(*args, **kwargs))
 
         own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        construct.__signature__ = shown.replace(parameters=[own, *shown.parameters.values()])  # type: ignore[attr-defined]
+        construct.__signature__ = _InLines([own, *shown.parameters.values()])  # type: ignore[attr-defined]
         construct.__name__, construct.__qualname__ = constructor.__name__, constructor.__qualname__
         return construct
 
