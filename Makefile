@@ -26,7 +26,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium prometheus toolchain $(VENV)/.conda $(VENV)/.warm ## Make .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium prometheus toolchain $(VENV)/.conda $(VENV)/.warm ## Create .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -57,8 +57,8 @@ $(CDKTF)/node_modules/.package-lock.json: $(CDKTF)/package-lock.json
 
 # Each pins packages otherwise than terradask or the others do: an environment of its own, which ignores itself in git.
 .PHONY: checkov orchestrators
-checkov: $(CHECKOV)/.installed ## Make checkov's own virtual environment, which its test needs
-orchestrators: $(ORCHESTRATORS:=/.terradask) ## Make those of Prefect and Dagster, and of Airflow, which the tests of their examples need
+checkov: $(CHECKOV)/.installed ## Create checkov's own virtual environment, for its test
+orchestrators: $(ORCHESTRATORS:=/.terradask) ## Create virtual environments of Prefect and Dagster, and of Airflow, for the tests of their examples
 
 $(CHECKOV)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
 	@echo "setup: $*, in .venv-$*"
@@ -85,7 +85,7 @@ cloud-init:
 
 # A browser, for the test of the dashboard, which says how to get one when it is missing.
 .PHONY: chromium
-chromium: ## Install Debian's Chromium, which the test of the dashboard in a browser needs
+chromium: ## Install Debian's Chromium, for the tests in a browser
 	@if ! command -v chromium >/dev/null; then \
 		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 			echo "setup: Debian's Chromium"; \
@@ -98,7 +98,7 @@ chromium: ## Install Debian's Chromium, which the test of the dashboard in a bro
 
 # Unpacked and not installed: Debian's package would start a service.
 .PHONY: prometheus
-prometheus: ## Unpack Debian's Prometheus, which the test of metrics needs
+prometheus: ## Unpack Debian's Prometheus, for the test of metrics
 	@if ! command -v prometheus >/dev/null && [ ! -x .prometheus/usr/bin/prometheus ]; then \
 		echo "setup: Debian's Prometheus, in .prometheus"; \
 		{ mkdir -p .prometheus && echo '*' > .prometheus/.gitignore && cd .prometheus && apt-get download -qq prometheus && dpkg-deb -x prometheus_*.deb .; } >/dev/null 2>&1 \
@@ -149,27 +149,27 @@ $(VENV)/.collected: $(VENV)/.installed
 	@touch $@
 
 .PHONY: test
-test: setup $(VENV)/.collected ## Run the tests, four files at a time: much of the time goes into waiting
+test: setup $(VENV)/.collected ## Run the tests, four files at a time
 	@$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: simulator-test
-simulator-test: setup ## Run the tests of the embedded AWS alone, three files at a time
+simulator-test: setup ## Run the embedded AWS's own tests, three files at a time
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder simulator/tests
 
 .PHONY: life-test
-life-test: setup orchestrators ## Run whole lives by every real part: the demo, the examples, the cdktf command, pipelines, doctor --live, environments that hosts build, browsers, the search for secrets
+life-test: setup orchestrators ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
-boot-test: setup boot-system ## Boot the launch templates' user data with systemd and cloud-init, which takes root; skipped with the reason elsewhere
+boot-test: setup boot-system ## Boot instances with their user data, by systemd and cloud-init; needs root, else skipped with the reason
 	@$(BIN)/pytest -m boot -rs tests/boot
 
 .PHONY: soak
-soak: setup ## Run what the tests leave out: every point of each fault, an hour of random ones, attackers' random calls; TERRADASK_SEED=N repeats a run
+soak: setup ## Run every point of each fault, an hour of random faults, random calls of attackers; TERRADASK_SEED=N repeats a run
 	@TERRADASK_SEED=$${TERRADASK_SEED:-$$RANDOM} $(BIN)/pytest -m soak -s
 
 .PHONY: lint
-lint: $(VENV)/.installed audit ## Ruff (rules, format), mypy --strict, spelling and style of texts, known vulnerabilities of locked packages
+lint: $(VENV)/.installed audit ## Run ruff (rules, format), mypy --strict, the checks of spelling and style, and the audit
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -178,7 +178,7 @@ lint: $(VENV)/.installed audit ## Ruff (rules, format), mypy --strict, spelling 
 
 # What runs at users' and on hosts. checkov's own packages only read our stacks, and pin what it pins.
 .PHONY: audit
-audit: $(VENV)/.installed $(AUDIT)/.installed ## Look for known vulnerabilities of locked packages; says so where advisories can't be had
+audit: $(VENV)/.installed $(AUDIT)/.installed ## Check the locked packages for known vulnerabilities; prints SKIPPED if advisories can't be fetched
 	@$(BIN)/python requirements/audit.py $(AUDIT)/bin/pip-audit requirements/dev.lock host/terradask_host/boot.lock
 
 $(AUDIT)/.installed: requirements/audit.lock $(VENV)/.uv
@@ -189,22 +189,22 @@ $(AUDIT)/.installed: requirements/audit.lock $(VENV)/.uv
 	@touch $@
 
 .PHONY: format
-format: $(VENV)/.installed ## Let ruff mend what it can
+format: $(VENV)/.installed ## Fix what ruff can fix
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(VENV)/.installed ## Write the generated parts of docs/ again, and build the site in build/site
+docs: $(VENV)/.installed ## Write the generated parts of docs/, and build the site in build/site
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -c docs . build/site
 	@echo "docs: build/site/index.html"
 
 .PHONY: docs-serve
-docs-serve: docs ## Show the site on http://127.0.0.1:8000
+docs-serve: docs ## Serve the site on http://127.0.0.1:8000
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 .PHONY: bench
-bench: setup ## Measure, and write docs/benchmarks.md
+bench: setup ## Run the benchmarks, and write docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
 # Installed from this repository, and not by a lock.
@@ -226,6 +226,6 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/terraform.lock
 
 .PHONY: clean
-clean: ## Remove what was made, .venv too
+clean: ## Remove everything that these targets created, .venv too
 	@rm -rf $(VENV) $(CHECKOV) $(ORCHESTRATORS) $(AUDIT) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

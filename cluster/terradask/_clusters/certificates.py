@@ -1,7 +1,8 @@
 """Generate the certificate authority and the certificates of one run.
 
 The process that starts the cluster generates them in memory. The authority's key signs three
-certificates and is then dropped, so that nobody, not even the cluster's hosts, can issue a fourth.
+certificates and is then dropped, so that no process, not even a host of the cluster, can issue
+a fourth.
 The certificate for metrics is self-signed: Dask's ports accept every certificate of the authority.
 """
 

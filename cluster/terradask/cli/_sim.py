@@ -24,10 +24,10 @@ PORT = click.option(
     help="Port of the endpoint; by default a free one.",
 )
 REGION = click.option(
-    "--region", default="us-east-1", show_default=True, help="Region that the environment names."
+    "--region", default="us-east-1", show_default=True, help="Region of the environment."
 )
 BARE = flag("--bare", help="Don't deploy the network baseline.")
-IAM = flag("--iam", help="Let IAM policies decide what hosts, other roles and users may do.")
+IAM = flag("--iam", help="Evaluate the IAM policies of hosts, other roles and users.")
 
 
 def check_installed() -> None:
@@ -42,14 +42,13 @@ def check_installed() -> None:
 
 @click.group(short_help="Run the embedded AWS")
 def sim() -> None:
-    """Run the embedded AWS: Terraform, boto3, TLS and Dask are the real ones; the machines are
-    local processes.
+    """Run the embedded AWS: Terraform, boto3, TLS and Dask are real; instances are local processes.
 
-    It listens on loopback addresses alone, needs no account and costs nothing.
+    It listens only on loopback addresses, needs no account and costs nothing.
     """
 
 
-@sim.command(short_help="Start one that keeps running")
+@sim.command(short_help="Start an embedded AWS that keeps running")
 @PORT
 @REGION
 @BARE
@@ -71,7 +70,7 @@ def start(port: int, region: str, bare: bool, iam: bool) -> None:
     _show(info, environment_of(info))
 
 
-@sim.command(short_help="Show whether one runs, and where")
+@sim.command(short_help="Show whether an embedded AWS runs, and where")
 @json_option
 def status() -> None:
     """Show whether an embedded AWS runs, and print the variables that make a shell use it."""
@@ -84,16 +83,15 @@ def status() -> None:
     _show(info, environment_of(info))
 
 
-@sim.command(short_help="Turn its switches: capacity, interruptions, throttling")
+@sim.command(short_help="Set its switches: capacity, interruptions, throttling")
 @click.argument("name", required=False)
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 @json_option
 def switch(name: str | None, settings: tuple[str, ...]) -> None:
-    """Turn a switch, so that the embedded AWS does what AWS does now and then.
+    """Set a switch: the embedded AWS then refuses, delays or interrupts as AWS sometimes does.
 
     For example: terradask sim switch no_capacity instance_type=m7i.large market=spot. Inside `sim
-    run` it acts on that embedded AWS, otherwise on the started one. Without NAME, it shows the
-    state of all switches.
+    run` it sets that embedded AWS, otherwise the started one. Without NAME, show all switches.
     """
     check_installed()
     from terradask_simulator import Switches
@@ -117,7 +115,7 @@ def _setting(text: str) -> tuple[str, object]:
         return key, value
 
 
-@sim.command(short_help="Stop it, with everything on it")
+@sim.command(short_help="Stop the embedded AWS, with everything on it")
 @json_option
 def stop() -> None:
     """Stop the embedded AWS that `sim start` started, with everything on it."""
@@ -131,7 +129,7 @@ def stop() -> None:
 
 
 @sim.command(
-    short_help="Run a command on a fresh one",
+    short_help="Run a command on a new embedded AWS",
     context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
 )
 @PORT
@@ -143,11 +141,11 @@ def stop() -> None:
 def run(
     ctx: click.Context, *, port: int, region: str, bare: bool, iam: bool, command: tuple[str, ...]
 ) -> None:
-    """Run COMMAND on a fresh embedded AWS that ends with it: terradask sim run -- python script.py.
+    """Run COMMAND on a new embedded AWS that ends with it: terradask sim run -- python script.py.
 
-    The network is deployed first, and COMMAND's environment makes boto3, Terraform, hosts and
-    terradask use the embedded AWS. Exits with COMMAND's code; if COMMAND leaves clusters or
-    instances, an error names them.
+    The network is deployed first. COMMAND's environment makes boto3, Terraform, hosts and terradask
+    use the embedded AWS. Exits with COMMAND's code; if COMMAND leaves clusters or instances, an
+    error names them.
     """
     check_installed()
     from terradask_simulator.lifecycle import run as run_beside
