@@ -19,6 +19,7 @@ import pytest
 from terradask._common.text_table import table
 from terradask.cli import command, run
 from terradask.cli._output import ago
+from terradask_simulator import LeftRunning
 from terradask_stacks.loading import load_settings
 from terradask_stacks.settings import Settings
 
@@ -187,6 +188,40 @@ def test_json_behind_two_dashes_belongs_to_the_other_command(
 ) -> None:
     assert run(["sim", "run", "--bear", "--", "thing", "--json"]) == 2
     assert capsys.readouterr().err.startswith("Usage:")
+
+
+def test_errors_of_the_simulator_are_shown_as_terradasks_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["sim", "status"]) == 1
+    assert capsys.readouterr().err == (
+        "error: no embedded AWS is running\n  to do: start one: terradask sim start\n"
+    )
+    assert run(["sim", "status", "--json"]) == 1
+    shown = json.loads(capsys.readouterr().err)
+    assert (shown["error"], shown["problem"]) == ("NotStarted", "no embedded AWS is running")
+
+
+def test_a_simulator_that_left_groups_gives_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def left(*_: object, **__: object) -> int:
+        raise LeftRunning(["group a"], returncode=7)
+
+    monkeypatch.setattr("terradask_simulator.lifecycle.run", left)
+    assert run(["sim", "run", "--", "thing"]) == 3
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: The command ended with code 7 and left 1 group or instance:\n")
+    assert "Traceback" not in shown
+
+
+@pytest.mark.parametrize("command", [["sim", "status"], ["demo"]])
+def test_a_missing_simulator_is_named_with_its_installation(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("terradask.cli._sim.find_spec", lambda _: None)
+    assert run(command) != 0
+    assert "pip install 'terradask[demo]'" in capsys.readouterr().err
 
 
 def test_a_setting_that_does_not_exist_is_one_clear_error(nowhere: Path) -> None:
