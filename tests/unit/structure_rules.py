@@ -23,7 +23,7 @@ ORDER = (
     "_network",  # what the network tells its clusters, what is given
     "_software",  # packages of the client, and which of them hosts install
     "_plans",  # plans read, checked by policy, shown, kept
-    "_observe",  # deployed clusters, read only: documents, status, logs, events, costs
+    "_observe",  # deployed clusters: documents, status, logs, events, costs
     "_synthesis",  # settings to a stack's folder: locked answers, Terraform's configuration
     "_clusters",  # deployed clusters: start, attach, stop, jobs
     "_cleanup",  # what an interruption leaves: found, adopted, deleted

@@ -1,1 +1,1 @@
-"""Deployed clusters as they are: documents, status, logs, events, costs, reports. Reads only."""
+"""Deployed clusters as documents and AWS show them: status, logs, events, costs, reports."""
