@@ -67,7 +67,7 @@ def _noted(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
 flag = partial(click.option, is_flag=True)
 _noted_option = partial(flag, expose_value=False, callback=_noted)
 #: Adds ``--json`` for what is shown by `answer`; an error of the command is then JSON too.
-json_option = _noted_option("--json", "as_json", help="Print one JSON document.")
+json_option = _noted_option("--json", "as_json", help="Print JSON.")
 #: Adds ``--yes``, which `confirm` looks at.
 yes_option = _noted_option("--yes", "-y", help="Don't ask.")
 
