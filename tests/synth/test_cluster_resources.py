@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,14 +15,12 @@ from terradask_modules.where import Where
 from terradask_stacks.cluster_resources import DATA, expected, kinds
 
 from .conftest import ACCOUNT
-from .golden_settings import CLUSTERS
-
-GOLDEN = Path(__file__).with_name("golden")
+from .golden_settings import CLUSTERS, NETWORKS
+from .golden_stacks import golden_stack
 
 
 def stack(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((GOLDEN / f"cluster-{name}.tf.json").read_text())
-    return document
+    return golden_stack(f"cluster-{name}")
 
 
 def names_of(document: dict[str, Any], *, isolated: bool = True) -> ClusterNames:
@@ -117,10 +113,7 @@ PARTS = {
 
 def test_every_type_that_a_stack_makes_is_a_kind_or_part_of_one() -> None:
     """Else an interruption could leave one that no search finds, and no check tells."""
-    made = {
-        kind
-        for file in GOLDEN.glob("*.tf.json")
-        for kind in json.loads(file.read_text())["resource"]
-    }
+    stacks = [*(f"network-{name}" for name in NETWORKS), *(f"cluster-{name}" for name in CLUSTERS)]
+    made = {kind for name in stacks for kind in golden_stack(name)["resource"]}
     assert made - KINDS.keys() == PARTS.keys()
     assert set(PARTS.values()) <= KINDS.keys()

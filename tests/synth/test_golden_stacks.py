@@ -1,4 +1,5 @@
-"""``cdk.tf.json`` of thirty settings, byte for byte.
+"""``cdk.tf.json`` of thirty settings: the default network and cluster byte for byte, the others as
+patches of these.
 
 What follows the host wheel's content is masked: its SHA-256, and user data, which name it. Those
 are kept as a digest of their text with the wheel's masked; the default network's text is kept
@@ -13,7 +14,6 @@ import base64
 import hashlib
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,8 +23,9 @@ from terradask_stacks.settings import ClusterSettings
 from ..golden import check_golden
 from .conftest import SynthText
 from .golden_settings import CLUSTERS, NETWORKS
+from .golden_stacks import GOLDEN, file_of, golden_stack, kept_text, patch_between
+from .mutations import mutations
 
-GOLDEN = Path(__file__).with_name("golden")
 USER_DATA = GOLDEN / "user_data.txt"
 SETTINGS = GOLDEN / "settings.json"
 ECHO = "<the cluster's settings>"
@@ -59,8 +60,13 @@ def wheel_sha256(text: str) -> str:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_networks_stack_is_the_golden_one(synth_text: SynthText, name: str) -> None:
-    text = synth_text("network", **NETWORKS[name])
-    check_golden(GOLDEN / f"network-{name}.tf.json", masked(text, wheel_sha256(text)))
+    def shown(name: str) -> str:
+        text = synth_text("network", **NETWORKS[name.removeprefix("network-")])
+        return masked(text, wheel_sha256(text))
+
+    name = f"network-{name}"
+    check_golden(file_of(name), kept_text(name, shown))
+    assert golden_stack(name) == json.loads(shown(name))
 
 
 def parted(text: str) -> tuple[str, dict[str, Any]]:
@@ -81,9 +87,14 @@ def parted(text: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_a_clusters_stack_is_the_golden_one(synth_text: SynthText, name: str) -> None:
-    shown, echo = parted(synth_text("etl", **CLUSTERS[name]))
-    check_golden(GOLDEN / f"cluster-{name}.tf.json", shown)
-    assert ECHO in shown
+    def shown(name: str) -> str:
+        return parted(synth_text("etl", **CLUSTERS[name.removeprefix("cluster-")]))[0]
+
+    stack = f"cluster-{name}"
+    check_golden(file_of(stack), kept_text(stack, shown))
+    assert golden_stack(stack) == json.loads(shown(stack))
+    assert ECHO in shown(stack)
+    _, echo = parted(synth_text("etl", **CLUSTERS[name]))
     given = ClusterSettings.model_validate(CLUSTERS[name].get("cluster", {})).model_dump_json()
     # As Terraform is to read no template in it.
     assert echo == json.loads(given.replace("${", "$${").replace("%{", "%%{"))
@@ -131,11 +142,21 @@ def test_masking_leaves_nothing_of_the_wheel_and_everything_of_user_data(
     assert masked(with_user_data(data.replace("UMask=0077", "UMask=0022")), sha256) != shown
 
 
+def test_a_patch_differs_for_every_change_of_a_stack() -> None:
+    base, stack = golden_stack("network-default"), golden_stack("network-nat-none")
+    patch = patch_between(base, stack)
+    changed = [mutation.applied(stack) for mutation in mutations(stack)]
+    assert len(changed) > 500
+    assert all(patch_between(base, each) != patch for each in changed)
+    with pytest.raises(AssertionError):
+        patch_between(base, {**stack, "output": None})
+
+
 def test_every_golden_file_has_its_settings() -> None:
     assert len(NETWORKS) + len(CLUSTERS) >= 30
     expected = {
-        *(f"network-{name}.tf.json" for name in NETWORKS),
-        *(f"cluster-{name}.tf.json" for name in CLUSTERS),
+        *(file_of(f"network-{name}").name for name in NETWORKS),
+        *(file_of(f"cluster-{name}").name for name in CLUSTERS),
         USER_DATA.name,
         SETTINGS.name,
     }

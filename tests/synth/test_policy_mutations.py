@@ -5,7 +5,6 @@ or made foreign, is found; and what the rules find that know nothing of the sett
 from __future__ import annotations
 
 import functools
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from terradask.errors import InvalidInput
 from ..golden import check_golden
 from .conftest import Synth
 from .golden_settings import CLUSTERS, NETWORKS
+from .golden_stacks import golden_stack
 from .mutations import mutations
 from .policy_forms import FORMS, Document, rules_of
 
@@ -31,7 +31,6 @@ STACKS = (
     *(f"cluster-{name}" for name in ("default", "spot", "worker-groups", "private", "zones")),
     *(f"cluster-{name}" for name in ("disks-of-groups", "dask-options", "isolation-everything")),
 )
-GOLDEN = Path(__file__).with_name("golden")
 #: Of each stack the mutations that P1 to P7 find by themselves: what is changed, which part, how.
 BY_RULES = Path(__file__).with_name("found_by_rules")
 #: What a plan of a stack doesn't show.
@@ -45,8 +44,7 @@ def _given(name: str) -> dict[str, Any]:
 
 @functools.cache
 def _names_in(name: str) -> dict[tuple[str, str, str], None]:
-    stack = json.loads((GOLDEN / f"{name}.tf.json").read_text())
-    return dict.fromkeys(each.name for each in mutations(stack))
+    return dict.fromkeys(each.name for each in mutations(golden_stack(name)))
 
 
 @functools.cache
