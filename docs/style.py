@@ -71,7 +71,9 @@ def pages(top: Path = ROOT) -> dict[str, str]:
 def code(top: Path = ROOT) -> dict[str, str]:
     """Return the source of each module of the product."""
     found = sorted(path for folder in CODE for path in (top / folder).rglob("*.py"))
-    wanted = [path for path in found if not {"tests", "node_modules"} & {*path.relative_to(top).parts}]
+    wanted = [
+        path for path in found if not {"tests", "node_modules"} & {*path.relative_to(top).parts}
+    ]
     return {path.relative_to(top).as_posix(): path.read_text("utf-8") for path in wanted}
 
 
