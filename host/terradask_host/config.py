@@ -51,7 +51,7 @@ class Paths:
         return self.state / "tagged"
 
     @property
-    def told_failed(self) -> Path:
+    def failure_published(self) -> Path:
         """Is there once this host has told that its scheduler is given up."""
         return self.state / "told-failed"
 

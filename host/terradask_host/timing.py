@@ -67,11 +67,11 @@ class Timing:
     #: ParallelCluster's protected mode.
     join_failures: int = 10
     #: How often the scheduler's host compares its groups with the workers that have joined.
-    join_look_seconds: float = 60.0
+    join_poll_seconds: float = 60.0
     #: How often the scheduler's host looks at groups that have several markets ...
-    market_look_seconds: float = 10.0
+    market_poll_seconds: float = 10.0
     #: ... and in the first minute in which instances are awaited.
-    launch_look_seconds: float = 2.0
+    launch_poll_seconds: float = 2.0
     #: For so long a group in which a launch failed is asked for no more.
     launch_failed_seconds: float = 180.0
     #: Spot that had no capacity is asked again after this, for hosts that run on demand.
@@ -83,7 +83,7 @@ class Timing:
     #: join.
     member_ask_seconds: float = 1.0
     #: How often the scheduler looks whether its cluster is idle, or without a client.
-    life_look_seconds: float = 1.0
+    life_poll_seconds: float = 1.0
     #: For so long, at least, a scheduler waits for its first client.
     first_client_seconds: float = 120.0
     #: How long a scheduler whose cluster is over may take to close, before its groups go to zero.

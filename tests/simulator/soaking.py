@@ -29,11 +29,11 @@ logger = logging.getLogger("terradask.soak")
 TIMING = {
     "join_seconds": 12.0,
     "join_failures": 1000,
-    "join_look_seconds": 0.5,
+    "join_poll_seconds": 0.5,
     "retired_grace_seconds": 5.0,
     "scheduler_probe_seconds": 1.0,
-    "market_look_seconds": 0.5,
-    "launch_look_seconds": 0.3,
+    "market_poll_seconds": 0.5,
+    "launch_poll_seconds": 0.3,
     "launch_failed_seconds": 3.0,
     "spot_again_seconds": 4.0,
 }

@@ -32,7 +32,7 @@ KEYS = ("terradask:workspace", "terradask:cluster", "terradask:role", "terradask
 def cluster(sim: Simulator, sim_environ: dict[str, str]) -> Iterator[Cluster]:
     with (
         sim.hollow_hosts(),
-        sim.time_hosts(join_look_seconds=1.0),
+        sim.time_hosts(join_poll_seconds=1.0),
         Cluster(
             NAME,
             n_workers=1,

@@ -66,7 +66,7 @@ def made(
         "join_failures": FAILURES,
         # Hosts look each minute. At half seconds they would take all that a throttling AWS lets
         # through.
-        "join_look_seconds": JOIN_LOOK_SECONDS,
+        "join_poll_seconds": JOIN_LOOK_SECONDS,
     }
     with (
         pytest.MonkeyPatch.context() as patch,

@@ -17,8 +17,8 @@ from .test_scaling_lives import computed, scheduler_hosts
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 QUICK = {
-    "launch_look_seconds": 0.2,
-    "market_look_seconds": 0.2,
+    "launch_poll_seconds": 0.2,
+    "market_poll_seconds": 0.2,
     "launch_failed_seconds": 2.0,
     "spot_again_seconds": 3.0,
 }

@@ -35,7 +35,7 @@ STRUCTURE = Structure(
 )
 START = datetime.datetime(2026, 11, 20, tzinfo=datetime.UTC)
 #: Looks at no market by itself.
-QUIET = Timing(market_look_seconds=1000, launch_look_seconds=1000)
+QUIET = Timing(market_poll_seconds=1000, launch_poll_seconds=1000)
 
 CHAINS = {"workers": ("workers-spot", "workers"), "gpu": ("gpu",)}
 
@@ -138,7 +138,7 @@ class Stand:
                 "exchanges", exchanges or {}, self.keep_exchanges, self.told.append
             ),
             send=self.send,
-            tell=self.tell,
+            report=self.tell,
             log=self.told.append,
         )
         self.scaler = Scaler(
@@ -152,7 +152,7 @@ class Stand:
             keep=self.keep,
             send=self.send,
             log=self.told.append,
-            tell=self.tell,
+            report=self.tell,
         )
 
     def send(self, word):

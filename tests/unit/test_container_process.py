@@ -19,7 +19,7 @@ import pytest
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.container import runtime
 from terradask_host.agent.container.runtime import Container
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
+from terradask_host.agent.event_queue import ChildEnded, ChildMessage, EventQueue
 from terradask_host.agent.host import check_imported
 from terradask_host.config import Paths
 from terradask_host.container_units import container_service, container_socket
@@ -111,12 +111,12 @@ def start(
     return DaskChild(container.start(whole, paths.scratch), events=events, log=log.append)
 
 
-def drain(events: EventQueue, number: int) -> tuple[list[ChildSaid], Exit]:
-    said: list[ChildSaid] = []
+def drain(events: EventQueue, number: int) -> tuple[list[ChildMessage], Exit]:
+    said: list[ChildMessage] = []
     while (event := events.next(HANG_SECONDS)) is not None:
         if isinstance(event, ChildEnded) and event.child == number:
             return said, event.end
-        if isinstance(event, ChildSaid):
+        if isinstance(event, ChildMessage):
             said.append(event)
     raise AssertionError(f"no end; said {said}")
 
@@ -130,7 +130,7 @@ def test_dask_is_run_by_the_images_entry_point_with_its_variables(
     first = events.next  # the process waits for its documents
     child.send({"role": "worker", "dask_config": {}, "host_config": {}})
     imported = first(HANG_SECONDS)
-    assert isinstance(imported, ChildSaid)
+    assert isinstance(imported, ChildMessage)
     assert imported.event == "imported"
     running = next(
         path

@@ -14,7 +14,7 @@ import pytest
 from terradask_host.agent.agent import unpack_own_packages
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.dask_process import LAUNCHER, DaskProcess, LocalPython
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
+from terradask_host.agent.event_queue import ChildEnded, ChildMessage, EventQueue
 from terradask_host.errors import DocumentChanged
 from terradask_host.preload.local_names import VARIABLE
 from terradask_host.rules.policy import Exit
@@ -52,7 +52,7 @@ def drain(events: EventQueue, number: int) -> tuple[list[str], Exit]:
     while (event := events.next(HANG_SECONDS)) is not None:
         if isinstance(event, ChildEnded) and event.child == number:
             return said, event.end
-        if isinstance(event, ChildSaid):
+        if isinstance(event, ChildMessage):
             said.append(event.event)
     raise AssertionError(f"no end; said {said}")
 

@@ -17,7 +17,7 @@ import pytest
 from terradask._software.conda.lock import installer_wheel
 from terradask._software.local_wheels import LocalWheel
 from terradask_host.agent import uv
-from terradask_host.agent.conda_activation import activated
+from terradask_host.agent.conda_activation import activated_environ
 from terradask_host.agent.environment import Environment, check_lock
 from terradask_host.agent.environment_archive import pack, unpack
 from terradask_host.agent.event_queue import EventQueue
@@ -160,7 +160,10 @@ def test_an_environment_of_conda_is_built_and_another_host_has_it_too(
     assert (there.folder / "lib/current/where.txt").read_text() == f"{prefix}/share\n"
     program[0] = python
     assert subprocess.check_output(program, text=True) == f"{there.folder}\n"
-    assert activated(there.folder, {"TOOLS_BASE": "/base", "PATH": "/bin"})["TOOLS"] == "/base/b"
+    assert (
+        activated_environ(there.folder, {"TOOLS_BASE": "/base", "PATH": "/bin"})["TOOLS"]
+        == "/base/b"
+    )
 
 
 def test_an_archive_with_another_hash_is_not_installed(build: Build, root: Path) -> None:
@@ -319,7 +322,7 @@ def test_activation_sets_what_packages_and_the_environment_say(prefix: Path) -> 
         '{"version": 1, "env_vars": {"FROM_STATE": "s", "BOTH": "state", "NONE": "***unset***", '
         '"no name": "x"}}'
     )
-    found = activated(prefix, {"PATH": "/bin", "GONE": "1", "HOME": "/home"})
+    found = activated_environ(prefix, {"PATH": "/bin", "GONE": "1", "HOME": "/home"})
     bash_only = found.keys() - {
         *("PATH", "HOME", "FIRST", "LINES", "GIVEN", "OF_PACKAGE", "BOTH", "FROM_STATE"),
         *("CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_SHLVL"),
@@ -337,11 +340,11 @@ def test_activation_sets_what_packages_and_the_environment_say(prefix: Path) -> 
 def test_a_script_that_ends_the_shell_is_told(prefix: Path, script: str) -> None:
     (prefix / "etc/conda/activate.d/a.sh").write_text(script)
     with pytest.raises(EnvironmentFailed, match=r"(?s)why.*given: a.sh"):
-        activated(prefix, dict(os.environ))
+        activated_environ(prefix, dict(os.environ))
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"env_vars": 1}'])
 def test_variables_that_can_not_be_read_are_told(prefix: Path, content: str) -> None:
     (prefix / "conda-meta/state").write_text(content)
     with pytest.raises(EnvironmentFailed, match="conda-meta/state"):
-        activated(prefix, {})
+        activated_environ(prefix, {})

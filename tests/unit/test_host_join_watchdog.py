@@ -182,7 +182,7 @@ class Groups:
     def end(self, instance_id, *, replaced):
         self.done.append(("end", instance_id, replaced))
 
-    def launch_no_more(self, group):
+    def stop_launching(self, group):
         self.done.append(("no more", group))
 
 

@@ -100,7 +100,7 @@ class Program:
             since=START,
             exchanges=KeptByGroup("exchanges", aws.stored, aws.keep, lambda text: None),
             send=self.words.append,
-            tell=lambda group, text: None,
+            report=lambda group, text: None,
             log=lambda text: None,
         )
 

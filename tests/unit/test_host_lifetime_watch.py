@@ -208,7 +208,7 @@ async def watch_until_over(scheduler: Scheduler, **life: Any) -> list[tuple[str,
     told: list[tuple[str, dict[str, Any]]] = []
     watch = LifetimeWatch(
         scheduler,
-        {"look_seconds": 0.05, **life},
+        {"poll_seconds": 0.05, **life},
         lambda event, **facts: told.append((event, facts)),
     )
     async with asyncio.timeout(HANG_SECONDS):

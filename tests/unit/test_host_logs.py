@@ -45,7 +45,7 @@ def test_the_log_book_keeps_the_tail_and_gives_back() -> None:
     batch = log.take()
     assert len(batch) == 52
     assert log.take() == []
-    log.give_back(batch)
+    log.requeue(batch)
     assert log.take() == batch
 
 

@@ -53,7 +53,7 @@ class Turns:
             since=since,
             exchanges=KeptByGroup("exchanges", exchanges or {}, self.keep, self.told.append),
             send=self.sent.append,
-            tell=lambda group, text: self.told.append(text),
+            report=lambda group, text: self.told.append(text),
             log=self.told.append,
         )
 
@@ -65,7 +65,7 @@ class Turns:
 
     def observed(self, *, without=()):
         """Have a turn with what the scheduler's process says: all hosts have joined."""
-        self.hosts.look(time.monotonic())
+        self.hosts.refresh(time.monotonic())
         there = sorted(self.hosts.active_ids - set(without))
         rows = tuple(HostLoad(one, 1, 0.0, 0, 0, 2**30) for one in there)
         self.markets.turn(Load(rows, idle_count=len(rows)))
@@ -240,7 +240,7 @@ def test_hosts_go_back_to_spot_a_few_at_a_time_each_after_another_has_joined(mon
     assert turns.desired == (4, 4)
     # As long as their tasks run, nothing else happens, and no patience ends.
     monkeypatch.setattr(worker_hosts, "RETIRED_SECONDS", 0.0)
-    turns.hosts.look(time.monotonic())
+    turns.hosts.refresh(time.monotonic())
     assert not [each for each in turns.groups.changes if each[0] == "end"]
     turns.hosts.take_retired({"hosts": retired["hosts"], "kept": []})
     assert turns.desired == (4, 1)
@@ -288,7 +288,7 @@ def test_a_number_that_something_else_sets_ends_an_exchange_and_holds():
     turns.groups.set_desired("workers-spot", 9)
     turns.observed()
     assert turns.kept[-1] == {}
-    assert turns.told[-1] == "its number was changed while hosts went back to spot: it holds"
+    assert turns.told[-1] == "a client changed its number during the return to spot"
     assert turns.desired == (9, 4)
 
 
@@ -322,7 +322,7 @@ def test_reading_calls_are_as_many_at_any_size():
 stand = pytest.fixture(stands)
 
 EAGER = ScalingPolicy(0, 9, target_duration_seconds=1.0, wait_count=1)
-QUICK = Timing(launch_look_seconds=0.02, market_look_seconds=0.02)
+QUICK = Timing(launch_poll_seconds=0.02, market_poll_seconds=0.02)
 
 
 def test_what_spot_lacks_moves_without_any_load_and_with_many(stand):
@@ -340,7 +340,7 @@ def test_work_is_heeded_however_slow_aws_answers_about_markets(stand):
     quick = groups.worker_chains
 
     def slow():
-        time.sleep(5 * QUICK.launch_look_seconds)
+        time.sleep(5 * QUICK.launch_poll_seconds)
         return quick()
 
     groups.worker_chains = slow
@@ -381,7 +381,7 @@ def test_an_exchange_is_no_reason_to_shrink_and_work_that_comes_takes_it(stand):
 
 def test_a_number_ends_an_exchange_and_counts_no_host_that_is_being_drained(stand):
     here = stand({}, at(3, 2), exchanges={"workers": Exchange(planned=4, count=1)})
-    here.hosts.look(1.0)
+    here.hosts.refresh(1.0)
     here.hosts.retire(["i-d0"], drain=True)
     here.scale({"workers": 4})
     assert here.exchanges == [{}]

@@ -129,7 +129,7 @@ def test_a_clients_word_is_answered_when_it_is_kept(stand):
     assert here.kept[-1] == {}
     assert here.told == [
         "workers: adapts between 0 and 6 hosts",
-        "workers: adapts no more: its number was set",
+        "workers: no longer adapts: its number was set",
     ]
     here.load("i-1", waiting=5)
     assert here.groups.changes == []
@@ -182,7 +182,7 @@ def test_a_clients_number_is_one_look_and_one_call_and_ends_adapting(stand):
     assert here.policies == {"gpu": EAGER.to_document()}
     assert here.kept == [{"gpu": EAGER}]
     assert here.told == [
-        "workers: adapts no more: its number was set",
+        "workers: no longer adapts: its number was set",
         "workers: from 1 to 4 hosts, as a client set",
     ]
 

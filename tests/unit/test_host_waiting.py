@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from terradask_host.agent.event_queue import ChildSaid, EventQueue, Stop, StopRequested
+from terradask_host.agent.event_queue import ChildMessage, EventQueue, Stop, StopRequested
 from terradask_host.agent.objects import wait_for
 from terradask_host.errors import ConfigInvalid, RunMissing
 
@@ -17,7 +17,7 @@ from ..waiting import HANG_SECONDS
 
 def test_a_pause_keeps_what_is_said_and_ends_with_a_stop() -> None:
     events = EventQueue()
-    said = [ChildSaid(1, "imported"), ChildSaid(1, "running")]
+    said = [ChildMessage(1, "imported"), ChildMessage(1, "running")]
     for event in said:
         events.put(event)
     events.pause(0.01)

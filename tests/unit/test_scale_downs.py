@@ -59,7 +59,7 @@ class World:
         self.betrayed: set[str] = set()
         self.answers: list[Any] = []
         self.answered = threading.Event()
-        self.scaler = scaler_of(self)
+        self.scaler = create_scaler(self)
 
     # ---- AWS -------------------------------------------------------------------------------------
 
@@ -130,7 +130,7 @@ class World:
         return not (self.scaler._commands._goals or self.scaler._hosts.unended)
 
 
-def scaler_of(world: World) -> Scaler:
+def create_scaler(world: World) -> Scaler:
     hosts = WorkerHosts(world, send=lambda word: world.send(dict(word)), log=print)
     markets = Markets(
         hosts,
@@ -140,7 +140,7 @@ def scaler_of(world: World) -> Scaler:
         since=START,
         exchanges=KeptByGroup("exchanges", {}, lambda _: None, print),
         send=print,
-        tell=print,
+        report=print,
         log=print,
     )
     entry = GroupEntry(autoscaling_group="etl-workers", role="worker", max_size=100)
@@ -153,7 +153,7 @@ def scaler_of(world: World) -> Scaler:
         keep=print,
         send=lambda word: world.send(dict(word)),
         log=print,
-        tell=print,
+        report=print,
     )
 
 

@@ -1,1 +1,1 @@
-"""The host program: from the instance's identity to its Dask process, and to its leaving."""
+"""The host program: reads the instance's identity, runs Dask, leaves the cluster."""

@@ -1,4 +1,4 @@
-"""The order of things on a host: identity, run, software, keys, Dask, leaving."""
+"""The host program's main sequence: identity, run, software, keys, Dask, leaving the cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from terradask_host import __version__, states
 from terradask_host.agent.aws import Aws
 from terradask_host.agent.boot_log import BootLog
 from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
-from terradask_host.agent.container.pull import pulled_container
+from terradask_host.agent.container.pull import pull_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
 from terradask_host.agent.environment import Environment, own_wheels
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
@@ -42,11 +42,7 @@ from terradask_host.rules.policy import is_own_run
 
 
 def main() -> int:
-    """Run the host program.
-
-    0 when the host has left in order, and the machine may power off; 1 when it failed, with the
-    reason in the host's report.
-    """
+    """Run the host program; return 0 after an orderly end (the machine may power off), else 1."""
     log = HostLog()
     events = EventQueue()
 
@@ -66,7 +62,7 @@ def main() -> int:
 
 
 class Agent:
-    """One life of the host program."""
+    """One run of the host program."""
 
     def __init__(self, config: HostConfig, log: HostLog, events: EventQueue) -> None:
         self._config = config
@@ -77,12 +73,9 @@ class Agent:
         self._aws = Aws(config.region)
 
     def run(self) -> int:
-        """Read what this host is to be from its tags, and run that until it leaves.
+        """Read the host's role from its tags, and run that until the host leaves.
 
-        Raises
-        ------
-        MetadataUnavailable
-            When it can't read its tags: there is no place for a report then.
+        Raises `MetadataUnavailable` when the tags can't be read: no report can be written then.
         """
         boot_log = BootLog(self._config.paths, self._log)
         identity = self._identity()
@@ -121,7 +114,7 @@ class Agent:
         )
         tags.start()
         try:
-            return self._be(identity, objects, reporter)
+            return self._run_role(identity, objects, reporter)
         finally:
             tags.close()
             watch.close()
@@ -129,18 +122,18 @@ class Agent:
             reporter.close()
             shipper.close()
 
-    def _be(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> int:
+    def _run_role(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> int:
         try:
             reporter.enter(states.BOOTING)
             host = self._boot(identity, objects, reporter)
             role = SchedulerHost(host) if identity.role == "scheduler" else WorkerHost(host)
             role.run()
         except StopRequested as request:
-            # There is no Dask process yet, or none any more. An instance that AWS takes back powers
-            # off, and its group replaces it.
+            # No Dask process is running. An instance that AWS interrupts powers off, and its group
+            # replaces it.
             reporter.enter(states.LEAVING, request.stop.reason)
             reporter.enter(states.LEFT, request.stop.reason)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the report must say it
+        except Exception as error:  # noqa: BLE001 - every failure belongs in the report
             text = (
                 str(error)
                 if isinstance(error, HostError)
@@ -165,7 +158,7 @@ class Agent:
         raise AssertionError("backoff never ends")
 
     def _boot(self, identity: Identity, objects: ClusterObjects, reporter: Reporter) -> Host:
-        """Gather what the host runs: run, software, keys."""
+        """Collect the run, the software and the keys."""
         secret = secret_id(self._config.workspace, identity.cluster)
         bound = self._wait_run(objects, secret, reporter)
         reporter.enter(states.ENVIRONMENT)
@@ -192,9 +185,9 @@ class Agent:
         )
 
     def _wait_run(self, objects: ClusterObjects, secret: str, reporter: Reporter) -> BoundRun:
-        """Wait until ``run.json``, the secret and this instance's tag are of one run.
+        """Wait until ``run.json``, the secret and this instance's tag name the same run.
 
-        While a start replaces another's run they may differ for a moment.
+        They may differ for a moment while a start replaces another run.
         """
         found = "no tag terradask:run:id"
 
@@ -205,7 +198,7 @@ class Agent:
             except MetadataUnavailable as error:
                 found = str(error)
                 return None
-            # From here on the host's reports name a run: also if it gets none of its documents.
+            # From now on the host's reports name a run, even if it gets none of its documents.
             reporter.run_id = tag or reporter.run_id
             found = f"the instance's run is {tag or 'not named by a tag'}"
             content = objects.read(RUN)
@@ -240,14 +233,14 @@ class Agent:
     def _program(
         self, identity: Identity, objects: ClusterObjects, bound: BoundRun, reporter: Reporter
     ) -> DaskProgram:
-        """Return what Dask is run with: on an instance the run's environment, or its image."""
+        """Return the program that runs Dask: the run's environment or its container image."""
         if self._config.python is not None:
             own = self._config.paths.state / "own-packages"
             lock = self._read_lock(objects, bound).decode()
             return LocalPython(self._config.python, unpack_own_packages(lock, own, objects.read))
         if bound.run.container is None:
             return LocalPython(self._build(identity, objects, bound, reporter))
-        return pulled_container(
+        return pull_container(
             bound.run.container,
             self._config.paths,
             self._aws,
@@ -294,14 +287,13 @@ class Agent:
         return lock
 
 
-# ---- the cluster's own packages on a host whose Python is given, and so isn't changed ------------
+# ---- the cluster's own packages on a host with a given Python, which stays unchanged -------------
 
 
 def unpack_own_packages(
     lock_text: str, folder: Path, read: Callable[[str], bytes | None]
 ) -> Path | None:
-    """Unpack the wheels of the cluster's own that a lock names, and return the folder; None if it
-    names none.
+    """Unpack the wheels of the cluster's own packages and return the folder; None without wheels.
 
     Raises `ConfigInvalid`, `EnvironmentFailed`, `DocumentChanged`.
     """

@@ -1,6 +1,4 @@
-"""What the scheduler's host says in ``scheduler.json``: where the scheduler is, how the cluster
-scales itself, that it has ended.
-"""
+"""The scheduler host's ``scheduler.json``: the address, the scaling policies, the cluster's end."""
 
 from __future__ import annotations
 
@@ -22,27 +20,25 @@ NAME = "scheduler.json"
 
 
 class Announcement:
-    """The ``scheduler.json`` of a run, written from this host; safe to use from two threads."""
+    """The ``scheduler.json`` of a run, written by this host; safe to use from two threads."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self._previous: SchedulerAddress | None = None
         self._was_read = False
-        #: ETag of what was written from here.
+        #: ETag of this host's last write.
         self._etag: str | None = None
         self._writing = threading.Lock()
 
     def read(self) -> None:
-        """Read once what an earlier host of this cluster has written."""
+        """Read once the document of an earlier host of this cluster."""
         if not self._was_read:
             self._previous = self._read_previous()
             self._was_read = True
 
     @property
     def scaling(self) -> Mapping[str, ScalingPolicy]:
-        """The policies that were in force last; those of the start, where no earlier host of this
-        run had any.
-        """
+        """The policies last in force; without an earlier host of this run, those of the start."""
         previous = self._of_this_run
         if previous is not None and previous.scaling is not None:
             return previous.scaling
@@ -50,19 +46,19 @@ class Announcement:
 
     @property
     def exchanges(self) -> Mapping[str, Exchange]:
-        """The exchanges that an earlier host or process of this run had begun."""
+        """The exchanges that an earlier host or process of this run began."""
         previous = self._of_this_run
         return {} if previous is None else previous.exchanges or {}
 
     @property
     def numbers(self) -> Mapping[str, int]:
-        """The numbers of hosts that clients had set, and that groups didn't have yet."""
+        """The numbers of hosts that clients had set and groups hadn't reached."""
         previous = self._of_this_run
         return {} if previous is None else previous.numbers
 
     @property
     def ended(self) -> Ended | None:
-        """The end to which an earlier host of this run came, and which it has told."""
+        """The end that an earlier host of this run reached and reported."""
         previous = self._of_this_run
         return None if previous is None else previous.ended
 
@@ -73,7 +69,7 @@ class Announcement:
         return previous if same else None
 
     def announce(self, versions: Mapping[str, Any]) -> SchedulerAddress:
-        """Say where the scheduler is; `versions` has ``python`` and ``packages`` of its process."""
+        """Write the scheduler's address; `versions` has its ``python`` and ``packages``."""
         with self._writing:
             identity, entry = self._host.identity, self._host.cluster.scheduler
             public = identity.public_address
@@ -91,7 +87,7 @@ class Announcement:
                 exchanges=self.exchanges,
                 numbers=self.numbers,
             )
-            self._etag = self._patiently(
+            self._etag = self._with_retries(
                 lambda _: self._host.objects.write_document(NAME, address.to_document()),
                 f"chance to write {NAME}",
             )
@@ -99,14 +95,12 @@ class Announcement:
         return address
 
     def keep(self, field: str, values: Mapping[str, Any]) -> None:
-        """Store how the cluster scales itself, which hosts change their market, or which numbers
-        groups don't have yet, for the next process or host of its scheduler.
-        """
+        """Store policies, exchanges or pending numbers for the scheduler's next process or host."""
         changed: Any = {field: dict(values)}
         self._rewrite(**changed)
 
     def _rewrite(self, **changed: Any) -> None:
-        # Stopping the cluster deletes the document; it is not brought back.
+        # Stopping the cluster deletes the document; it isn't written again.
         with self._writing:
             if self._etag is None or self._previous is None:
                 return
@@ -114,14 +108,14 @@ class Announcement:
             document, objects = address.to_document(), self._host.objects
             written = objects.write_document(NAME, document, over=self._etag)
             if written is None and (present := self._own_etag()) is not None:
-                # An answer of S3's got lost: our own object has another ETag. This one's may, too.
+                # S3's answer was lost: our own object has another ETag. This one may be, too.
                 written = objects.write_document(NAME, document, over=present) or present
-            # Where it can't be told whose it is, or it was deleted, the condition stays: the next
-            # write overwrites our own object alone.
+            # If the owner is unknown or the object was deleted, the condition stays: the next
+            # write overwrites only our own object.
             self._etag, self._previous = written or self._etag, address
 
     def _own_etag(self) -> str | None:
-        """Return the ETag of what is there, if this host wrote it."""
+        """Return the ETag of the stored document, if this host wrote it."""
         objects = self._host.objects
         etag, document = objects.etag(NAME), self._document() or {}
         own = (document.get("run_id"), document.get("instance_id")) == (
@@ -131,10 +125,9 @@ class Announcement:
         return etag if own else None
 
     def write_ended(self, reason: str) -> None:
-        """Say that the cluster has ended: to clients, to workers, and to a host in this one's
-        place.
+        """Report the cluster's end to clients, workers and a replacement of this host.
 
-        Stopping the cluster deletes it; it is not brought back.
+        A document that a stop has deleted isn't written again.
         """
         try:
             self._rewrite(ended=Ended(now_text(), reason))
@@ -149,26 +142,26 @@ class Announcement:
 
         def read(_: float) -> dict[str, Any] | None:
             document = self._document()
-            # S3 may miss an object of a young bucket; clients and workers know boots by number.
+            # S3 may not find an object of a new bucket; clients and workers know boots by number.
             return document if document or objects.etag(NAME) else {}
 
-        document = self._patiently(read, f"answer about {NAME}")
+        document = self._with_retries(read, f"answer about {NAME}")
         try:
             return SchedulerAddress.read(document) if document else None
         except UNREADABLE as error:
-            # It is written anew as soon as the scheduler listens.
+            # It is written again as soon as the scheduler listens.
             self._host.log.info(f"{NAME} can't be read: {type(error).__name__}: {error}")
             return None
 
     def _document(self) -> dict[str, Any] | None:
-        """Return what is there; nothing is in a document that isn't as terradask writes it."""
+        """Return the stored document; empty if it isn't as terradask writes it."""
         try:
             return self._host.objects.read_document(NAME)
         except ConfigInvalid as error:
             self._host.log.info(str(error))
             return {}
 
-    def _patiently(self, ask: Callable[[float], T | None], what: str) -> T:
+    def _with_retries(self, ask: Callable[[float], T | None], what: str) -> T:
         return wait_for(
             ask,
             what=what,

@@ -1,4 +1,4 @@
-"""Clients of AWS, made when first used: a host that does not need one never pays for it."""
+"""AWS clients, each created on first use."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ class Aws:
             return self._clients[key]
 
     def credentials(self) -> Any:
-        """Return the instance's credentials as they are now, renewed where they were about to
-        end.
-        """
+        """Return the instance's current credentials, renewed if they are about to expire."""
         with self._lock:
             found = self._own_session().get_credentials()
         if found is None:
@@ -46,12 +44,12 @@ class Aws:
         return found.get_frozen_credentials()
 
     def unsigned_client(self, service: str) -> Any:
-        """Return a client of its own whose calls carry no signature of this instance."""
+        """Return a separate client whose calls aren't signed."""
         with self._lock:
             return self._create(service, self.region, signed=False)
 
     def _own_session(self) -> Session:
-        # botocore alone: boto3's resources and transfer manager would cost a third more at boot.
+        # botocore alone: boto3's resources and transfer manager would add a third to the boot time.
         from botocore.session import get_session
 
         if self._session is None:
@@ -79,14 +77,14 @@ def _settle_s3(client: Any) -> Any:
 
 
 def is_aws_error(error: Exception) -> bool:
-    """Return whether an exception comes from botocore: AWS refused, or could not be reached."""
+    """Return whether an exception comes from botocore: AWS refused or could not be reached."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     return isinstance(error, BotoCoreError | ClientError)
 
 
 def passes(error: Exception) -> bool:
-    """Return whether a call may succeed later: AWS throttled it, failed, or was not reached."""
+    """Return whether a call may succeed later: AWS throttled it, failed or was not reached."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     if isinstance(error, ClientError):
@@ -96,7 +94,7 @@ def passes(error: Exception) -> bool:
 
 
 def error_code(error: Exception) -> str:
-    """Return AWS's error code, or the exception's class where AWS was not reached."""
+    """Return AWS's error code, or the exception's class if AWS was not reached."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         return str(response.get("Error", {}).get("Code", type(error).__name__))

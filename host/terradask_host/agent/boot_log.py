@@ -1,4 +1,4 @@
-"""What cloud-init and boot.sh print while an instance boots, into the host's log stream."""
+"""Ships the output of cloud-init and boot.sh to the host's log stream while an instance boots."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from pathlib import Path
 from terradask_host.agent.logs import HostLog
 from terradask_host.config import Paths
 
-#: So much of it is shipped: a boot prints a few hundred lines.
+#: At most this much is shipped: a boot prints a few hundred lines.
 MOST_BYTES = 2**20
 
-#: cloud-init goes on after boot.sh; it says when it has ended.
+#: cloud-init continues after boot.sh; it prints this line at its end.
 END = re.compile(r"Cloud-init v\. .* finished at ")
 
-#: If it doesn't.
+#: The limit without such a line.
 MOST_SECONDS = 600.0
 
 
 def mark_line(line: str) -> str:
-    """Return a line of the boot's output as it stands in the log: with the program it is from."""
+    """Prefix a line of the boot's output with the name of its program."""
     return line if not line or line.startswith("terradask-boot: ") else f"cloud-init: {line}"
 
 
 class BootLog:
-    """Ships the boot's output on a thread, as it grows, until cloud-init has ended; each line once,
-    also if the host program is started again.
+    """Ships the boot's output on a thread until cloud-init has ended.
+
+    Each line is shipped once, even if the host program is restarted.
     """
 
     def __init__(
@@ -42,13 +43,13 @@ class BootLog:
         self._pause_seconds = pause_seconds
         self._tries = int(MOST_SECONDS / pause_seconds)
         self._closing = threading.Event()
-        # What is there comes before the host program's own lines.
+        # Existing output comes before the host program's own lines.
         self._is_whole = self._try_to_ship()
         self._thread = threading.Thread(target=self._follow, name="boot-log", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """Ship what there is by now."""
+        """Ship the output so far."""
         self._closing.set()
         self._thread.join(self._pause_seconds + 1.0)
 
@@ -67,7 +68,7 @@ class BootLog:
             return True
 
     def _ship(self) -> bool:
-        """Ship the whole lines that are new; return whether no more are to come."""
+        """Ship the new complete lines; return whether the output has ended."""
         begin = _read_number(self._mark)
         with self._output.open("rb") as output:
             output.seek(begin)

@@ -1,9 +1,8 @@
-"""The run that a host is of: ``run.json`` and ``software.lock``, bound to it by the cluster's
-secret.
+"""The host's run: ``run.json`` and ``software.lock``, bound to it by the cluster's secret.
 
-Everybody who may write the workspace's objects may write these documents, and what they say is
-executed. So the secret, which the start writes, holds the SHA-256 of each: a host reads the bytes
-of a document once, and compares before it acts on them.
+Hosts execute these documents, and every writer of the workspace's objects can replace them. So the
+secret, which the start writes, holds the SHA-256 of each: a host reads a document's bytes once, and
+compares them before it uses them.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from terradask_host.agent.objects import ClusterObjects, understand
+from terradask_host.agent.objects import ClusterObjects, parse_with
 from terradask_host.config import parse_document
 from terradask_host.documents import Run, sha256_of
 from terradask_host.errors import ConfigInvalid, DocumentChanged
@@ -22,20 +21,18 @@ RUN, SOFTWARE = "run.json", "software.lock"
 
 
 def secret_id(workspace: str, cluster: str) -> str:
-    """Return the name of a cluster's secret: it follows from the host's identity, and no document
-    can name another one.
-    """
+    """Return the name of a cluster's secret, from the host's identity and never from a document."""
     return f"terradask/{workspace}/{cluster}"
 
 
 @dataclass(frozen=True)
 class BoundRun:
-    """A run whose ``run.json`` is the one that it was started with.
+    """A run whose ``run.json`` is the one it was started with.
 
     Parameters
     ----------
     run, structure
-        What it says.
+        The contents of ``run.json``.
     secret
         The document of the cluster's secret.
     """
@@ -46,42 +43,32 @@ class BoundRun:
 
     @classmethod
     def read(cls, content: bytes, secret: Mapping[str, Any]) -> BoundRun:
-        """Check ``run.json`` against the secret, then read it.
+        """Check ``run.json`` against the secret, then parse it.
 
-        Raises
-        ------
-        DocumentChanged
-            When it isn't the document that the run was started with.
-        ConfigInvalid
-            When the run was started by a terradask that didn't bind its documents, or didn't name
-            its hosts' roles, or the document isn't as its format says.
+        Raises `DocumentChanged` when the document is another one; `ConfigInvalid` when its format
+        is invalid, or an older terradask started the run without binding documents and roles.
         """
         check_document(secret, RUN, content)
-        run = understand(Run.read, parse_document(content, RUN), RUN)
+        run = parse_with(Run.read, parse_document(content, RUN), RUN)
         if run.structure is None or not run.host_roles:
             raise _unbound("no structure or no roles in run.json")
         return cls(run, run.structure, secret)
 
     def check(self, name: str, content: bytes) -> None:
-        """Refuse another document of the run; raises as `read` does."""
+        """Check another document of the run; raises as `read` does."""
         check_document(self.secret, name, content)
 
     def is_current(self, objects: ClusterObjects) -> bool:
-        """Return whether this run's ``run.json`` is still there: stopping the cluster deletes it,
-        starting it again replaces it.
+        """Return whether this run's ``run.json`` is still stored.
+
+        Stopping the cluster deletes it; starting it again replaces it.
         """
         content = objects.read(RUN)
         return content is not None and sha256_of(content) == self.secret["sha256"][RUN]
 
 
 def check_document(secret: Mapping[str, Any], name: str, content: bytes) -> None:
-    """Refuse a document that is not the one whose SHA-256 the secret holds.
-
-    Raises
-    ------
-    DocumentChanged, ConfigInvalid
-        As `BoundRun.read` does.
-    """
+    """Check a document against the SHA-256 in the secret; raises as `BoundRun.read`."""
     digests = secret.get("sha256")
     if not isinstance(digests, Mapping) or not isinstance(digests.get(name), str):
         raise _unbound("no SHA-256 of the documents in the cluster's secret")
@@ -90,7 +77,7 @@ def check_document(secret: Mapping[str, Any], name: str, content: bytes) -> None
         raise DocumentChanged(
             f"{name} is not the document that the cluster was started with.",
             given=f"SHA-256 {found}",
-            allowed=f"SHA-256 {digests[name]}, as the cluster's secret says",
+            allowed=f"SHA-256 {digests[name]}, from the cluster's secret",
             advice=(
                 "Find out who wrote it (CloudTrail records that where data events of S3 are on), "
                 "then stop and start the cluster."
@@ -100,7 +87,7 @@ def check_document(secret: Mapping[str, Any], name: str, content: bytes) -> None
 
 def _unbound(given: str) -> ConfigInvalid:
     return ConfigInvalid(
-        "The run was started by an older terradask, which doesn't bind to it what its hosts check.",
+        "The run was started by an older terradask, which doesn't bind the documents to the run.",
         given=given,
         advice="With the terradask that the network was applied with: terradask stop, then start.",
     )

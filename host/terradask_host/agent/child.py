@@ -1,4 +1,4 @@
-"""The Dask process, whatever runs it: speaking with it, hearing of its end."""
+"""The Dask process in any form: sends it documents, reads its messages, reports its end."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from terradask_host.agent.dask_process import DaskProcess
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, EventQueue
+from terradask_host.agent.event_queue import ChildEnded, ChildMessage, EventQueue
 from terradask_host.rules.policy import Exit
 
-#: As much of a line as is needed to say why a process ended.
+#: Longest part of a line kept to explain why a process ended.
 REASON_CHARACTERS = 300
 
 
@@ -23,9 +23,9 @@ def child_environ(
 ) -> dict[str, str]:
     """Return the Dask process's environment variables.
 
-    On those of its program: the home of the host's user, which has no personal Dask configuration
-    or credentials; the region for AWS SDKs in tasks, unless the run says otherwise; and what the
-    cluster's ``environ=`` asks for, which the Dask process alone gets.
+    On top of its program's: the home of the host's user, which has no personal Dask configuration
+    or credentials; the region for AWS SDKs in tasks, unless the run sets one; and the cluster's
+    ``environ=``, which only the Dask process gets.
     """
     regions = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     fixed = {"HOME": str(home), "PYTHONUNBUFFERED": "1"}
@@ -33,7 +33,7 @@ def child_environ(
 
 
 class DaskChild:
-    """One Dask process: what it says becomes events, what it writes goes to the log."""
+    """One Dask process: its messages become events, its output goes to the log."""
 
     _count = 0
 
@@ -57,14 +57,12 @@ class DaskChild:
             thread.start()
 
     def send(self, document: Mapping[str, Any]) -> None:
-        """Send it a document, from any thread. A process that is already gone is noticed by its
-        end.
-        """
+        """Send a document, from any thread. A process that has ended is noticed by its end."""
         with self._sending, contextlib.suppress(OSError, ValueError):
             self._process.send(json.dumps(document).encode() + b"\n")
 
     def kill(self) -> None:
-        """End the process and whatever it started, at once; wait for its end and its last lines."""
+        """End the process and its children at once; wait for its end and its last lines."""
         self._process.kill()
         for thread in self._threads:
             thread.join(2.0)
@@ -79,7 +77,7 @@ class DaskChild:
         for line in self._process.events():
             self._take(line)
         code = self._process.wait()
-        # The last lines usually say why; a grandchild may hold the pipe open, so not for ever.
+        # The last lines usually give the cause; a grandchild may hold the pipe open, so time out.
         self._threads[0].join(1.0)
         self._events.put(
             ChildEnded(self.number, Exit(code, self._reason, self._ran, self._last_line))
@@ -96,4 +94,4 @@ class DaskChild:
             self._ran = True
         if event in ("closing", "failed") and self._reason is None:
             self._reason = facts.get("reason")
-        self._events.put(ChildSaid(self.number, event, facts))
+        self._events.put(ChildMessage(self.number, event, facts))

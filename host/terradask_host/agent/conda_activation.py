@@ -1,6 +1,6 @@
-"""What activating a conda environment sets, in conda's order.
+"""Variables that activating a conda environment sets, in conda's order.
 
-GDAL and PROJ, for two, find their data by variables that scripts of their packages set. See
+GDAL and PROJ, for instance, find their data by variables that scripts of their packages set. See
 https://docs.conda.io/projects/conda/en/stable/dev-guide/deep-dives/activation.html.
 """
 
@@ -19,12 +19,12 @@ from terradask_host.errors import EnvironmentFailed
 _SCRIPTS = Path("etc/conda/activate.d")
 _SECONDS = 60.0
 _LINES_SHOWN = 10
-#: What conda writes in place of a variable that is to have no value.
+#: conda's placeholder for a variable without a value.
 _UNSET = "***unset***"
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
-#: The shell's own, which say nothing of the environment.
+#: Variables of the shell itself, unrelated to the environment.
 _OF_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
-#: Scripts may write whatever they like: the variables go to a file of their own.
+#: Scripts may print anything, so the variables go to a separate file descriptor.
 _SCRIPT = """
 for script in "${CONDA_PREFIX}"/etc/conda/activate.d/*.sh; do
   if [ -f "${script}" ]; then . "${script}"; fi
@@ -34,18 +34,15 @@ exec /usr/bin/env -0 >&"$1"
 
 
 def is_conda(prefix: Path) -> bool:
-    """Return whether this is an environment of conda's packages."""
+    """Return whether a folder is a conda environment."""
     return (prefix / "conda-meta").is_dir()
 
 
-def activated(prefix: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of processes in a conda environment, from those outside of it: its
-    programs come first on ``PATH``, then what its packages set, as texts and by scripts.
+def activated_environ(prefix: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables of processes in a conda environment, based on the given ones.
 
-    Raises
-    ------
-    EnvironmentFailed
-        When a script ends the shell, or takes too long.
+    Its programs come first on ``PATH``, then the variables that its packages set by text and by
+    script. Raises `EnvironmentFailed` when a script ends the shell or takes too long.
     """
     own = {
         "CONDA_PREFIX": str(prefix),
@@ -58,7 +55,7 @@ def activated(prefix: Path, environ: Mapping[str, str]) -> dict[str, str]:
         try:
             done = subprocess.run(
                 ["/bin/bash", "--noprofile", "--norc", "-c", _SCRIPT, "activate", number],
-                env={**environ, **own, **_texts(prefix)},
+                env={**environ, **own, **_declared_variables(prefix)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -68,16 +65,18 @@ def activated(prefix: Path, environ: Mapping[str, str]) -> dict[str, str]:
                 check=False,
             )
         except subprocess.TimeoutExpired as error:
-            raise _failed(prefix, f"took more than {_SECONDS:.0f} s", error.output) from error
+            raise _script_failed(
+                prefix, f"took more than {_SECONDS:.0f} s", error.output
+            ) from error
         found.seek(0)
-        variables = dict(_parsed(found.read()))
-    # A script that ends the shell leaves nothing behind, whatever its exit code.
+        variables = dict(_parse_variables(found.read()))
+    # A script that ends the shell leaves no output, whatever its exit code.
     if done.returncode != 0 or not variables:
-        raise _failed(prefix, f"ended the shell with {done.returncode}", done.stdout)
+        raise _script_failed(prefix, f"ended the shell with {done.returncode}", done.stdout)
     return variables
 
 
-def _failed(prefix: Path, how: str, said: bytes | None) -> EnvironmentFailed:
+def _script_failed(prefix: Path, how: str, said: bytes | None) -> EnvironmentFailed:
     lines = (said or b"").decode(errors="replace").splitlines()[-_LINES_SHOWN:]
     return EnvironmentFailed(
         f"A script that activates the environment {how}:\n" + "\n".join(lines),
@@ -86,18 +85,15 @@ def _failed(prefix: Path, how: str, said: bytes | None) -> EnvironmentFailed:
     )
 
 
-def _parsed(content: bytes) -> list[tuple[str, str]]:
+def _parse_variables(content: bytes) -> list[tuple[str, str]]:
     pairs = (os.fsdecode(each).partition("=") for each in content.split(b"\0") if each)
     return [(name, to) for name, _, to in pairs if _NAME.match(name) and name not in _OF_SHELL]
 
 
-def _texts(prefix: Path) -> dict[str, str]:
-    """Return the variables that packages have as texts, then those of the environment itself.
+def _declared_variables(prefix: Path) -> dict[str, str]:
+    """Return the variables that packages declare as text, then the environment's own.
 
-    Raises
-    ------
-    EnvironmentFailed
-        When they can't be read.
+    Raises `EnvironmentFailed` when they can't be read.
     """
     found: dict[str, str] = {}
     paths = [*sorted((prefix / "etc/conda/env_vars.d").glob("*.json")), prefix / "conda-meta/state"]

@@ -1,4 +1,4 @@
-"""What runs Dask: the Python of an environment, or a container image."""
+"""The programs that run Dask: an environment's Python or a container image."""
 
 from __future__ import annotations
 
@@ -10,55 +10,54 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from terradask_host.agent.conda_activation import activated, is_conda
+from terradask_host.agent.conda_activation import activated_environ, is_conda
 
 LAUNCHER = Path(__file__).parent.parent / "preload" / "launch.py"
 
-#: What would lead the cluster's Python to the host program's own packages.
+#: Variables that would make the cluster's Python import the host program's packages.
 _OWN_VARIABLES = ("VIRTUAL_ENV", "PYTHONHOME", "PYTHONSAFEPATH", "__PYVENV_LAUNCHER__")
 
-#: Where this host's Dask processes find packages that aren't in their Python's environment.
+#: Folder of packages outside the Python's environment.
 OWN_PACKAGES = "TERRADASK_OWN_PACKAGES"
 
 
 class DaskProcess(Protocol):
-    """A process that runs ``launch.py``, in a session of its own: signals to the host program
-    don't reach it.
+    """A process that runs ``launch.py`` in its own session: it doesn't get the host program's
+    signals.
 
-    It reads documents on standard input (one JSON document a line; its end means that the host
-    program is gone, and the process with all its children goes too), and reports events beside its
-    output.
+    It reads one JSON document a line from standard input, whose end means that the host program is
+    gone: then the process ends with all its children. It reports events on a separate pipe.
     """
 
     def send(self, line: bytes) -> None:
-        """Write a line to its standard input."""
+        """Write a line to standard input."""
 
     def output(self) -> Iterator[bytes]:
-        """Yield the lines that it writes, until it and all that it started have ended."""
+        """Yield the lines of its output, until it and its children have ended."""
 
     def events(self) -> Iterator[str]:
-        """Yield the lines that it reports, until it ends."""
+        """Yield the events that it reports, until it ends."""
 
     def kill(self) -> None:
-        """End it with whatever it started, at once, and wait for its end."""
+        """End the process and its children at once, and wait for its end."""
 
     def wait(self) -> int:
-        """Wait for its end and return its exit code, negative for a signal."""
+        """Wait for the end and return the exit code, negative for a signal."""
 
 
 class DaskProgram(Protocol):
-    """What Dask processes are started with."""
+    """A program that starts Dask processes."""
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The environment variables that it comes with."""
+        """The program's own environment variables."""
 
     def start(self, environ: Mapping[str, str], folder: Path) -> DaskProcess:
-        """Start a process in a folder. Raises `OSError` or `DaskFailed` if that can't be."""
+        """Start a process in a folder. Raises `OSError` or `DaskFailed`."""
 
 
 class LocalPython:
-    """The Python of an environment on this host, with a folder of packages that aren't in it.
+    """An environment's Python on this host, with a folder of additional packages.
 
     Raises `EnvironmentFailed`.
     """
@@ -67,7 +66,7 @@ class LocalPython:
         self._python = python
         prefix = python.parent.parent
         own = {name: value for name, value in os.environ.items() if name not in _OWN_VARIABLES}
-        self._environ = activated(prefix, own) if is_conda(prefix) else own
+        self._environ = activated_environ(prefix, own) if is_conda(prefix) else own
         if packages is not None:
             paths = [str(packages), *filter(None, [own.get("PYTHONPATH")])]
             self._environ = {
@@ -78,7 +77,7 @@ class LocalPython:
 
     @property
     def environ(self) -> Mapping[str, str]:
-        """The host program's own, and what activating an environment of conda sets."""
+        """The host program's variables, and those that activating a conda environment sets."""
         return self._environ
 
     def start(self, environ: Mapping[str, str], folder: Path) -> DaskProcess:
@@ -86,7 +85,7 @@ class LocalPython:
         return _LocalProcess(self._python, environ, folder)
 
     def __str__(self) -> str:
-        """Return its path."""
+        """Return the Python's path."""
         return str(self._python)
 
 

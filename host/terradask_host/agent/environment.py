@@ -1,5 +1,5 @@
-"""The software environment that Dask runs in: found, or built from the run's lock, with uv and, if
-it has packages of conda, with py-rattler.
+"""The software environment that Dask runs in: reused, or built from the run's lock by uv and, for
+conda packages, by py-rattler.
 """
 
 from __future__ import annotations
@@ -34,16 +34,14 @@ from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, DocumentChanged, EnvironmentFailed
 
 _PUBLIC = "public"
-#: Options of a line: an index's URL, in which credentials can't stand, or uv's own default index.
+#: Options of a line: an index URL without credentials, or uv's own default index.
 INDEX_OPTIONS = re.compile(rf" --(default-)?index=(https?://[^\s@\"'\\]+|{_PUBLIC})")
 _DEFAULTS = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
 _OTHERS = ("UV_INDEX", "UV_EXTRA_INDEX_URL")
 
 
-def by_indexes(lines: Iterable[str]) -> dict[str, list[str]]:
-    """Return the lines without their indexes, by these: each group is one installation, since uv
-    knows no index of a package alone.
-    """
+def group_by_index(lines: Iterable[str]) -> dict[str, list[str]]:
+    """Group lines by index. uv has no per-package index, so each group is installed separately."""
     found: dict[str, list[str]] = {}
     for line in lines:
         options = "".join(match[0] for match in INDEX_OPTIONS.finditer(line))
@@ -54,11 +52,11 @@ def by_indexes(lines: Iterable[str]) -> dict[str, list[str]]:
 def index_environ(
     options: str, environ: Mapping[str, str], credentials: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return uv's variables for packages with these options; without any, the image decides.
+    """Return uv's variables for packages with these options; without options, the image's.
 
-    Indexes are asked in their order; the first that has a name decides about it. A default index is
-    that of the image, if it has one. Credentials stand in variables of the installer's process
-    alone: others' can't be read, and command lines are seen by everybody.
+    uv reads indexes in order; the first that has a name decides about it. A default index is the
+    image's, if it has one. Only variables of the installer's process hold credentials: other users
+    can read command lines, but not its variables.
     """
     if not options:
         return dict(environ)
@@ -69,19 +67,19 @@ def index_environ(
     defaults = [url for default, url in named if default]
     kept = {name: value for name, value in environ.items() if name not in _DEFAULTS + _OTHERS}
     if not defaults:
-        # Only those: the last is the one that uv would otherwise take the public index for.
+        # Make the last one the default; otherwise uv adds PyPI.
         *asked, last = asked
-        return kept | _of_uv(asked) | {"UV_DEFAULT_INDEX": last}
+        return kept | _uv_index_environ(asked) | {"UV_DEFAULT_INDEX": last}
     own = {name: environ[name] for name in _DEFAULTS if environ.get(name)}
     if own:
         asked += " ".join(environ.get(name, "") for name in _OTHERS).split()
     if not own and defaults[0] != _PUBLIC:
         own = {"UV_DEFAULT_INDEX": defaults[0]}
-    return kept | _of_uv(asked) | own
+    return kept | _uv_index_environ(asked) | own
 
 
 def without_credentials(text: str, credentials: Mapping[str, str]) -> str:
-    """Return the installer's text without what only it may know."""
+    """Return the installer's text with credentials masked."""
     for each in credentials.values():
         secret = secret_of(each)
         for form in filter(None, (secret, unquote(secret))):
@@ -89,7 +87,7 @@ def without_credentials(text: str, credentials: Mapping[str, str]) -> str:
     return text
 
 
-def _of_uv(asked: list[str]) -> dict[str, str]:
+def _uv_index_environ(asked: list[str]) -> dict[str, str]:
     return {"UV_INDEX": " ".join(asked)} if asked else {}
 
 
@@ -112,28 +110,25 @@ _PYTHON = re.compile(r"^3\.\d{1,2}$")
 
 
 def check_lock(text: str) -> list[str]:
-    """Return the lock's lines: exact versions, with hashes or without, wheels of the cluster's own,
-    and conda's archives, so that no line can be an option of the installer.
+    """Return the lock's lines, checked so that none can be an option of the installer.
 
-    Raises
-    ------
-    ConfigInvalid
-        When a line is no ``name==version``, no ``name @ wheels/…`` and no ``conda URL``, or some
-        have hashes (``--hash=sha256:…``) and others none, or nothing installs conda's archives.
+    Allowed are exact versions, with or without hashes, wheels of the cluster's own, and conda's
+    archives. Raises `ConfigInvalid` for other lines, for hashes (``--hash=sha256:…``) on some lines
+    only, or if no line installs conda's archives.
     """
     lines = [line.strip() for line in text.splitlines()]
     wanted = [line for line in lines if line and not line.startswith("#")]
     for line in wanted:
         if not any((_LOCK_LINE.match(line), _WHEEL_LINE.match(line), is_conda_line(line))):
             raise ConfigInvalid(
-                "software.lock has a line that names no exact version.",
+                "software.lock has a line without an exact version.",
                 given=line[:200],
                 allowed="name==version, name @ wheels/<SHA-256>/<file>.whl, or conda <URL of an "
                 "archive> --hash=sha256:<SHA-256>",
             )
     if bool(conda_archives(wanted)) != (conda_installer(wanted) is not None):
         raise ConfigInvalid(
-            "software.lock has packages of conda or what installs them, and not both.",
+            "software.lock must have both conda's packages and their installer, or neither.",
             given=f"{len(wanted)} lines",
             allowed="conda-installer wheels/<SHA-256>/py_rattler-<version>….whl, once",
         )
@@ -144,57 +139,47 @@ def check_lock(text: str) -> list[str]:
         raise ConfigInvalid(
             "software.lock has hashes of some packages only.",
             given=bare[0],
-            allowed="of all, or of none",
+            allowed="of all, or without hashes",
         )
     return wanted
 
 
 def has_hashes(lock: Sequence[str]) -> bool:
-    """Return whether a lock names the archives that may be installed, not versions alone."""
+    """Return whether a lock has hashes of the archives, not only versions."""
     return any(_HASH in line for line in lock)
 
 
 def environment_folder(paths: Paths, python: str, lock: Sequence[str]) -> Path:
-    """Return where the environment of this Python and these versions lies; with other hashes it is
-    another one.
-    """
+    """Return the folder of the environment with this Python, these versions and these hashes."""
     digest = hashlib.sha256("\n".join([python, *sorted(lock)]).encode()).hexdigest()
     return paths.environments / digest[:16]
 
 
 @dataclass(frozen=True)
 class Environment:
-    """An environment that is there, is to be built from its lock, or to be unpacked.
+    """An environment that exists, or is to be built from its lock, or unpacked.
+
+    Raises `ConfigInvalid` when Python or a line of the lock is malformed, or hashes are missing.
 
     Parameters
     ----------
-    paths
-        Where it lies.
     python
         Its Python, such as ``3.12``, which `boot.sh` has installed.
     lock_text
-        One ``name==version`` a line, with ``--hash=sha256:…`` of each archive that may be
-        installed, or without, and the indexes that may be asked (``--index=URL``), if not the
-        image's; ``name @ wheels/<SHA-256>/<file>`` is one of the cluster's own objects, and no
-        index is asked for it; ``conda URL`` is an archive of conda, whose Python it then has.
+        One ``name==version`` a line, with or without ``--hash=sha256:…`` of each archive that may
+        be installed, and its indexes (``--index=URL``), if they aren't the image's;
+        ``name @ wheels/<SHA-256>/<file>`` is one of the cluster's own objects, not of an index;
+        ``conda URL`` is an archive of conda, one of which is then the Python.
     events
-        A request to stop among them ends the installation.
-    log
-        Gets what is done, a line at a time.
+        A stop request among them ends the installation.
     deadline_seconds
-        For the installation.
+        Limit of the installation.
     require_hashes
-        Whether the lock has to have some.
+        Whether the lock must have hashes.
     read
         Returns one of the cluster's objects, or None.
     credentials
         Of indexes and channels, ``user:password`` by URL.
-
-    Raises
-    ------
-    ConfigInvalid
-        When Python or a line of the lock is malformed, or there are no hashes where there have to
-        be some.
     """
 
     paths: Paths
@@ -226,57 +211,51 @@ class Environment:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """The environment's folder."""
         return environment_folder(self.paths, self.python, self.lock)
 
     @property
     def interpreter(self) -> Path:
-        """Its Python."""
+        """The environment's Python."""
         return self.folder / "bin" / "python"
 
     @property
     def is_conda(self) -> bool:
-        """Whether it is of conda's packages, and so no virtual environment."""
+        """Whether it is a conda environment instead of a virtual environment."""
         return conda_installer(self.lock) is not None
 
     @property
     def is_there(self) -> bool:
-        """Whether it is whole."""
-        return self._whole.exists() and self.folder.exists()
+        """Whether the environment is complete."""
+        return self._complete_mark.exists() and self.folder.exists()
 
     @property
-    def _whole(self) -> Path:
-        # Beside it: nothing that is installed or unpacked can say this of itself.
+    def _complete_mark(self) -> Path:
+        # Outside the folder: no installed or unpacked file can create this mark.
         return self.folder.with_name(f"{self.folder.name}.whole")
 
     def build(self) -> Path:
-        """Install what the lock names, unless it is there already, and return its Python.
+        """Install the lock's packages, unless they are installed, and return the Python.
 
-        Raises
-        ------
-        EnvironmentFailed
-            When the installer fails or takes too long, also because an archive has none of its
-            hashes; its last lines are in the error. When a wheel of the cluster's own isn't there.
-        DocumentChanged
-            When such a wheel isn't the one that the lock names.
+        Raises `EnvironmentFailed`, with the installer's last lines, when it fails, takes too long
+        or an archive has another hash, and when a wheel of the cluster's own is missing;
+        `DocumentChanged` when such a wheel isn't the lock's.
         """
         if self._is_known():
             return self.interpreter
         wheels = self.paths.environments / f"{self.folder.name}.wheels"
         of_uv = [line for line in self.lock if not is_conda_line(line)]
-        lines = by_indexes(_with_file(line, wheels, self.read) for line in of_uv)
+        lines = group_by_index(_with_file(line, wheels, self.read) for line in of_uv)
         self._make(self.folder)
         self._install(lines)
-        self._whole.touch()
+        self._complete_mark.touch()
         return self.interpreter
 
     def unpack(self, write: Callable[[Path], None]) -> Path:
-        """Have it unpacked instead, from what another host has built, unless it is there already;
-        return its Python.
+        """Unpack an environment built by another host, unless it exists; return its Python.
 
-        `write` puts the files into a folder beside it, and raises where they aren't those that they
-        should be. Only after that they are in its place. Raises `EnvironmentFailed`, and as `write`
-        does.
+        `write` puts the files into a temporary folder and raises if they aren't the expected ones;
+        then they are moved into place. Raises `EnvironmentFailed`, and as `write` does.
         """
         if self._is_known():
             return self.interpreter
@@ -290,17 +269,17 @@ class Environment:
             beside.rename(self.folder)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
-        self._whole.touch()
+        self._complete_mark.touch()
         return self.interpreter
 
     def _is_known(self) -> bool:
         if self.is_there:
-            self.log(f"environment {self.folder.name} is there already")
+            self.log(f"environment {self.folder.name} exists already")
         return self.is_there
 
     def _make(self, folder: Path) -> None:
-        """Make a virtual environment without packages. Of conda's packages one is that itself."""
-        self._whole.unlink(missing_ok=True)
+        """Create a virtual environment without packages; a conda environment needs none."""
+        self._complete_mark.unlink(missing_ok=True)
         shutil.rmtree(folder, ignore_errors=True)
         self.paths.environments.mkdir(parents=True, exist_ok=True)
         if self.is_conda:
@@ -314,13 +293,13 @@ class Environment:
     def _install(self, lines: Mapping[str, Sequence[str]]) -> None:
         deadline = time.monotonic() + self.deadline_seconds
         self._install_conda(deadline)
-        # A source archive is not built with hashes: what a build needs comes from the index, and
-        # the lock has no hash of it.
+        # With hashes no source archive is built: build requirements come from the index, and the
+        # lock has no hashes of them.
         checks = [REQUIRE_HASHES, "--no-build"] if has_hashes(self.lock) else []
-        # The lock has all that is needed: nothing comes in that it doesn't list.
+        # The lock is complete: only listed packages are installed.
         install = ["pip", "install", "--no-config", "--no-deps", *checks]
         if self.is_conda:
-            # conda's Python may call itself the system's.
+            # conda's Python may be marked as managed by the system.
             install.append("--break-system-packages")
         install += ["--python", str(self.interpreter), "--requirements"]
         for number, (options, some) in enumerate(lines.items()):
@@ -328,12 +307,12 @@ class Environment:
             lock_file.write_text("\n".join(some) + "\n")
             self._run([*install, str(lock_file)], deadline, options)
         if self.is_conda:
-            # For other hosts; what leads out of it is removed.
+            # For other hosts; links that lead outside are removed.
             for name in write_links(self.folder):
                 self.log(f"removed {os.fspath(self.folder / name)}, a link out of the environment")
 
     def _install_conda(self, deadline: float) -> None:
-        """Install conda's packages first, of which one is Python, if there are any."""
+        """Install conda's packages, which include Python, if the lock has any."""
         installer = conda_installer(self.lock)
         if installer is None:
             return
@@ -371,7 +350,7 @@ class Environment:
 
 
 def _with_file(line: str, folder: Path, read: Callable[[str], bytes | None]) -> str:
-    """Return the installer's line for one of the lock, after fetching the wheel that it names."""
+    """Return the installer's line for a line of the lock, with a named wheel fetched."""
     found = _WHEEL_LINE.match(line)
     if found is None:
         return line
@@ -382,8 +361,9 @@ def _with_file(line: str, folder: Path, read: Callable[[str], bytes | None]) -> 
 
 
 def own_wheels(lock_text: str, read: Callable[[str], bytes | None]) -> Iterator[bytes]:
-    """Yield the wheels of the cluster's own that a lock names. Raises `ConfigInvalid`,
-    `EnvironmentFailed`, `DocumentChanged`.
+    """Yield the wheels of the cluster's own packages in a lock.
+
+    Raises `ConfigInvalid`, `EnvironmentFailed`, `DocumentChanged`.
     """
     for line in check_lock(lock_text):
         if found := _WHEEL_LINE.match(line):
@@ -403,13 +383,13 @@ def _own_wheel(read: Callable[[str], bytes | None], key: str, sha256: str) -> by
         raise DocumentChanged(
             "A wheel in the bucket is not the one that the cluster was started with.",
             given=f"{key} with SHA-256 {digest}",
-            allowed=f"SHA-256 {sha256}, as software.lock says",
+            allowed=f"SHA-256 {sha256}, from software.lock",
             advice="Find out who wrote it, delete it, then stop and start the cluster.",
         )
     return content
 
 
-# ---- an environment of conda's packages ----------------------------------------------------------
+# ---- conda environments --------------------------------------------------------------------------
 
 
 def _install_archives(
@@ -419,10 +399,11 @@ def _install_archives(
     credentials: Mapping[str, str],
     run: Callable[[Sequence[str], Mapping[str, str]], None],
 ) -> None:
-    """Install archives of conda, by the installer's wheel, into a folder: packages are told this
-    path when they are installed. `run` runs a command line with variables. Raises as that does.
+    """Install archives of conda into a folder, with the installer's wheel.
+
+    Packages record this path. `run` runs a command line with variables. Raises as `run` does.
     """
-    # Beside the environment: it then takes its files as links, not as copies.
+    # On the environment's disk, so that files are linked and not copied.
     work = folder.with_name(f"{folder.name}.conda")
     shutil.rmtree(work, ignore_errors=True)
     installer = work / "py-rattler"

@@ -1,8 +1,8 @@
 """An environment as a stream: packed while it is sent, unpacked while it arrives.
 
-It holds regular files alone. What a virtual environment has besides, its links to Python, each
-host makes for itself. Whether it is the right one is known at its end: until then it may be
-another one, and takes no more of a host than its own size and so many files.
+It holds regular files only; each host makes a virtual environment's other parts, its links to
+Python, itself. Its hash is known only at its end, so the unpacked size and the number of files are
+limited.
 """
 
 from __future__ import annotations
@@ -18,30 +18,24 @@ from typing import Self
 from terradask_host.agent.object_stream import Download, Upload
 from terradask_host.errors import EnvironmentFailed
 
-#: A stream's buffer is copied for each file that is read from it: a large one costs more.
+#: A stream's buffer is copied for each file read from it, so a large one costs more.
 _BUFFER_BYTES = 2**16
 
-#: Files and folders of one environment, at most.
+#: Most files and folders of one environment.
 MOST_FILES = 2**20
-#: A header that only carries a long name, at most: it is read into memory.
+#: Largest header that only carries a long name: it is read into memory.
 _MOST_HEADER_BYTES = 2**14
 
 
 def pack(folder: Path, out: Upload) -> None:
-    """Write the files of an environment, sorted by name.
-
-    Raises
-    ------
-    OSError
-        When a file changes meanwhile.
-    """
+    """Write the files of an environment, sorted by name; raises `OSError` when a file changes."""
     with tarfile.open(fileobj=out, mode="w|", bufsize=_BUFFER_BYTES) as archive:  # type: ignore[call-overload]
         for path in sorted(folder.rglob("*")):
-            # What a running Python writes beside its modules may go before it is read.
+            # A running Python may delete its bytecode before it is read.
             with contextlib.suppress(FileNotFoundError):
                 if stat.S_ISREG(path.lstat().st_mode):
                     entry = archive.gettarinfo(path, arcname=str(path.relative_to(folder)))
-                    # A hard link's content may be packed under its other name.
+                    # The content of a hard link may be packed under its other name.
                     entry.type, entry.linkname = tarfile.REGTYPE, ""
                     with path.open("rb") as file:
                         entry.size = os.fstat(file.fileno()).st_size
@@ -49,27 +43,22 @@ def pack(folder: Path, out: Upload) -> None:
 
 
 class _Entry(tarfile.TarInfo):
-    """An entry as `pack` writes it, or a header with its long name: judged before more is read."""
+    """An entry as `pack` writes it, or a header with its long name: checked before more is read."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         found = super().frombuf(buf, encoding, errors)
         is_header = found.type == tarfile.XHDTYPE and found.size <= _MOST_HEADER_BYTES
         if not is_header and found.type != tarfile.REGTYPE:
-            raise _strange(found.name)
+            raise _unexpected_entry(found.name)
         return found
 
 
 def unpack(stream: Download, folder: Path) -> None:
-    """Write the files into a folder that others can't write to; those that it has stay as they are.
+    """Write the files into a folder that other users can't write to; existing files stay.
 
-    Raises
-    ------
-    EnvironmentFailed
-        When the stream is no such archive, has too many files, or names something outside of the
-        folder.
-    OSError
-        When they can't be written, as where the disk is full.
+    Raises `EnvironmentFailed` when the stream isn't such an archive, has too many files, or names a
+    path outside the folder; `OSError` when files can't be written, such as on a full disk.
     """
     made = 0
     checked: set[Path] = set()
@@ -79,7 +68,7 @@ def unpack(stream: Download, folder: Path) -> None:
         ) as archive:
             for entry in archive:
                 made += _write(archive, entry, folder, checked)
-                # A member that it remembers takes more memory than it has bytes.
+                # tarfile's list of members takes more memory than the archive has bytes.
                 archive.members.clear()
                 if made > MOST_FILES:
                     raise EnvironmentFailed(
@@ -94,16 +83,16 @@ def unpack(stream: Download, folder: Path) -> None:
 def _write(
     archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path, checked: set[Path]
 ) -> int:
-    """Write a file. Return how many files and folders were made for it, at most."""
+    """Write a file; return an upper limit of the files and folders created for it."""
     name = PurePosixPath(entry.name)
     # A sparse file is larger than its bytes in the archive.
     if name.is_absolute() or ".." in name.parts or not entry.isreg() or entry.issparse():
-        raise _strange(entry.name)
+        raise _unexpected_entry(entry.name)
     content = archive.extractfile(entry)
     assert content is not None
     path = folder / name
     made = 1
-    # The archive makes no links: a folder that was inside stays inside.
+    # The archive creates no links: a folder that was inside stays inside.
     if path.parent not in checked:
         made = len(name.parts)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,19 +102,19 @@ def _write(
                 given=f"{entry.name[:200]!r}",
             )
         checked.add(path.parent)
-    # Links to Python, for one, are this host's own.
+    # Links to Python, for instance, are this host's own.
     with contextlib.suppress(FileExistsError), path.open("xb") as file:
         shutil.copyfileobj(content, file, _BUFFER_BYTES)
         os.fchmod(file.fileno(), 0o755 if entry.mode & 0o100 else 0o644)
         file.flush()
-        # Bytecode names the time of its source.
+        # Bytecode records the time of its source.
         os.utime(file.fileno(), (entry.mtime, entry.mtime))
     return made
 
 
-def _strange(name: str) -> EnvironmentFailed:
+def _unexpected_entry(name: str) -> EnvironmentFailed:
     return EnvironmentFailed(
-        "The environment's archive has an entry that no environment has.",
+        "The environment's archive has an unexpected entry.",
         given=f"{name[:200]!r}",
         allowed="regular files inside of the environment",
     )

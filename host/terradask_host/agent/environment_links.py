@@ -1,8 +1,8 @@
-"""The links of a conda environment, as data: its archive has regular files alone, and each host
-makes the links that this lists.
+"""The links of a conda environment as a list: its archive has regular files only, and each host
+creates the listed links.
 
-A link leads to a path inside of the environment, relative to its own folder: up first, then down.
-So whatever it passes stays inside, and the list can't lead a host elsewhere.
+A link's target is relative to the link's folder and inside the environment: first up, then down.
+So it can't lead outside of it.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from pathlib import Path, PurePosixPath
 
 from terradask_host.errors import EnvironmentFailed
 
-#: Beside the files of the environment.
+#: Stored among the environment's files.
 LINKS = ".terradask-links.json"
 
 
 def write_links(folder: Path) -> list[str]:
-    """List the links of an environment in a file of its own. Return those that lead out of it,
-    which are removed: no other host could have them.
-    """
+    """List an environment's links in a file. Remove and return those that lead outside."""
     links: dict[str, str] = {}
     removed: list[str] = []
     for path in sorted(folder.rglob("*")):
@@ -40,12 +38,12 @@ def write_links(folder: Path) -> list[str]:
 
 
 def _plain_target(folder: Path, path: Path) -> str | None:
-    """Return where a link leads, as the list has it; None if that is out of the environment."""
+    """Return a link's target in the list's form; None if it is outside the environment."""
     target = str(path.readlink())
     name = path.relative_to(folder)
     if _stays_inside(name, target):
         return target
-    # It may be a whole path, or go down before it goes up.
+    # The target may be absolute, or go down before it goes up.
     plain = os.path.normpath(path.parent / target)
     if not Path(plain).is_relative_to(folder) or os.path.realpath(plain) != os.path.realpath(path):
         return None
@@ -60,17 +58,14 @@ def _stays_inside(name: Path | PurePosixPath, target: str) -> bool:
 
 
 def make_links(folder: Path) -> None:
-    """Make the links that the file lists, in a folder that others can't write to.
+    """Create the listed links in a folder that other users can't write to.
 
-    Raises
-    ------
-    EnvironmentFailed
-        When the list can't be read, or a link isn't one of an environment's own.
+    Raises `EnvironmentFailed` when the list can't be read, or a link isn't within the environment.
     """
     try:
         links = json.loads((folder / LINKS).read_bytes())
         if not isinstance(links, dict) or not all(isinstance(to, str) for to in links.values()):
-            raise ValueError("no object of texts")
+            raise ValueError("not an object of strings")
     except (OSError, ValueError) as error:
         raise EnvironmentFailed(
             f"The environment's list of links can't be read: {error}."
@@ -91,7 +86,7 @@ def _make(folder: Path, name: str, target: str) -> None:
         )
     path = folder / inside
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Below another link, it would be elsewhere than it says.
+    # Below another link, the path would be resolved elsewhere.
     if path.parent.resolve() != folder.resolve() / inside.parent:
         raise EnvironmentFailed(
             "The environment's list of links has one below another link.", given=given

@@ -1,6 +1,4 @@
-"""One queue for everything that happens to a host: its Dask process speaks or ends, it is asked to
-stop.
-"""
+"""One queue for all events of a host: messages and the end of its Dask process, stop requests."""
 
 from __future__ import annotations
 
@@ -15,15 +13,10 @@ from terradask_host.rules.policy import Exit
 
 @dataclass(frozen=True)
 class Stop:
-    """The instance is being shut down, the unit is stopped, or AWS takes the instance back.
+    """The instance is shut down, the unit is stopped, or AWS interrupts the instance.
 
-    Parameters
-    ----------
-    reason
-        Which, for the report.
-    until
-        By when the host must be gone, on the monotonic clock. None: AWS doesn't take the instance
-        back.
+    `reason` is for the report. `until` is the deadline on the monotonic clock; None: AWS
+    doesn't interrupt the instance.
     """
 
     reason: str
@@ -31,13 +24,11 @@ class Stop:
 
     @property
     def interrupted(self) -> bool:
-        """Whether AWS takes the instance back: the cluster still wants a host in its place."""
+        """Whether AWS interrupts the instance: the cluster still wants a host in its place."""
         return self.until is not None
 
     def seconds_left(self, usual_seconds: float) -> float:
-        """Return for how long closing may take: as long as ever, unless the host must be gone
-        before; at least a second.
-        """
+        """Return the time left for closing: the usual time or until the deadline, at least 1 s."""
         if self.until is None:
             return usual_seconds
         return max(min(usual_seconds, self.until - time.monotonic()), 1.0)
@@ -45,12 +36,12 @@ class Stop:
 
 @dataclass(frozen=True)
 class Recommended:
-    """AWS recommends to replace this spot instance: it is likelier than usual to be taken back."""
+    """AWS recommends to replace this spot instance: its interruption risk has risen."""
 
 
 @dataclass(frozen=True)
-class ChildSaid:
-    """A line from the Dask process: what, and its facts."""
+class ChildMessage:
+    """A message of the Dask process: its event and its facts."""
 
     child: int
     event: str
@@ -59,17 +50,17 @@ class ChildSaid:
 
 @dataclass(frozen=True)
 class ChildEnded:
-    """The Dask process is gone."""
+    """The Dask process has ended."""
 
     child: int
     end: Exit
 
 
-Event = Stop | Recommended | ChildSaid | ChildEnded
+Event = Stop | Recommended | ChildMessage | ChildEnded
 
 
 class StopRequested(BaseException):
-    """Raised at a safe point once the host has been asked to stop."""
+    """Raised at a safe point after a stop request."""
 
     def __init__(self, stop: Stop) -> None:
         super().__init__(stop.reason)
@@ -79,8 +70,8 @@ class StopRequested(BaseException):
 class EventQueue:
     """Events in the order in which they happened.
 
-    ``SimpleQueue.put`` is reentrant, so that a signal handler may call :meth:`put`, where a lock of
-    our own could deadlock.
+    ``SimpleQueue.put`` is reentrant, so a signal handler may call :meth:`put`; an own lock could
+    deadlock.
     """
 
     def __init__(self) -> None:
@@ -92,7 +83,7 @@ class EventQueue:
         self._queue.put(event)
 
     def next(self, timeout_seconds: float) -> Event | None:
-        """Return the next event, or None when none came in time."""
+        """Return the next event, or None on timeout."""
         if self._aside:
             return self._aside.popleft()
         try:
@@ -101,12 +92,9 @@ class EventQueue:
             return None
 
     def pause(self, seconds: float) -> None:
-        """Wait, and keep whatever the Dask process says meanwhile for later.
+        """Wait, and keep messages of the Dask process for later.
 
-        Raises
-        ------
-        StopRequested
-            As soon as the host is asked to stop.
+        Raises `StopRequested` as soon as the host gets a stop request.
         """
         end = time.monotonic() + seconds
         kept: list[Event] = []

@@ -1,6 +1,4 @@
-"""A host's narrow rights on its cluster's groups: leave, end the cluster, postpone the watchdog
-schedule.
-"""
+"""A host's calls to its cluster's groups: leave, end the cluster, postpone the watchdog."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
 from terradask_host.structure import Structure
 
-#: So many of a group's newest activities are read: those of a minute, at AWS's pace of trying.
+#: Number of a group's newest activities to read: about a minute's, at AWS's rate of retries.
 _ACTIVITIES = 20
 
 
@@ -37,12 +35,11 @@ class ClusterGroups:
         self._schedulers = {
             group.autoscaling_group for group in groups.values() if group.role == "scheduler"
         }
-        #: Group of workers -> the keys of its Auto Scaling groups, in the order in which they are
-        #: tried: spot before on demand.
+        #: Group of workers -> the keys of its Auto Scaling groups, spot before on demand.
         self._chains: dict[str, list[str]] = {}
         for key in sorted(self._workers.values(), key=lambda key: groups[key].market != "spot"):
             self._chains.setdefault(groups[key].worker_group, []).append(key)
-        # Schedulers last: the host that zeroes the groups is in one of them.
+        # Schedulers last: this host is in one of their groups.
         self.names: list[str] = [
             groups[name].autoscaling_group
             for name in sorted(groups, key=lambda name: groups[name].role == "scheduler")
@@ -57,13 +54,13 @@ class ClusterGroups:
     ) -> bool:
         """End this instance.
 
-        By default its group's desired capacity is lowered, so that no other takes the place. Return
-        whether AWS agreed: if not, it still powers off, and the group decides about another.
-        `pause` waits between tries, and raises once this instance is being ended.
+        By default its group's desired capacity is lowered, so that it isn't replaced. Return
+        whether AWS agreed: if not, the instance still powers off, and its group decides about
+        another. `pause` waits between tries, and raises once this instance is being ended.
         """
         try:
             self._end(instance_id, replaced, is_there=lambda: True, pause=pause)
-        except Exception as error:  # noqa: BLE001 - leaving goes on without AWS's consent
+        except Exception as error:  # noqa: BLE001 - the host leaves even if AWS refuses
             how = "to be replaced" if replaced else "with decrement"
             self._log(f"leaving {how} was refused: {error_code(error)}: {error}")
             return False
@@ -72,17 +69,15 @@ class ClusterGroups:
     def of_workers(self) -> list[Group]:
         """Read the groups of workers in one call.
 
-        Permission: ``autoscaling:DescribeAutoScalingGroups``, of a scheduler's host alone.
+        Permission: ``autoscaling:DescribeAutoScalingGroups``, only of a scheduler's host.
         """
         described = self._describe(self._workers)
         return [Group.of(self._workers[each["AutoScalingGroupName"]], each) for each in described]
 
     def worker_chains(self) -> dict[str, tuple[Group, ...]]:
-        """Read the groups of workers in one call: for each the Auto Scaling groups of its markets,
-        in the order in which they are tried. None once the scheduler's group is at zero: the
-        cluster is over, and its groups are not to grow any more.
+        """Read the groups of workers, each with the Auto Scaling groups of its markets in order.
 
-        Permission: as `of_workers`.
+        Empty once the scheduler's group is at zero: the cluster is over, and no group may grow.
         """
         described = self._describe([*self._workers, *self._schedulers])
         if any(
@@ -101,9 +96,9 @@ class ClusterGroups:
         }
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
-        """Return when and why launches of a group of workers failed lately, in one call.
+        """Return the time and cause of a group's recent failed launches, in one call.
 
-        Permission: ``autoscaling:DescribeScalingActivities``, of a scheduler's host alone.
+        Permission: ``autoscaling:DescribeScalingActivities``, only of a scheduler's host.
         """
         response = self._aws.client("autoscaling").describe_scaling_activities(
             AutoScalingGroupName=self._autoscaling_group(group), MaxRecords=_ACTIVITIES
@@ -121,7 +116,7 @@ class ClusterGroups:
         return described
 
     def end(self, instance_id: str, *, replaced: bool) -> None:
-        """End another instance of the cluster, and have its group launch another, or not."""
+        """End another instance of the cluster; its group replaces it, or not."""
 
         def is_there() -> bool:
             return any(instance_id in group.active_ids for group in self.of_workers())
@@ -145,14 +140,14 @@ class ClusterGroups:
             pause,
         )
 
-    def launch_no_more(self, group: str) -> None:
-        """Let a group of workers want as many instances as it has."""
+    def stop_launching(self, group: str) -> None:
+        """Set a group's desired capacity to the number of its instances."""
         for each in self.of_workers():
             if each.name == group and each.desired > len(each.active_ids):
                 self.set_desired(group, len(each.active_ids))
 
     def set_desired(self, group: str, n: int) -> None:
-        """Ask for `n` instances in a group of workers, by the cluster's own name of it."""
+        """Request `n` instances in a group of workers, by the cluster's own name of it."""
         self._aws.client("autoscaling").set_desired_capacity(
             AutoScalingGroupName=self._autoscaling_group(group),
             DesiredCapacity=n,
@@ -160,23 +155,17 @@ class ClusterGroups:
         )
 
     def zero(self) -> bool:
-        """Set the desired capacity of each group to 0, workers first: the cluster is over.
-
-        Return whether all groups took it.
-        """
+        """Set the desired capacity of each group to 0, workers first; return whether all did."""
 
         def zero(name: str) -> None:
             self._aws.client("autoscaling").set_desired_capacity(
                 AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False
             )
 
-        return self._at_all(zero, " did not take desired capacity 0")
+        return self._apply_to_all(zero, " did not take desired capacity 0")
 
     def move_watchdog(self, at: datetime.datetime) -> bool:
-        """Put each group's scheduled action "minimum 0, desired 0" to a time; the maximum stays.
-
-        Return whether all groups took it.
-        """
+        """Move each group's scheduled action "minimum 0, desired 0"; return whether all took it."""
 
         def move(name: str) -> None:
             self._aws.client("autoscaling").put_scheduled_update_group_action(
@@ -187,15 +176,15 @@ class ClusterGroups:
                 DesiredCapacity=0,
             )
 
-        return self._at_all(move, ": the watchdog schedule was not postponed")
+        return self._apply_to_all(move, ": the watchdog schedule was not postponed")
 
-    def _at_all(self, act: Callable[[str], None], trouble: str) -> bool:
-        """Do something at each group, the others' refusals apart; return whether all took it."""
+    def _apply_to_all(self, act: Callable[[str], None], trouble: str) -> bool:
+        """Call `act` for each group, whether or not others fail; return whether all succeeded."""
         done = True
         for name in self.names:
             try:
                 act(name)
-            except Exception as error:  # noqa: BLE001 - the other groups still need theirs
+            except Exception as error:  # noqa: BLE001 - the other groups are still to be done
                 self._log(f"{name}{trouble}: {error_code(error)}: {error}")
                 done = False
         return done

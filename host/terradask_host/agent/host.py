@@ -1,4 +1,4 @@
-"""What both roles share: facts, access to AWS, and the Dask process."""
+"""The state that both roles share: facts, access to AWS, and the Dask process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.dask_process import DaskProgram
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Event, EventQueue, Stop
+from terradask_host.agent.event_queue import ChildEnded, ChildMessage, Event, EventQueue, Stop
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.instance_proofs import prove
 from terradask_host.agent.keys import KeyFiles
@@ -31,23 +31,7 @@ from terradask_host.structure import Structure
 
 @dataclass(frozen=True)
 class Host:
-    """A host that knows its cluster, its group and its run.
-
-    Parameters
-    ----------
-    config, identity
-        What the machine says.
-    bound
-        The run, checked against the cluster's secret.
-    keys
-        The host's key files.
-    program
-        What Dask's processes are started with.
-    aws, objects, groups
-        Access to AWS.
-    reporter, log, events
-        Where states and lines go, and where events come from.
-    """
+    """A host that knows its cluster, its group and its run, which the secret has confirmed."""
 
     config: HostConfig
     identity: Identity
@@ -63,12 +47,12 @@ class Host:
 
     @property
     def run(self) -> Run:
-        """What ``run.json`` says."""
+        """The contents of ``run.json``."""
         return self.bound.run
 
     @property
     def cluster(self) -> Structure:
-        """The cluster's structure, as the run has it."""
+        """The cluster's structure, from the run."""
         return self.bound.structure
 
     @property
@@ -78,20 +62,17 @@ class Host:
 
     @property
     def audience(self) -> str:
-        """What proofs of instances are for in this run."""
+        """The audience that instance proofs of this run are signed for."""
         return audience_of(self.config.workspace, self.identity.cluster, self.run_id)
 
     def with_proof(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return how to start workers, with a proof of this instance, made now."""
+        """Return a start document of workers with a new proof of this instance."""
         return {**document, "proof": prove(self.aws, self.audience)}
 
     def spawn(self, role: str | None = None, events: EventQueue | None = None) -> DaskChild:
-        """Start a Dask process; it imports distributed at once and then waits for the start.
+        """Start a Dask process; it imports distributed at once, then waits for its start document.
 
-        Raises
-        ------
-        DaskFailed
-            When the Python can't be run.
+        Raises `DaskFailed` when the Python can't be run.
         """
         self.config.paths.scratch.mkdir(parents=True, exist_ok=True)
         environ = child_environ(
@@ -119,19 +100,17 @@ class Host:
 
 
 def check_imported(imported: Mapping[str, Any], run: Run) -> None:
-    """Refuse an environment whose distributed is too old, and a container image whose Python, dask
-    or distributed isn't that of the client which has started the run.
+    """Refuse a distributed that is too old, and a container image with other versions of Python,
+    dask or distributed than the client that started the run.
 
-    Raises
-    ------
-    DistributedTooOld, VersionsDiffer
+    Raises `DistributedTooOld`, `VersionsDiffer`.
     """
     packages = imported.get("packages") or {}
     version = packages.get("distributed")
     if is_too_old(version):
         where = "where the cluster is started" if run.container is None else "in the image"
         raise DistributedTooOld(
-            "The environment's distributed has security holes that a later version closed.",
+            "The environment's distributed has security holes that a later version fixes.",
             given=f"distributed {version}",
             allowed=f"distributed {LEAST_DISTRIBUTED} or later",
             advice=(
@@ -154,20 +133,18 @@ def check_imported(imported: Mapping[str, Any], run: Run) -> None:
 
 
 def next_event(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Event | None:
-    """Return the next event that concerns this Dask process, or None where none comes in time;
-    those of earlier processes are dropped.
-    """
+    """Return the next event of this Dask process, or None on timeout; drop those of others."""
     event = events.next(timeout_seconds)
-    if isinstance(event, ChildSaid | ChildEnded) and event.child != child.number:
+    if isinstance(event, ChildMessage | ChildEnded) and event.child != child.number:
         return None
     return event
 
 
-# ---- what both do alike at an end ----------------------------------------------------------------
+# ---- the end, in both roles ----------------------------------------------------------------------
 
 
 class Crashes:
-    """Counts the crashes of the Dask process in one life of the host program."""
+    """Counts the Dask process's crashes in one run of the host program."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -175,13 +152,7 @@ class Crashes:
         self.count = 0
 
     def pause_before_restart(self) -> None:
-        """Count a crash and wait; each time twice as long.
-
-        Raises
-        ------
-        StopRequested
-            When the host is asked to stop meanwhile.
-        """
+        """Count a crash and wait, each time twice as long; raises `StopRequested`."""
         pause = self._timing.dask_restart_pause_seconds * 2**self.count
         self.count += 1
         self._host.log.info(
@@ -190,23 +161,22 @@ class Crashes:
         self._host.events.pause(pause)
 
     def too_many(self, end: Exit) -> DaskFailed:
-        """Return the error that says that there is no further restart."""
+        """Return the error for a process that isn't restarted again."""
         role = self._host.identity.role
         return DaskFailed(
             f"The Dask {role} died {self.count + 1} times; the last time with {end.describe()}"
         )
 
 
-#: Takes what a Dask process says while it closes.
-Take = Callable[[ChildSaid], None]
+#: Receives messages of a closing Dask process.
+Take = Callable[[ChildMessage], None]
 
 
 def leave_on_stop(host: Host, child: DaskChild, stop: Stop, take: Take | None = None) -> None:
-    """Let the Dask process close in order, for as long as the host may take to leave, and report
-    that.
+    """Close the Dask process within the time that the stop allows, and report the leaving.
 
-    An instance that AWS takes back ends itself as soon as its data has moved: its group replaces it
-    then, not two minutes later.
+    An interrupted instance ends itself as soon as its data has moved, so that its group replaces it
+    then and not two minutes later.
     """
     host.reporter.enter(states.LEAVING, stop.reason)
     close_in_order(host, child, stop.seconds_left(host.config.timing.leave_seconds), take)
@@ -216,12 +186,12 @@ def leave_on_stop(host: Host, child: DaskChild, stop: Stop, take: Take | None = 
 
 
 def close_in_order(host: Host, child: DaskChild, seconds: float, take: Take | None = None) -> None:
-    """Let the Dask process close in order, for so long at most."""
+    """Close the Dask process in order; kill it after `seconds`."""
     child.send({"do": "leave", "seconds": seconds})
     end = time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
         event = next_event(host.events, child, left)
-        if isinstance(event, ChildSaid) and take is not None:
+        if isinstance(event, ChildMessage) and take is not None:
             take(event)
         if isinstance(event, ChildEnded):
             return

@@ -1,4 +1,4 @@
-"""Making this instance's proof, and checking those of workers' instances: see
+"""Creates this instance's proof and checks those of workers' instances; the format is in
 `terradask_host.rules.instance_proof`.
 """
 
@@ -16,7 +16,7 @@ from terradask_host.rules.instance_proof import (
     session_arn,
 )
 
-#: As botocore writes the call's body and its type, which the signature covers.
+#: The call's body and its type in botocore's form, which the signature covers.
 _BODY = "Action=GetCallerIdentity&Version=2011-06-15"
 _CONTENT_TYPE = "application/x-www-form-urlencoded; charset=utf-8"
 
@@ -24,7 +24,7 @@ _EVENT = "before-call.sts.GetCallerIdentity"
 
 
 def sign_proof(endpoint_url: str, region: str, credentials: Any, audience: str) -> InstanceProof:
-    """Sign the call with an instance's credentials, as botocore has them; nothing is sent."""
+    """Sign the call with an instance's botocore credentials, without sending it."""
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
 
@@ -39,7 +39,7 @@ def sign_proof(endpoint_url: str, region: str, credentials: Any, audience: str) 
 
 
 def prove(aws: Aws, audience: str) -> dict[str, Any]:
-    """Return a proof of this instance. AWS takes it for some minutes only: make it when needed."""
+    """Return a proof of this instance. AWS accepts it for some minutes: create it when needed."""
     endpoint_url = aws.client("sts").meta.endpoint_url
     return sign_proof(endpoint_url, aws.region, aws.credentials(), audience).to_document()
 
@@ -47,19 +47,11 @@ def prove(aws: Aws, audience: str) -> dict[str, Any]:
 class ProofChecks:
     """Checks proofs with AWS, several at a time; safe to use from several threads.
 
-    A proof that was good stays so, for a worker that its nanny starts again.
+    A valid proof stays valid, for a worker that its nanny restarts. `audience` is what proofs must
+    be signed for, `roles` maps the hosts' roles, such as ``worker``, to ARNs of allowed IAM roles.
 
     Permission: none. ``sts:GetCallerIdentity`` can't be denied:
     https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
-
-    Parameters
-    ----------
-    aws
-        Clients of AWS.
-    audience
-        What the proofs must be for.
-    roles
-        Role of hosts, such as ``worker`` -> ARNs of the IAM roles that they may have.
     """
 
     def __init__(self, aws: Aws, audience: str, roles: Mapping[str, Sequence[str]]) -> None:
@@ -72,7 +64,7 @@ class ProofChecks:
         self._client: Any = None
 
     def check(self, role: str, instance_id: str, document: object) -> tuple[Verdict, str]:
-        """Return whether a proof is the instance's, and why not."""
+        """Return the verdict on an instance's proof, and the reason if it isn't accepted."""
         proof = InstanceProof.read(document)
         if proof is None:
             return Verdict.REFUSED, "it brought no proof of its instance"
@@ -85,7 +77,7 @@ class ProofChecks:
         except Exception as error:
             if not is_aws_error(error):
                 raise
-            return _judge(error)
+            return _verdict_of(error)
         allowed = [session_arn(arn, instance_id) for arn in self._roles.get(role, ())]
         if caller not in allowed:
             return Verdict.REFUSED, f"its proof is of {caller}, not of {' or '.join(allowed)}"
@@ -93,7 +85,7 @@ class ProofChecks:
         return Verdict.PROVEN, ""
 
     def _caller(self, proof: InstanceProof) -> str:
-        """Send the call to AWS's own address, whatever the worker says; return whose it is."""
+        """Send the call to AWS's own address, never the worker's; return the caller."""
         self._call.headers = proof.headers(self._audience)
         arn: str = self._sts().get_caller_identity()["Arn"]
         return arn
@@ -109,8 +101,8 @@ class ProofChecks:
         params["headers"].update(self._call.headers)
 
 
-def _judge(error: Exception) -> tuple[Verdict, str]:
-    """Return what an error of AWS's says of a proof."""
+def _verdict_of(error: Exception) -> tuple[Verdict, str]:
+    """Return the verdict that an error of AWS means."""
     if passes(error):
         return Verdict.UNKNOWN, f"AWS doesn't answer: {error}"
     return Verdict.REFUSED, f"AWS refuses its proof: {error_code(error)}"

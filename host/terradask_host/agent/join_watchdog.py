@@ -1,6 +1,4 @@
-"""Ending hosts that never join, or hang after they have joined, from the scheduler's host: it sees
-the groups and the workers, and needs no client for it.
-"""
+"""Ends hosts that never join or that hang, from the scheduler's host: no client is needed."""
 
 from __future__ import annotations
 
@@ -18,8 +16,7 @@ from terradask_host.trouble import Trouble
 
 
 class JoinWatchdog:
-    """Compares the groups of workers with the workers at the scheduler, and acts on those that have
-    had their time.
+    """Compares the groups' instances with the workers at the scheduler, and ends overdue instances.
 
     `on_given_up` is called with an Auto Scaling group before it is given up.
     """
@@ -28,21 +25,20 @@ class JoinWatchdog:
         self._host = host
         self._on_given_up = on_given_up
         self._memory: Mapping[str, GroupMemory] = {}
-        #: The instances whose workers joined since the last check that AWS answered.
+        #: The instances whose workers joined since the last answered check.
         self._joined: set[str] = set()
         #: Those whose workers left in order since then.
         self._retired: set[str] = set()
         self._trouble = Trouble(host.log.info)
-        #: What AWS refused.
+        #: AWS's last refusal.
         self._undone: list[Action] = []
 
     def check(
         self, worker_names: Iterable[str], retired_names: Iterable[str] = ()
     ) -> frozenset[str] | None:
-        """Take the workers that joined since the last call, and those that left in order: compare,
-        decide, act. What AWS refuses is tried again at the next call.
+        """Compare the groups with the workers that joined and left since the last call, and act.
 
-        Return the instances that the groups of workers have, as :meth:`instance_ids`.
+        Actions that AWS refuses are retried at the next call. Return as :meth:`instance_ids`.
         """
         joined = {instance_of(name) for name in worker_names}
         retired = {instance_of(name) for name in retired_names}
@@ -65,7 +61,7 @@ class JoinWatchdog:
         for action in [*again, *actions]:
             try:
                 self._act(action)
-            except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
+            except Exception as error:  # noqa: BLE001 - the scheduler works without it
                 self._undone.append(action)
                 self._note(error)
         if not self._undone:
@@ -73,21 +69,19 @@ class JoinWatchdog:
         return _all_of(groups)
 
     def instance_ids(self) -> frozenset[str] | None:
-        """Return the instances that the groups of workers have, those that end included; None where
-        AWS doesn't answer.
-        """
+        """Return the instances of the groups of workers, ending ones included; None on errors."""
         groups = self._read_groups()
         return None if groups is None else _all_of(groups)
 
     def _read_groups(self) -> list[Group] | None:
         try:
             return self._host.groups.of_workers()
-        except Exception as error:  # noqa: BLE001 - a scheduler goes on without it
+        except Exception as error:  # noqa: BLE001 - the scheduler works without it
             self._note(error)
             return None
 
     def _note(self, error: Exception) -> None:
-        self._trouble.note(f"can't look after the hosts of workers: {error_code(error)}: {error}")
+        self._trouble.note(f"can't check the hosts of workers: {error_code(error)}: {error}")
 
     def _act(self, action: Action) -> None:
         groups, note = self._host.groups, self._host.reporter.note
@@ -95,10 +89,10 @@ class JoinWatchdog:
             self._on_given_up(action.group)
             for instance_id in action.instance_ids:
                 groups.end(instance_id, replaced=False)
-            groups.launch_no_more(action.group)
+            groups.stop_launching(action.group)
             text = (
-                f"{action.failures} in a row ended without having joined: the group launches "
-                "no more, until it is scaled again"
+                f"{action.failures} in a row ended without having joined: the group stops "
+                "launching until it is scaled again"
             )
         else:
             groups.end(action.instance_id, replaced=action.replaced)
@@ -108,7 +102,7 @@ class JoinWatchdog:
 
 
 def _still_due(action: Action, lacking: Set[str]) -> Action | None:
-    """Return what is left to do of an action, with the instances that lack a worker."""
+    """Return the part of an action that is still due, given the instances without a worker."""
     if isinstance(action, GiveUp):
         left = tuple(each for each in action.instance_ids if each in lacking)
         return replace(action, instance_ids=left)

@@ -1,4 +1,4 @@
-"""What is under way in groups of workers, and its copy in the bucket."""
+"""State in progress by group of workers, with its copy in the bucket."""
 
 from __future__ import annotations
 
@@ -12,18 +12,9 @@ T = TypeVar("T")
 
 
 class KeptByGroup(dict[str, T]):
-    """Values by group of workers, stored for the host program that may take this one's place.
+    """Values by group of workers, stored for a later host program.
 
-    Parameters
-    ----------
-    what
-        What they are, in the log.
-    values
-        Those of an earlier host program.
-    keep
-        Stores them.
-    log
-        Takes lines.
+    `what` names them in the log, `values` are those of an earlier host program, `keep` stores them.
     """
 
     def __init__(
@@ -39,26 +30,26 @@ class KeptByGroup(dict[str, T]):
         self._trouble = Trouble(log)
 
     def begin(self, group: str, value: T) -> None:
-        """Store one before its first number is sent; raises what storing it does.
+        """Store a value before the group's number changes; raises as storing does.
 
-        The next host program is to know why numbers are not as they should be.
+        So the next host program knows the reason for the numbers.
         """
         self._keep({**self, group: value})
         self[group] = value
         self._stored = dict(self)
 
     def end(self, group: str) -> None:
-        """Forget a group's; where that can't be stored, `store` tries it again."""
+        """Remove a group's value; `store` retries a failed write."""
         del self[group]
         self.store()
 
     def store(self) -> None:
-        """Store what isn't yet."""
+        """Store unsaved changes."""
         if self == self._stored:
             return
         try:
             self._keep(self)
-        except Exception as error:  # noqa: BLE001 - whatever the bucket has, numbers must move
+        except Exception as error:  # noqa: BLE001 - scaling works without the copy
             self._trouble.note(f"{self._what} can't be stored: {error_code(error)}: {error}")
         else:
             self._stored = dict(self)

@@ -1,5 +1,5 @@
-"""Keeps what the scheduler's process hands over in the bucket: the records of jobs, their tasks'
-output, and performance reports.
+"""Stores results of the scheduler's process in the bucket: records and output of jobs, and
+performance reports.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ from terradask_host.agent.objects import ClusterObjects
 from terradask_host.documents import MOST_REPORT_BYTES
 from terradask_host.jobs import MOST_KEPT_BYTES, is_kept_name, record_name
 
-#: Between the tries of one write: S3 may be out of reach for minutes.
+#: Pause between tries of a write: S3 may be out of reach for minutes.
 _PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0)
-#: Side by side, so that a thousand short tasks don't wait for each other.
+#: Concurrent writes, so that a thousand short tasks don't wait for each other.
 _THREADS = 4
-#: So much may wait to be written; more is dropped, and logged.
+#: Most bytes that wait to be written; more is dropped and logged.
 _MOST_WAITING_BYTES = 256 * 2**20
 
 
 class KeptJobs:
-    """Writes beside what its host does, the newest of each object; what can't be written is logged.
+    """Writes the newest version of each object on threads; failures are logged.
 
-    Names of objects come from a process that runs tasks' code: only those that can be a
-    job's are taken.
+    Names come from a process that runs tasks' code: only valid names of jobs' objects are accepted.
     """
 
     def __init__(self, objects: ClusterObjects, *, log: Callable[[str], None]) -> None:
@@ -41,7 +40,7 @@ class KeptJobs:
         self._is_in_trouble = False
 
     def keep(self, facts: Mapping[str, Any]) -> None:
-        """Have an object written, in place of the one before it."""
+        """Queue an object, in place of its earlier version."""
         try:
             name = str(facts["name"])
             content = base64.b64decode(facts["content"], validate=True)
@@ -57,7 +56,7 @@ class KeptJobs:
             self._waiting[name] = content
             self._changed.notify_all()
         if not self._threads:
-            # Daemons: S3's silence must not keep a host.
+            # Daemon threads: a silent S3 must not keep the host alive.
             self._threads = [
                 threading.Thread(target=self._write, name=f"jobs-{number}", daemon=True)
                 for number in range(_THREADS)
@@ -67,7 +66,7 @@ class KeptJobs:
         return None
 
     def wait(self, seconds: float) -> None:
-        """Wait until all is written, for so long at most."""
+        """Wait until all objects are written, at most `seconds`."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting and not self._writing, seconds)
 
@@ -83,8 +82,9 @@ class KeptJobs:
                 self._changed.notify_all()
 
     def _next(self) -> str | None:
-        """Return what to write next: no object is written by two threads, and a job's record only
-        once what its tasks wrote before is there.
+        """Return the next object to write.
+
+        Only one thread writes an object, and a job's record follows its tasks' earlier writes.
         """
         for name in self._waiting:
             if name in self._writing:
@@ -99,7 +99,7 @@ class KeptJobs:
         for pause_seconds in (*_PAUSES_SECONDS, None):
             try:
                 self._objects.write_job(name, self._writing[name])
-            except Exception as error:  # noqa: BLE001 - the host goes on without it
+            except Exception as error:  # noqa: BLE001 - the host works without it
                 why = f"{type(error).__name__}: {error}"
             else:
                 self._is_in_trouble = False
@@ -114,16 +114,16 @@ class KeptJobs:
         self._log(f"{name} of a job can't be kept: {why}")
 
     def _log_trouble(self, text: str) -> None:
-        """Log what is wrong, once until an object can be written again."""
+        """Log a failure once, until an object can be written again."""
         if not self._is_in_trouble:
             self._log(text)
         self._is_in_trouble = True
 
 
 class KeptReports:
-    """Writes reports beside what its host does; one that can't be written is logged.
+    """Writes performance reports on a thread; failures are logged.
 
-    `boot` is the number of the scheduler's process, from which on its reports are named.
+    `boot` is the number of the scheduler's process, which names its reports.
     """
 
     def __init__(self, objects: ClusterObjects, run_id: str, *, log: Callable[[str], None]) -> None:
@@ -134,7 +134,7 @@ class KeptReports:
         self.boot = 0
 
     def keep(self, child: DaskChild, facts: Mapping[str, Any]) -> None:
-        """Keep a report in place of the one before it, and tell the scheduler's process."""
+        """Store a report in place of its earlier version, and answer the scheduler's process."""
 
         def answer(why: str | None) -> None:
             child.send({"do": "answer", "number": facts.get("number"), "why": why})
@@ -147,7 +147,7 @@ class KeptReports:
             return answer("it can't be read")
         if len(content) > MOST_REPORT_BYTES:
             return answer(f"its {len(content)} bytes are more than {MOST_REPORT_BYTES}")
-        # A daemon: S3's silence must not keep a host.
+        # A daemon thread: a silent S3 must not keep the host alive.
         self._writing = threading.Thread(
             target=self._write, args=(content, answer), name="report", daemon=True
         )
@@ -155,7 +155,7 @@ class KeptReports:
         return None
 
     def wait(self, seconds: float) -> None:
-        """Wait until a report that is being written is there, for so long at most."""
+        """Wait until a report is written, at most `seconds`."""
         if self._writing is not None:
             self._writing.join(seconds)
 
@@ -164,7 +164,7 @@ class KeptReports:
         why = None
         try:
             self._objects.write_report(name, content)
-        except Exception as error:  # noqa: BLE001 - the host goes on, and ends, without it
+        except Exception as error:  # noqa: BLE001 - the host works and ends without it
             why = f"{type(error).__name__}: {error}"
             self._log(f"the performance report can't be kept: {why}")
         else:

@@ -14,8 +14,8 @@ from terradask_host.errors import ConfigInvalid, KeysOnDisk
 
 @dataclass(frozen=True)
 class KeyFiles:
-    """Where the authority's certificate and this host's bundle lie; and on a scheduler's host the
-    certificate that opens the page with its metrics, if the run has one.
+    """Paths of the authority's certificate and this host's bundle, and on a scheduler's host of the
+    certificate for the metrics page, if the run has one.
     """
 
     ca: Path
@@ -25,15 +25,10 @@ class KeyFiles:
 
 
 def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
-    """Write the authority's certificate and the role's bundle.
+    """Write the authority's certificate and the role's bundle, never other roles' keys.
 
-    Files are 0600 in a folder that is 0700; each appears whole. The keys of other roles are
-    never written.
-
-    Raises
-    ------
-    ConfigInvalid
-        When the secret lacks a part; what it holds is never part of the error.
+    Files are 0600 in a 0700 folder and written atomically. Raises `ConfigInvalid` when the secret
+    lacks a part; the error never contains the secret's values.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
@@ -58,7 +53,7 @@ def write_keys(secret: Mapping[str, Any], role: str, folder: Path) -> KeyFiles:
 
 
 def _metrics_cert(secret: Mapping[str, Any], folder: Path) -> Path | None:
-    """Write the certificate for metrics; None where an older terradask started the run."""
+    """Write the certificate for metrics; None if an older terradask started the run."""
     bundle = secret.get("metrics")
     text = bundle.get("cert") if isinstance(bundle, Mapping) else None
     if not isinstance(text, str) or "-----BEGIN" not in text:
@@ -76,7 +71,7 @@ def _write(path: Path, text: str) -> None:
     fresh.replace(path)
 
 
-# ---- whether they lie in memory ------------------------------------------------------------------
+# ---- check of the file system --------------------------------------------------------------------
 
 
 MOUNTS = Path("/proc/self/mountinfo")
@@ -87,12 +82,7 @@ IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 
 
 def check_in_memory(folder: Path) -> None:
-    """Refuse a folder whose files would lie on a disk.
-
-    Raises
-    ------
-    KeysOnDisk
-    """
+    """Raise `KeysOnDisk` if a folder's files would be on a disk."""
     kind = filesystem_of(folder)
     if kind not in IN_MEMORY:
         raise KeysOnDisk(
@@ -104,10 +94,9 @@ def check_in_memory(folder: Path) -> None:
 
 
 def filesystem_of(path: Path, mounts: Path = MOUNTS) -> str | None:
-    """Return the type of the file system that a path lies in, be it there yet or not; None where
-    that is unknown.
+    """Return the file system type of a path, which needn't exist; None if it is unknown.
 
-    Links are followed. The kernel lists what is mounted:
+    Links are followed. The kernel lists the mounts:
     https://docs.kernel.org/filesystems/proc.html#proc-pid-mountinfo-information-about-mounts
     """
     real = path.resolve()
@@ -116,7 +105,7 @@ def filesystem_of(path: Path, mounts: Path = MOUNTS) -> str | None:
     except (OSError, ValueError, IndexError):
         return None
     around = [(point, kind) for point, kind in entries if real.is_relative_to(point)]
-    # Of several at one place, the one that was mounted last hides the others.
+    # Of several mounts at one place, the last one hides the others.
     return (
         max(enumerate(around), key=lambda each: (len(each[1][0].parts), each[0]))[1][1]
         if around
@@ -125,9 +114,7 @@ def filesystem_of(path: Path, mounts: Path = MOUNTS) -> str | None:
 
 
 def _entry(line: str) -> tuple[Path, str]:
-    """Return where a line's file system is mounted, and its type, which follows the optional
-    fields' end.
-    """
+    """Return a line's mount point and its type, the first field after the optional ones."""
     words = line.split()
     point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), words[4])
     return Path(point), words[words.index("-") + 1]

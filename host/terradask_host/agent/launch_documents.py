@@ -1,6 +1,4 @@
-"""What the Dask process is sent: one JSON line before it imports distributed, one when it may
-start.
-"""
+"""The two JSON lines that start a Dask process: one before it imports distributed, one to start."""
 
 from __future__ import annotations
 
@@ -18,14 +16,14 @@ from terradask_host.rules.policy import worker_memory_limit_bytes
 from terradask_host.structure import SchedulerEntry, Structure, WorkerEntry, worker_names
 from terradask_host.timing import Timing
 
-#: TLS versions below this are refused, though Dask would take 1.2.
+#: Lowest TLS version; Dask itself would accept 1.2.
 TLS_MIN_VERSION = 1.3
 
-#: The module that the processes of workers load instead of their HTTP servers' pages.
+#: Module that worker processes load instead of their HTTP servers' pages.
 WORKER_ROUTES = "terradask_host.preload.worker_http"
 
-#: Options that the host sets: they decide where Dask listens and whom it trusts, or carry the
-#: host's name. A notebook server beside the dashboard would run code for every visitor of that:
+#: Options that the host sets: they decide on listening addresses and trusted peers, or carry the
+#: host's name. A notebook server on the dashboard would run code for each visitor of the dashboard:
 #: https://github.com/dask/distributed/pull/6737
 RESERVED_OPTIONS = {
     "scheduler": frozenset(
@@ -48,11 +46,11 @@ RESERVED_OPTIONS = {
 
 
 def prepare_document(role: str, run: Run, keys: KeyFiles, scratch: Path) -> dict[str, Any]:
-    """Return what must be known before distributed is imported: the role and Dask's configuration.
+    """Return the role and Dask's configuration, needed before distributed is imported.
 
-    The configuration is the caller's with the host's TLS on top, so that what tasks open
-    (``get_client``, a ``Security()`` of their own) speaks TLS with this host's certificate too. The
-    caller's temporary directory means nothing here. HTTP servers of workers listen nowhere.
+    The configuration is the caller's with the host's TLS on top, so that connections of tasks
+    (``get_client``, their own ``Security()``) use TLS with this host's certificate too. The host
+    replaces the caller's temporary directory. Workers' HTTP servers don't listen.
     """
     bundle = {"cert": str(keys.cert), "key": str(keys.key)}
     tls = {
@@ -96,12 +94,12 @@ def scheduler_document(
     loopback: str = LOOPBACK,
     scaling: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return how to start the scheduler: on the private address, its dashboard at a socket behind
-    the forward, which also leads to the socket of a notebook server, if there is to be one.
+    """Return the scheduler's start document.
 
-    `life` is what it goes by to find that the cluster is over, ``members`` what it takes for a
-    worker, `scaling` has the policies of groups that adapt. On `loopback` both ports are there as
-    well, for Session Manager.
+    It listens on the private address; its dashboard listens at a socket behind the forward, which
+    also leads to the socket of a notebook server, if there is one. Both ports also listen on
+    `loopback`, for Session Manager. `life` has the limits of its lifetime, ``members`` the allowed
+    worker names, `scaling` the policies of adaptive groups.
     """
     wanted = cluster.scheduler
     _refuse_reserved("scheduler", wanted.options)
@@ -112,7 +110,7 @@ def scheduler_document(
             "host": identity.private_address,
             "port": wanted.port,
             "protocol": "tls",
-            # That there is one; it listens at its socket.
+            # Only its presence counts: it listens at its socket.
             "dashboard_address": str(paths.dashboard_socket),
             **wanted.options,
         },
@@ -134,7 +132,7 @@ def scheduler_document(
         },
         "life": dict(life),
         "scaling": dict(scaling or {}),
-        "worker_report_seconds": timing.join_look_seconds,
+        "worker_report_seconds": timing.join_poll_seconds,
         "performance_report": _performance_report(wanted, timing),
         "gauge_seconds": timing.gauge_seconds if wanted.metrics == "cloudwatch" else None,
         "members": {
@@ -148,7 +146,7 @@ def scheduler_document(
 
 
 def _performance_report(wanted: SchedulerEntry, timing: Timing) -> dict[str, Any] | None:
-    """Return how performance reports are made; None where the cluster wants none."""
+    """Return the settings of performance reports; None if the cluster has none."""
     if wanted.performance_report == "off":
         return None
     return {
@@ -160,7 +158,7 @@ def _performance_report(wanted: SchedulerEntry, timing: Timing) -> dict[str, Any
 def _shared_dashboard(
     identity: Identity, wanted: SchedulerEntry, keys: KeyFiles
 ) -> dict[str, Any] | None:
-    """Return where browsers find the dashboard over HTTPS; None where the cluster wants none."""
+    """Return the address of the dashboard over HTTPS; None if the cluster has none."""
     port = wanted.dashboard_https_port
     if not port:
         return None
@@ -173,9 +171,7 @@ def _shared_dashboard(
 
 
 def jupyter_document(paths: Paths, scheduler: str, *, allow_root: bool) -> dict[str, Any]:
-    """Return how to start the notebook server, whose kernels find the scheduler by Dask's
-    configuration.
-    """
+    """Return the notebook server's start document; kernels get the scheduler from Dask's config."""
     return {
         "scheduler": scheduler,
         "socket": str(paths.jupyter_socket),
@@ -192,12 +188,11 @@ def worker_document(
     scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:
-    """Return how to start the host's workers: named like their instance, together as large as the
-    machine unless options say otherwise.
+    """Return the start document of the host's workers, named like their instance.
 
-    Each of them has its share of the machine's GPUs as a resource, and the resources of the host's
-    group. Of a class that makes several, such as ``dask_cuda.CUDAWorker``, each has one GPU, and
-    one thread, as there.
+    Together they use the whole machine unless options set less. Each has its share of the GPUs as a
+    resource, and the resources of its group. Each worker of a class that makes several, such as
+    ``dask_cuda.CUDAWorker``, has one GPU and one thread, as in that class.
     """
     wanted = cluster.worker
     names = worker_names(identity.instance_id, wanted.workers_per_host)
@@ -230,8 +225,9 @@ def extra_worker_document(
     scheduler: str,
     keys: KeyFiles,
 ) -> dict[str, Any]:
-    """Return how to start the worker beside the scheduler, which keeps half of the memory and a
-    thread for itself, whatever options say.
+    """Return the start document of the worker beside the scheduler.
+
+    The scheduler keeps half of the memory and a thread, whatever options set.
     """
     wanted = cluster.worker
     size = {
@@ -252,7 +248,7 @@ def _worker_arguments(config: HostConfig, identity: Identity) -> dict[str, Any]:
         "host": identity.private_address,
         "protocol": "tls",
         "local_directory": str(config.paths.scratch),
-        # Should a class listen all the same, it is not where others reach it.
+        # A class that listens all the same does so only on loopback.
         "dashboard_address": "127.0.0.1:0",
     }
 

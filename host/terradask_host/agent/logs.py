@@ -15,18 +15,18 @@ from terradask_host.errors import MetadataUnavailable
 from terradask_host.log_streams import LogStream, known_run
 from terradask_host.metadata import Identity
 
-#: Limits of PutLogEvents: each event counts its bytes and 26 more.
+#: Limits of PutLogEvents: each event counts its bytes plus 26.
 BATCH_BYTES = 1_000_000
 BATCH_EVENTS = 10_000
 EVENT_OVERHEAD_BYTES = 26
 
-#: Longer lines are cut; CloudWatch would refuse them from 256 KiB on.
+#: Longer lines are cut; CloudWatch refuses them from 256 KiB on.
 LINE_CHARACTERS = 32_768
 
-#: Lines kept while CloudWatch does not take them.
+#: Lines kept while CloudWatch is unavailable.
 BACKLOG_LINES = 50_000
 
-#: How long lines wait for the tag that names the run: tags may lag behind the launch.
+#: How long lines wait for the run's tag, which may appear after the launch.
 RUN_TAG_SECONDS = 60.0
 
 LogEvent = tuple[int, str]
@@ -55,19 +55,19 @@ class HostLog:
         self._dropped = 0
 
     def info(self, line: str) -> None:
-        """Log a line of the host program's own."""
+        """Log a message of the host program."""
         for part in line.splitlines():
             self.write(f"terradask-host: {part}")
 
     def error(self, text: str) -> None:
-        """Log why the host fails, with a level that readers of logs understand."""
+        """Log the host's failure, with a level that log readers recognise."""
         first, *rest = text.splitlines() or [""]
         self.write(f"terradask-host: ERROR: {first}")
         for line in rest:
             self.write(f"  {line}")
 
     def write(self, line: str) -> None:
-        """Log a line as it is."""
+        """Log an unchanged line."""
         line = line[:LINE_CHARACTERS]
         with self._lock:
             self._tail.append(line)
@@ -76,7 +76,7 @@ class HostLog:
             self._stream.flush()
 
     def ship_only(self, line: str) -> None:
-        """Have a line shipped to CloudWatch that is on this machine already."""
+        """Queue a line for CloudWatch that is already in this machine's files."""
         with self._lock:
             self._queue(line[:LINE_CHARACTERS])
 
@@ -92,18 +92,18 @@ class HostLog:
             return list(self._tail)
 
     def take(self) -> list[LogEvent]:
-        """Take a batch of lines that have not been shipped."""
+        """Take a batch of unshipped lines."""
         with self._lock:
             if self._dropped:
                 lost = (
-                    f"terradask-host: {self._dropped} lines were lost: CloudWatch did not take them"
+                    f"terradask-host: {self._dropped} lines were lost: CloudWatch was unavailable"
                 )
                 self._backlog.append((int(time.time() * 1000), lost))
                 self._dropped = 0
             return take_batch(self._backlog)
 
-    def give_back(self, batch: list[LogEvent]) -> None:
-        """Put a batch back that could not be shipped; what no longer fits is lost and counted."""
+    def requeue(self, batch: list[LogEvent]) -> None:
+        """Put an unshipped batch back; lines beyond the limit are lost and counted."""
         with self._lock:
             room = BACKLOG_LINES - len(self._backlog)
             kept = batch[-room:] if room else []
@@ -112,7 +112,7 @@ class HostLog:
 
 
 class StreamWriter:
-    """Writes events to one log stream, which it creates first.
+    """Creates a log stream and writes events to it.
 
     Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the log group.
     """
@@ -123,7 +123,7 @@ class StreamWriter:
         self._created = False
 
     def put(self, batch: list[LogEvent]) -> None:
-        """Write a batch, in order of time. Raises what botocore does."""
+        """Write a batch in order of time. Raises botocore's errors."""
         logs = self._aws.client("logs")
         if not self._created:
             try:
@@ -138,10 +138,9 @@ class StreamWriter:
 
 
 class LogShipper:
-    """Ships a log to CloudWatch on a thread.
+    """Ships a log to CloudWatch on a thread, once the instance's tag names its run.
 
-    Creates the log stream, once the instance's tag says which run it is of. Permissions:
-    ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the workspace's log group.
+    Permissions: ``logs:CreateLogStream`` and ``logs:PutLogEvents`` on the workspace's log group.
     """
 
     def __init__(
@@ -169,7 +168,7 @@ class LogShipper:
         self._thread.start()
 
     def close(self, timeout_seconds: float = 5.0) -> None:
-        """Ship what is left, for at most so long."""
+        """Ship the remaining lines, within the timeout."""
         self._closing.set()
         self._thread.join(timeout_seconds)
 
@@ -200,8 +199,8 @@ class LogShipper:
         while batch := self._log.take():
             try:
                 self._stream.put(batch)
-            except Exception as error:  # noqa: BLE001 - a log that can't be shipped must not end the host
-                self._log.give_back(batch)
+            except Exception as error:  # noqa: BLE001 - failed shipping must not end the host
+                self._log.requeue(batch)
                 if not self._warned:
                     self._warned = True
                     self._log.info(f"CloudWatch takes no lines: {error_code(error)}: {error}")

@@ -1,4 +1,4 @@
-"""Writes a cluster's gauges into CloudWatch's logs, which make metrics of them."""
+"""Writes a cluster's gauges to CloudWatch Logs, which extracts metrics from them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from terradask_host.log_streams import metrics_stream
 
 
 class MetricsLog:
-    """Writes a line for each report of the scheduler's process, if the cluster wants metrics.
+    """Writes a line for each report of the scheduler's process, if the cluster has metrics.
 
-    A line that can't be written is lost; the first of several is a line in the host's log. More
-    often than at half of the interval nothing is written, whatever that process says.
+    A line that can't be written is lost; the first failure is logged. At most one line is written
+    per half interval, whatever the process sends.
     """
 
     def __init__(self, host: Host) -> None:
@@ -32,7 +32,7 @@ class MetricsLog:
         self._warned = False
 
     def take(self, facts: Mapping[str, Any]) -> None:
-        """Write gauges, beside what the host does."""
+        """Write gauges on a thread."""
         now = time.monotonic()
         is_early = self._written_at is not None and now - self._written_at < self._least_seconds
         is_writing = self._writing is not None and self._writing.is_alive()
@@ -48,7 +48,7 @@ class MetricsLog:
             run_id=self._host.run_id,
             at_ms=at_ms,
         )
-        # A daemon: CloudWatch's silence must not keep a host.
+        # A daemon thread: a silent CloudWatch must not keep the host alive.
         self._writing = threading.Thread(
             target=self._write, args=(at_ms, line), name="metrics", daemon=True
         )

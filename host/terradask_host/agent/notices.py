@@ -1,6 +1,4 @@
-"""Messages to a topic of SNS: that a cluster has ended by itself, or that its scheduler keeps
-failing.
-"""
+"""Messages to an SNS topic: a cluster has ended by itself, or its scheduler keeps failing."""
 
 from __future__ import annotations
 
@@ -16,21 +14,18 @@ from terradask_host.config import HostConfig
 from terradask_host.documents import FORMAT, Run, now_text
 from terradask_host.metadata import Identity
 
-#: What has happened: the cluster has ended, or its scheduler's process died too often.
+#: The events: the cluster has ended, or its scheduler's process failed too often.
 ENDED, GIVEN_UP = "cluster-ended", "scheduler-failed"
 _SUBJECTS = {
     ENDED: "terradask: {} has ended",
     GIVEN_UP: "terradask: the scheduler of {} keeps failing",
 }
-#: Of a reason, which may be a process's last words: SNS takes 256 KiB.
+#: Limit of a reason, which may be a process's output: SNS accepts 256 KiB.
 _REASON_CHARACTERS = 2_000
 
 
 class Notice:
-    """Publishes a message beside what the host does, which waits for no topic.
-
-    A notice that can't be published is a line in the log.
-    """
+    """Publishes a message on a thread; a failure is logged."""
 
     def __init__(self, aws: Aws, log: HostLog, topic_arn: str, message: Mapping[str, Any]) -> None:
         self._aws, self._log, self._topic_arn, self._message = aws, log, topic_arn, message
@@ -39,15 +34,15 @@ class Notice:
 
     @classmethod
     def of_host(cls, host: Host, event: str, reason: str) -> Self | None:
-        """Begin to tell what has happened to a host's cluster; None without a topic."""
+        """Start publishing an event of a host's cluster; None without a topic."""
         arn = host.config.notify_topic_arn
         if arn is None:
             return None
-        message = message_of(host.config, host.identity, host.run, event, reason)
+        message = notice_message(host.config, host.identity, host.run, event, reason)
         return cls(host.aws, host.log, arn, message)
 
     def wait(self, seconds: float) -> None:
-        """Wait until the message is published or has failed, for so long at most."""
+        """Wait until the message is published or has failed, at most `seconds`."""
         self._thread.join(seconds)
         if self._thread.is_alive():
             self._log.info(f"{self._topic_arn} didn't take the notice in {seconds:g} s")
@@ -55,16 +50,16 @@ class Notice:
     def _publish(self) -> None:
         try:
             client = self._aws.client("sns", self._topic_arn.split(":")[3])
-            client.publish(TopicArn=self._topic_arn, **publication(self._message))
+            client.publish(TopicArn=self._topic_arn, **publish_parameters(self._message))
         except Exception as error:  # noqa: BLE001 - the cluster ends all the same
-            self._log.info(f"{self._topic_arn} can't be told: {type(error).__name__}: {error}")
+            self._log.info(f"no notice to {self._topic_arn}: {type(error).__name__}: {error}")
         else:
-            self._log.info(f"{self._topic_arn} is told: {self._message['event']}")
+            self._log.info(f"notice to {self._topic_arn}: {self._message['event']}")
 
 
-def tell_given_up(host: Host, reason: str) -> None:
-    """Tell that a host runs its scheduler no more, once in its life: systemd tries again."""
-    told = host.config.paths.told_failed
+def publish_given_up(host: Host, reason: str) -> None:
+    """Publish once per host that it gives up its scheduler: systemd restarts this program."""
+    told = host.config.paths.failure_published
     if told.exists():
         return
     notice = Notice.of_host(host, GIVEN_UP, reason)
@@ -74,10 +69,10 @@ def tell_given_up(host: Host, reason: str) -> None:
         notice.wait(host.config.timing.notice_seconds)
 
 
-def message_of(
+def notice_message(
     config: HostConfig, identity: Identity, run: Run, event: str, reason: str
 ) -> dict[str, Any]:
-    """Return what the message says."""
+    """Return the message's fields."""
     destroyed = run.life is not None and run.life.destroyed_after
     command = "destroy" if destroyed else "start"
     follows = f"terradask {command} {identity.cluster}"
@@ -100,10 +95,8 @@ def message_of(
     }
 
 
-def publication(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters that a message is published with: JSON, and attributes by which
-    subscriptions filter.
-    """
+def publish_parameters(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of Publish: the message as JSON, and attributes for filters."""
     filters = ("event", "workspace", "cluster", "owner", "run_id")
     return {
         "Subject": _SUBJECTS[message["event"]].format(message["cluster"])[:100],

@@ -11,16 +11,16 @@ from typing import Any
 from terradask_host.agent.aws import is_aws_error
 from terradask_host.errors import EnvironmentFailed
 
-#: S3 takes parts from 5 MiB on, and 10,000 of them:
+#: S3's limits: parts of at least 5 MiB, at most 10,000:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 PART_BYTES = 8 * 2**20
-#: As many parts at a time; so much is in memory at most, and as much again while it is handed on.
+#: Parts in flight; memory holds at most these, and as much again while data is passed on.
 PARALLEL_PARTS = 6
 _TRIES = 3
 
 
 class Upload:
-    """Writes one object in parts; ``with`` removes what a failure leaves.
+    """Writes one object in parts; ``with`` aborts it on a failure.
 
     Permission: ``s3:PutObject`` on it; without ``s3:AbortMultipartUpload`` the bucket's lifecycle
     removes the parts of a failed one.
@@ -46,11 +46,11 @@ class Upload:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 of what was written, as hexadecimal digits."""
+        """The SHA-256 of the written bytes, in hexadecimal."""
         return self._sha256.hexdigest()
 
     def write(self, data: bytes) -> int:
-        """Take the next bytes; wait while too many are under way."""
+        """Write the next bytes; wait while too many parts are in flight."""
         self._sha256.update(data)
         self.size += len(data)
         self._buffer += data
@@ -60,7 +60,7 @@ class Upload:
         return len(data)
 
     def complete(self) -> None:
-        """Send the rest, and make the object of it."""
+        """Send the rest, and complete the object."""
         if self._buffer or not self._parts:
             self._send(bytes(self._buffer))
             self._buffer.clear()
@@ -107,7 +107,7 @@ class Download:
         self._pool.shutdown(cancel_futures=True)
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, at most so many; none at the end."""
+        """Return the next bytes, at most `size`; none at the end."""
         self._on_read()
         if not self._buffer:
             while self._asked < self._size and len(self._ahead) < PARALLEL_PARTS:
@@ -123,7 +123,7 @@ class Download:
         return bytes(taken)
 
     def rest_sha256(self) -> str:
-        """Read what is left, and return the SHA-256 of all, as hexadecimal digits."""
+        """Read the rest, and return the SHA-256 of the whole object, in hexadecimal."""
         while self.read(PART_BYTES):
             pass
         return self._sha256.hexdigest()
@@ -134,7 +134,7 @@ class Download:
                 answer = self._s3.get_object(**self._where, Range=f"bytes={start}-{end - 1}")
                 found: bytes = answer["Body"].read()
             except Exception as error:
-                # The client tries again to get an answer, and not to read it.
+                # The client retries requests, but not reads of an answer's body.
                 if attempt == _TRIES or not is_aws_error(error) or hasattr(error, "response"):
                     raise
                 continue
@@ -142,7 +142,7 @@ class Download:
                 return found
             break
         raise EnvironmentFailed(
-            "The environment's archive has another size than its manifest says.",
+            "The environment's archive has a size other than its manifest's.",
             given=f"{self._where['Key']}: {len(found)} bytes from {start} on",
             allowed=f"{end - start}",
         )

@@ -1,4 +1,4 @@
-"""Objects of the workspace bucket, and the cluster's secret."""
+"""Reads and writes objects of the workspace bucket, and reads the cluster's secret."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from terradask_host.errors import ConfigInvalid, RunMissing
 
 T = TypeVar("T")
 
-#: Largest object, and largest document, that is read as a whole: other hosts may have written it.
+#: Largest object, and largest document, read into memory: other hosts may have written it.
 MOST_BYTES, MOST_DOCUMENT_BYTES = 2**30, 2**20
 
-#: Codes of AWS for an object that is not there.
+#: AWS's codes for a missing object.
 MISSING = frozenset({"NoSuchKey", "404"})
 _NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
@@ -37,15 +37,13 @@ class ClusterObjects:
         self._aws = aws
         self._bucket = bucket
         self._prefix = f"clusters/{cluster}/"
-        #: What the keys of environments begin with that this cluster builds.
+        #: Key prefix of the environments that this cluster builds.
         self.environments = f"environments/{cluster}/"
         self._reports = f"reports/{cluster}/"
         self._jobs = f"reports/{cluster}.jobs/"
 
     def read(self, name: str, *, most_bytes: int = MOST_BYTES) -> bytes | None:
-        """Return an object, or None where there is none. Raises `ConfigInvalid` where it is too
-        large.
-        """
+        """Return an object, or None if it is missing. Raises `ConfigInvalid` if it is too large."""
         try:
             answer = self._aws.client("s3").get_object(Bucket=self._bucket, Key=self._prefix + name)
         except Exception as error:
@@ -64,12 +62,9 @@ class ClusterObjects:
         return body
 
     def read_document(self, name: str) -> dict[str, Any] | None:
-        """Return a JSON document of format 1, or None where there is none.
+        """Return a JSON document of format 1, or None if it is missing.
 
-        Raises
-        ------
-        ConfigInvalid
-            When it is no JSON object, of another format, or too large.
+        Raises `ConfigInvalid` when it isn't a JSON object, has another format, or is too large.
         """
         body = self.read(name, most_bytes=MOST_DOCUMENT_BYTES)
         return (
@@ -79,41 +74,40 @@ class ClusterObjects:
         )
 
     def write_report(self, name: str, content: bytes) -> None:
-        """Write a performance report, compressed. Permission: ``s3:PutObject`` below
-        ``reports/<cluster>/``.
+        """Write a compressed performance report.
+
+        Permission: ``s3:PutObject`` below ``reports/<cluster>/``.
         """
         self._write_packed(self._reports + name, content)
 
     def write_job(self, name: str, content: bytes) -> None:
-        """Write an object of a job, compressed. Permission: ``s3:PutObject`` below
-        ``reports/<cluster>.jobs/``.
+        """Write a compressed object of a job.
+
+        Permission: ``s3:PutObject`` below ``reports/<cluster>.jobs/``.
         """
         self._write_packed(self._jobs + name, content)
 
     def _write_packed(self, key: str, content: bytes) -> None:
-        # No browser shall ever take it for a page: what runs on the cluster can write it.
+        # Browsers must never show it as a page: code on the cluster can write it.
         self._aws.client("s3").put_object(
             Bucket=self._bucket, Key=key, Body=content, ContentType="application/gzip"
         )
 
     def upload(self, key: str) -> Upload:
-        """Return what writes a large object of the bucket; ``with`` begins it."""
+        """Return a writer of a large object; ``with`` begins it."""
         return Upload(self._aws.client("s3"), self._bucket, key)
 
     def download(self, key: str, size: int, *, on_read: Callable[[], None]) -> Download:
-        """Return what reads a large object of the bucket, of so many bytes; `on_read` is called on
-        each read.
-        """
+        """Return a reader of a large object of `size` bytes; `on_read` is called on each read."""
         return Download(self._aws.client("s3"), self._bucket, key, size, on_read=on_read)
 
     def write_document(
         self, name: str, document: dict[str, Any], *, over: str | None = None
     ) -> str | None:
-        """Write a JSON document.
+        """Write a JSON document, and return its ETag.
 
-        `over` is the ETag of the object that may be overwritten; None: whatever is there, or
-        nothing. Return the new object's ETag; None when `over` is no longer there, and nothing was
-        written.
+        `over` is the ETag of the object that may be overwritten; None: any object, or none. Return
+        None, and write nothing, if the `over` object is gone.
         """
         condition = {} if over is None else {"IfMatch": over}
         try:
@@ -136,9 +130,9 @@ class ClusterObjects:
         return etag
 
     def etag(self, name: str) -> str | None:
-        """Return an object's ETag, or None where there is none.
+        """Return an object's ETag, or None if it is missing.
 
-        By the list: for minutes after its bucket was made, S3 may not find an object that is there.
+        It reads the list: for minutes after its bucket was created, S3 may not find an object.
         https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
         """
         key = self._prefix + name
@@ -156,18 +150,15 @@ class ClusterObjects:
         return parse_document(answer["SecretString"], f"the secret {secret_id}")
 
 
-def understand(read: Callable[[dict[str, Any]], T], document: dict[str, Any], name: str) -> T:
-    """Return a document as its class reads it.
+def parse_with(read: Callable[[dict[str, Any]], T], document: dict[str, Any], name: str) -> T:
+    """Parse a document with its class.
 
-    Raises
-    ------
-    ConfigInvalid
-        When it isn't as its format says. What it holds is never part of the error.
+    Raises `ConfigInvalid` when its format is wrong; the error never contains its values.
     """
     try:
         return read(document)
     except UNREADABLE as error:
-        raise ConfigInvalid(f"{name} isn't as its format says: {type(error).__name__}.") from None
+        raise ConfigInvalid(f"{name} has an invalid format: {type(error).__name__}.") from None
 
 
 def wait_for(
@@ -179,21 +170,16 @@ def wait_for(
     events: EventQueue,
     first_pause_seconds: float = 0.2,
 ) -> T:
-    """Ask until there is an answer; AWS's errors count as none.
+    """Poll until `read` returns a value; an error of AWS counts as no value.
 
-    `read` gets the seconds waited so far. `what` and `advice` are for the error; a request to stop
+    `read` gets the seconds waited so far. `what` and `advice` are for the error; a stop request
     among the `events` ends the wait.
 
-    Right after launch the instance profile's credentials, or its rights, may not be there yet, and
-    without the right to list a bucket a missing object answers ``AccessDenied``: so no error of AWS
+    Right after launch the instance profile's credentials, or its rights, may be missing, and
+    without the right to list a bucket a missing object gives ``AccessDenied``: so no error of AWS
     ends the wait, but the last one is reported.
 
-    Raises
-    ------
-    RunMissing
-        When the deadline has passed.
-    StopRequested
-        When the host is asked to stop meanwhile.
+    Raises `RunMissing` at the deadline, `StopRequested` on a stop request.
     """
     started = time.monotonic()
     last_error: Exception | None = None
@@ -217,7 +203,7 @@ def wait_for(
 
 
 class OwnReport:
-    """A host's report object: overwritten as long as it is there, never brought back.
+    """A host's report object: overwritten while it exists, never created again.
 
     A client that stops a cluster deletes the reports; a host that is still shutting down must not
     leave one behind.
@@ -235,11 +221,10 @@ class OwnReport:
             return
         written = self._objects.write_document(self._name, report, over=self._etag)
         if written is None:
-            # An answer that got lost leaves our own object under another ETag: only absence means
-            # deleted.
+            # A lost answer leaves our own object under another ETag: only absence means deleted.
             present = self._objects.etag(self._name)
             self._deleted = present is None
-            # Whatever becomes of this one, no later report may go without a condition.
+            # Even if this one fails, later reports need a condition.
             written = present and (
                 self._objects.write_document(self._name, report, over=present) or present
             )

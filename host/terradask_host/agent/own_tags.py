@@ -1,9 +1,9 @@
-"""The tags of this host's own volumes and network interfaces.
+"""Tags this host's own volumes and network interfaces.
 
-Auto Scaling gives a group's tags to instances alone
+Auto Scaling gives a group's tags to instances only
 (https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html), and a launch
-template that clusters share names none of them. So a host gives its instance's tags to what its
-instance consists of, once: its role allows no second time.
+template that clusters share has none of them. So a host copies its instance's tags to the
+instance's parts, once: its role can't do so again.
 """
 
 from __future__ import annotations
@@ -18,40 +18,27 @@ from terradask_host.agent.retry import backoff
 from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
 
-#: Below the root: where Linux lists NVMe controllers. On EC2 a volume's serial number is its id.
+#: Below the root: Linux's NVMe controllers. On EC2 a volume's serial number is its id.
 #: https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
 CONTROLLERS = Path("sys") / "class" / "nvme"
 _MODEL = "Amazon Elastic Block Store"
 _SERIAL = re.compile(r"vol-?([0-9a-f]{8,17})")
 
-#: Some of the last try are a minute apart: IAM takes seconds to know a new role, EC2 limits calls.
+#: The last tries are a minute apart: IAM takes seconds to know a new role, EC2 limits calls.
 TRIES = 8
 
-#: The template's own name stays: by it a sweep knows what was a host's.
+#: The template's own name stays: sweeps identify hosts' parts by it.
 _KEPT = "Name"
 
 
 class OwnTags:
-    """Tags this host's volumes and interfaces on a thread: neither a slow answer nor a refusal
-    delays the boot. What can't be tagged is logged and reported.
+    """Tags this host's volumes and interfaces on a thread, so that the boot never waits.
+
+    Failures are logged and reported. `metadata` is used only by the thread; `done` is the file that
+    holds the instance's id once its parts are tagged; `report` receives the last failure.
 
     Permissions needed: ``ec2:CreateTags`` on volumes and network interfaces that have the
     workspace's tag and no ``terradask:group``.
-
-    Parameters
-    ----------
-    aws, metadata
-        Clients; `metadata` is used by the thread alone.
-    instance_id
-        This instance's id.
-    root
-        The machine's file system.
-    done
-        File that holds the instance's id once its parts are tagged.
-    log
-        Takes lines for the log.
-    report
-        Takes why, when the last try has failed.
     """
 
     def __init__(
@@ -82,11 +69,11 @@ class OwnTags:
         self._thread.start()
 
     def close(self) -> None:
-        """Try no more."""
+        """Stop trying."""
         self._closing.set()
 
     def join(self, timeout_seconds: float) -> None:
-        """Wait for the thread, for at most so long."""
+        """Wait for the thread, within the timeout."""
         self._thread.join(timeout_seconds)
 
     def _run(self) -> None:
@@ -111,7 +98,7 @@ class OwnTags:
         tags = instance_tags(self._metadata)
         volumes = volume_ids(self._root / CONTROLLERS)
         if not volumes:
-            self._log("this machine doesn't show its volumes' ids: they keep their template's tags")
+            self._log("this machine has no list of its volumes' ids: they keep the template's tags")
         parts = [*volumes, *interface_ids(self._metadata)]
         self._aws.client("ec2").create_tags(
             Resources=parts,
@@ -123,7 +110,7 @@ class OwnTags:
 
 
 def instance_tags(metadata: InstanceMetadata) -> dict[str, str]:
-    """Return the instance's tags that its parts get: all but AWS's own and the name."""
+    """Return the instance's tags for its parts: all but AWS's own and the name."""
     keys = (metadata.get("meta-data/tags/instance") or "").split("\n")
     return {
         key: metadata.get(f"meta-data/tags/instance/{key}") or ""
@@ -141,7 +128,7 @@ def interface_ids(metadata: InstanceMetadata) -> list[str]:
 
 
 def volume_ids(controllers: Path) -> list[str]:
-    """Return the instance's EBS volumes; none on types of before Nitro, whose disks aren't NVMe."""
+    """Return the instance's EBS volumes; none before Nitro, where disks aren't NVMe."""
     found = []
     for controller in sorted(controllers.iterdir()) if controllers.is_dir() else ():
         model, serial = (

@@ -1,4 +1,4 @@
-"""What a host reports about itself: ``hosts/<instance id>.json``."""
+"""The report that a host writes about itself: ``hosts/<instance id>.json``."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from terradask_host.documents import HostReport, now_text
 from terradask_host.metadata import Identity
 from terradask_host.trouble import Trouble
 
-#: Log lines that go with a failure.
+#: Number of log lines in a failure's report.
 TAIL_LINES = 40
 
-#: How often a report that can't be written is tried, unless a newer one waits by then.
+#: Tries of a failed write, unless a newer report waits by then.
 TRIES = 3
 
 
-#: So many of its newest notes a host reports.
+#: Number of the newest notes in a report.
 MOST_NOTES = 50
 
-#: Reasons of earlier states are kept to this length: a report is read often.
+#: Limit of earlier states' reasons: a report is read often.
 REASON_CHARACTERS = 300
 
 
@@ -44,9 +44,7 @@ def build_report(
     log_tail: Sequence[str],
     notes: Sequence[tuple[str, str, str, str]] = (),
 ) -> dict[str, Any]:
-    """Return the document of ``hosts/<instance id>.json``; it has log lines with a
-    failure alone.
-    """
+    """Return the document of ``hosts/<instance id>.json``; only a failure's has log lines."""
     state, at = history[-1]
     return HostReport(
         instance_id=identity.instance_id,
@@ -66,10 +64,9 @@ def build_report(
 
 
 class Reporter:
-    """Keeps the history of states and writes the report behind the host's back.
+    """Keeps the history of states and writes the report on a thread, so that no state waits.
 
-    Writing happens on a thread: a slow bucket delays no state. Where several states wait to be
-    written, only the newest is.
+    If several states wait to be written, only the newest is.
     """
 
     def __init__(
@@ -98,16 +95,13 @@ class Reporter:
 
     @property
     def state(self) -> str | None:
-        """The present state; None before the first."""
+        """The current state; None before the first."""
         return self._history[-1][0] if self._history else None
 
     def enter(self, state: str, reason: str | None = None) -> None:
-        """Enter a state; staying in a state other than ``starting`` is no news.
+        """Enter a state; a repeated state other than ``starting`` is not reported again.
 
-        Raises
-        ------
-        HostError
-            When it can't follow the present one.
+        Raises `HostError` when it can't follow the current one.
         """
         if state == self.state and state != states.STARTING:
             return
@@ -117,7 +111,7 @@ class Reporter:
         self._report()
 
     def note(self, group: str, what: str, why: str) -> None:
-        """Report what the host did to a group of others, or couldn't do to itself."""
+        """Report an action on other hosts' group, or a failed action on this host."""
         self._notes = [*self._notes, (now_text(), group, what, why)][-MOST_NOTES:]
         self._report()
 
@@ -135,7 +129,7 @@ class Reporter:
             self._changed.notify()
 
     def close(self, timeout_seconds: float = 10.0) -> None:
-        """Write what is left, for at most so long."""
+        """Write pending reports, within the timeout."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -156,7 +150,7 @@ class Reporter:
                 self._write(report)
                 self._trouble.is_over()
                 return
-            except Exception as error:  # noqa: BLE001 - a report that can't be written must not end the host
+            except Exception as error:  # noqa: BLE001 - a failed report must not end the host
                 self._trouble.note(f"reports can't be written: {type(error).__name__}: {error}")
             if attempt + 1 < TRIES:
                 self._pause(0.5 * 2**attempt)

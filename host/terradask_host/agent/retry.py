@@ -1,4 +1,4 @@
-"""Backing off: how long to wait between tries."""
+"""Exponential backoff: the pauses between tries."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def backoff(
     jitter: float = 0.2,
     rng: random.Random | None = None,
 ) -> Iterator[float]:
-    """Yield pauses in seconds, for ever.
+    """Yield pauses in seconds, without end.
 
-    Each is varied by up to `jitter` of it, both ways, so that a thousand hosts don't ask in step.
+    Each varies by up to `jitter` of it in both directions, so that hosts don't call in step.
     """
     source = rng or random.SystemRandom()
     pause = first_seconds

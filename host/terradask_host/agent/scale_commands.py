@@ -1,4 +1,4 @@
-"""What clients command of a cluster's groups of workers: numbers of hosts, and hosts to end."""
+"""Clients' commands on a cluster's groups of workers: numbers of hosts, and hosts to end."""
 
 from __future__ import annotations
 
@@ -15,20 +15,18 @@ from terradask_host.rules.load import Load
 from terradask_host.rules.scaling import Shrink, reach
 from terradask_host.scaling_policy import ScalingPolicy, policies_document
 
-#: Pause before what AWS didn't do at once is tried again, and after the first minute.
+#: Pause before an unfinished command is retried, and after the first minute.
 _AGAIN_SECONDS, _LATE_AGAIN_SECONDS = 2.0, 10.0
 _YOUNG_SECONDS = 60.0
 
-#: A number of an earlier host program waits so long: hosts that this one had retired leave by
-#: themselves meanwhile, and lower their groups' numbers; the other ones' workers join.
+#: Delay of an earlier host program's number: hosts that it retired leave by themselves meanwhile
+#: and lower their groups' numbers; the others' workers join.
 INHERITED_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class ScaleCommand:
-    """Numbers of hosts of groups, and hosts to end; unless it is to `act`, the client only asks
-    which hosts would leave.
-    """
+    """Numbers of hosts of groups, and hosts to end; without `act` only a query."""
 
     number: int
     numbers: Mapping[str, Any]
@@ -39,8 +37,8 @@ class ScaleCommand:
 
 @dataclass(frozen=True)
 class _Goal:
-    """A number that a client has set, and the one that its group was brought to; another one than
-    that is another's, and holds. None: an earlier host program brought it there.
+    """A client's number, and the number its group was set to. A different one was set by others and
+    holds. None: an earlier host program set it.
     """
 
     n: int
@@ -49,7 +47,7 @@ class _Goal:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a client is told once the hosts that leave have been ended."""
+    """The answer to a client, sent when its leaving hosts have been ended."""
 
     number: int
     ended: Mapping[str, Any]
@@ -57,24 +55,20 @@ class _Answer:
 
 
 class ScaleCommands:
-    """Does what clients command, until AWS has the numbers; used by the thread that scales.
+    """Applies clients' commands until AWS has the numbers; used by the scaling thread.
 
     Parameters
     ----------
-    hosts, markets
-        The hosts of workers at AWS, and the markets of their groups.
     numbers
-        Those that a group doesn't have yet, or whose hosts that leave are still there.
+        Those that a group hasn't reached, or whose leaving hosts still exist.
     check_groups
-        Raises `ValueError` where a name is no group's.
+        Raises `ValueError` for unknown groups.
     end_policies
-        Ends adapting of groups, and returns the policies that they had.
+        Ends adapting of groups, and returns their policies.
     answer
-        Sends a client's answer: its number, why it is refused, and facts.
+        Sends a client's answer: its number, the reason of a refusal, and facts.
     send
-        Sends a word to the scheduler's process.
-    log
-        Takes lines.
+        Sends a message to the scheduler's process.
     """
 
     def __init__(
@@ -92,7 +86,7 @@ class ScaleCommands:
         self._hosts, self._markets = hosts, markets
         self._check_groups, self._end_policies = check_groups, end_policies
         self._answer, self._send, self._log = answer, send, log
-        #: Group -> the number that it doesn't have yet.
+        #: Group -> the number that it hasn't reached.
         self._goals = {group: _Goal(n, None) for group, n in numbers.items()}
         self._numbers = numbers
         #: Commands during which AWS didn't answer.
@@ -103,23 +97,23 @@ class ScaleCommands:
         self._inherits_at = self._newest_at + INHERITED_SECONDS
 
     def take(self, asked: ScaleCommand) -> None:
-        """Do what a client commands, after those that came before."""
+        """Queue a client's command after earlier ones, and apply them."""
         self._unanswered.append(asked)
         self._do_all()
 
     def drop(self, groups: Collection[str]) -> None:
-        """Forget the numbers of groups: a policy, or another number, takes their place."""
+        """Drop the numbers of groups: a policy or another number replaces them."""
         for group in groups:
             self._goals.pop(group, None)
             self._numbers.pop(group, None)
 
     def forget(self) -> None:
-        """Note that the scheduler's process, which asked, has ended."""
+        """Drop commands: the scheduler's process that sent them has ended."""
         self._unanswered.clear()
         self._answers.clear()
 
     def pause_seconds(self) -> float | None:
-        """Return how long to wait before `go_on`; None: there is nothing to go on with."""
+        """Return the wait until `go_on`; None: no command is pending."""
         if not (self._goals or self._unanswered or self._hosts.unended):
             return None
         now = time.monotonic()
@@ -132,22 +126,22 @@ class ScaleCommands:
         return max(self._tried_at + (_AGAIN_SECONDS if young else _LATE_AGAIN_SECONDS) - now, 0.0)
 
     def go_on(self) -> None:
-        """Go on with what AWS didn't do at once."""
+        """Retry unfinished commands."""
         self._do_all()
         if self._goals or self._hosts.unended:
-            self._hosts.look_at_once(time.monotonic())
+            self._hosts.read_groups(time.monotonic())
         if self._goals:
             self._send({"do": "observe"})
         self._hosts.end_again()
 
     def observe(self, load: Load) -> None:
-        """Take the load that was asked for to go on."""
+        """Use the load that was requested to continue."""
         if self._goals and self._hosts.stale:
-            self._hosts.look_at_once(time.monotonic())
+            self._hosts.read_groups(time.monotonic())
         self._reach_goals(load)
 
     def settle(self) -> None:
-        """Store what isn't reached, and answer the clients whose hosts have been ended."""
+        """Store unreached numbers, and answer clients whose hosts have been ended."""
         retiring = self._hosts.retiring
         for group in self._numbers.keys() - self._goals.keys():
             chain = self._hosts.seen.get(group, ())
@@ -159,7 +153,7 @@ class ScaleCommands:
             self._answer(each.number, None, ended=each.ended, leaving=sorted(each.leaving))
 
     def _do_all(self) -> None:
-        """Do what clients command; while AWS doesn't answer, it stays to be done."""
+        """Apply clients' commands; they stay pending while AWS doesn't answer."""
         self._tried_at = time.monotonic()
         while self._unanswered:
             asked = self._unanswered[0]
@@ -169,12 +163,12 @@ class ScaleCommands:
                 if passes(error):
                     raise
                 self.drop(asked.numbers)
-                why = str(error) if isinstance(error, ValueError) else told(error)
+                why = str(error) if isinstance(error, ValueError) else describe_aws_error(error)
                 self._answer(asked.number, why)
             self._unanswered.pop(0)
 
     def _do(self, asked: ScaleCommand) -> None:
-        self._hosts.look_at_once(time.monotonic())
+        self._hosts.read_groups(time.monotonic())
         if not self._hosts.seen:
             raise ValueError("the cluster is over")
         self._check_groups(asked.numbers)
@@ -208,9 +202,7 @@ class ScaleCommands:
         ]
 
     def _reach_goals(self, load: Load) -> None:
-        """Bring groups to the numbers that clients have set, as far as AWS shows its instances and
-        the limits of groups allow.
-        """
+        """Bring groups to clients' numbers, within AWS's visible instances and groups' limits."""
         for group, goal in list(self._goals.items()):
             seen = self._hosts.seen and self._markets.workers(group)
             if not seen or goal.planned not in (seen.planned, None):
@@ -222,7 +214,7 @@ class ScaleCommands:
             if isinstance(decision, Shrink) and decision.launches:
                 if not self._hosts.shows_all(load.joined):
                     continue
-                # AWS may end another one instead: look again before others are chosen.
+                # AWS may end another one instead: read again before others are chosen.
                 decision = replace(decision, booting=(), retired=())
             if decision is not None:
                 self._markets.act(decision, of_client=True)
@@ -234,6 +226,6 @@ class ScaleCommands:
                 self._goals[group] = replace(goal, planned=planned)
 
 
-def told(error: Exception) -> str:
-    """Return an error of AWS's as it is told."""
+def describe_aws_error(error: Exception) -> str:
+    """Return the code and text of an AWS error."""
     return f"{error_code(error)}: {error}"

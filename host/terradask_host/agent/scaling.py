@@ -1,5 +1,5 @@
-"""Scaling a cluster's groups of workers by their load, from the scheduler's host: no client has to
-be there for it. What clients command is in `scale_commands`.
+"""Scales a cluster's groups of workers by their load, on the scheduler's host and without a client.
+Clients' commands are in `scale_commands`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from terradask_host.agent.announcement import Announcement
 from terradask_host.agent.host import Host
 from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
-from terradask_host.agent.scale_commands import ScaleCommand, ScaleCommands, told
+from terradask_host.agent.scale_commands import ScaleCommand, ScaleCommands, describe_aws_error
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.documents import UNREADABLE
 from terradask_host.rules.load import Load
@@ -26,11 +26,11 @@ from terradask_host.scaling_policy import ScalingPolicy, policies_document
 from terradask_host.structure import Structure
 from terradask_host.trouble import Trouble
 
-#: That there is a load.
+#: Wake-up: a load has arrived.
 _LOAD: Mapping[str, Any] = {}
-#: That it is time to look at the markets.
+#: Wake-up: the markets are due.
 _TURN: Mapping[str, Any] = {}
-#: That it is time to go on with what AWS didn't do at once.
+#: Wake-up: unfinished commands are due.
 _AGAIN: Mapping[str, Any] = {}
 
 
@@ -46,28 +46,24 @@ _Item = _Adapt | ScaleCommand | Mapping[str, Any] | None
 
 
 class Scaler:
-    """Decides and acts on a thread of its own: AWS may take its time.
+    """Decides and acts on its own thread, because AWS may be slow.
 
     Parameters
     ----------
-    hosts
-        The hosts of workers at AWS.
     structure
-        What the cluster has.
+        The cluster's structure.
     policies
-        Those in force at first.
+        The initial policies.
     markets
         Moves workers between the markets of their group.
     numbers
-        Those that clients have set, as far as groups don't have them yet.
+        Clients' numbers that groups haven't reached.
     keep
-        Stores policies for the host that may take this one's place.
+        Stores policies for a replacement of this host.
     send
-        Sends a word to the scheduler's process.
-    log
-        Takes lines.
-    tell
-        Takes a group and what was done to it.
+        Sends a message to the scheduler's process.
+    report
+        Receives a group and the change.
     """
 
     def __init__(
@@ -81,13 +77,13 @@ class Scaler:
         keep: Callable[[Mapping[str, ScalingPolicy]], None],
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
-        tell: Callable[[str, str], None],
+        report: Callable[[str, str], None],
     ) -> None:
         self._hosts, self._markets = hosts, markets
         self._declared = _declared_resources(structure)
         self._has_markets = _has_markets(structure)
         self.policies = dict(policies)
-        self._keep, self._send, self._log, self._tell = keep, send, log, tell
+        self._keep, self._send, self._log, self._report = keep, send, log, report
         self._memory: Mapping[str, Memory] = {}
         self._trouble = Trouble(log)
         self._load: Mapping[str, Any] | None = None
@@ -110,16 +106,16 @@ class Scaler:
     # ---- from the host's thread ------------------------------------------------------------------
 
     def take(self, facts: Mapping[str, Any]) -> None:
-        """Take what the scheduler's process says of its load, or of retired workers."""
+        """Take the scheduler process's load, or its retired workers."""
         if "waiting" in facts:
-            # Of several loads, the newest.
+            # Only the newest load counts.
             self._load = facts
             self._items.put(_LOAD)
         else:
             self._items.put(facts)
 
     def adapt(self, number: int, policies: Mapping[str, Any]) -> None:
-        """Set policies; the scheduler's process is sent the answer."""
+        """Set policies, and answer the scheduler's process."""
         self._items.put(_Adapt(number, policies))
 
     def scale(
@@ -131,26 +127,24 @@ class Scaler:
         act: bool,
         load: Mapping[str, Any],
     ) -> None:
-        """Set numbers of hosts and end hosts; the scheduler's process is sent the answer when the
-        hosts that leave have been ended.
-        """
+        """Set numbers and end hosts; answer the scheduler's process when the hosts have ended."""
         self._items.put(ScaleCommand(number, numbers, hosts, act, Load.read(load)))
 
     def give_up(self, group: str) -> None:
-        """Ask for no more in an Auto Scaling group until a client sets a policy or a number."""
+        """Stop growing an Auto Scaling group until a client sets a policy or a number."""
         self._hosts.given_up.add(group)
 
     def forget_retirements(self) -> None:
-        """Note that the scheduler's process has ended: it retires none of the workers any more."""
+        """Note that the scheduler's process has ended and retires no workers any longer."""
         self._items.put({"forget": True})
 
     def close(self, seconds: float) -> None:
-        """Change no group any more; wait for a call under way, so long at most."""
+        """Stop changing groups; wait for a call in progress, at most `seconds`."""
         self._hosts.closing.set()
         self._items.put(None)
         self._thread.join(seconds)
 
-    # ---- on its own thread -----------------------------------------------------------------------
+    # ---- on the scaling thread -------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._hosts.closing.is_set():
@@ -161,7 +155,7 @@ class Scaler:
                 self._handle(item)
                 self._trouble.is_over()
             except Exception as error:  # noqa: BLE001 - the next load is another try
-                self._trouble.note(f"can't scale: {told(error)}")
+                self._trouble.note(f"can't scale: {describe_aws_error(error)}")
 
     def _next_item(self) -> _Item:
         pauses = {}
@@ -173,7 +167,7 @@ class Scaler:
             return self._items.get()
         due = min(pauses, key=lambda name: pauses[name])
         try:
-            # However many loads come, the markets have their turn.
+            # The markets have their turn even under many loads.
             if pauses[due] > 0:
                 return self._items.get(timeout=pauses[due])
         except queue.Empty:
@@ -214,9 +208,9 @@ class Scaler:
             if policies != self.policies:
                 self._keep(policies)
         except UNREADABLE as error:
-            why = f"not a policy that can be: {error}"
-        except Exception as error:  # noqa: BLE001 - the client is told
-            why = f"it can't be kept: {told(error)}"
+            why = f"not a valid policy: {error}"
+        except Exception as error:  # noqa: BLE001 - the client gets it as the answer
+            why = f"it can't be stored: {describe_aws_error(error)}"
         else:
             if asked.policies:
                 self._commands.drop(asked.policies)
@@ -225,7 +219,7 @@ class Scaler:
         self._answer(asked.number, why)
 
     def _end_policies(self, groups: Iterable[str]) -> dict[str, ScalingPolicy]:
-        """End adapting of groups, and return the policies that they had."""
+        """End adapting of groups, and return their policies."""
         ended = {name: each for name, each in self.policies.items() if name in groups}
         if ended:
             left = {name: each for name, each in self.policies.items() if name not in ended}
@@ -241,7 +235,7 @@ class Scaler:
     def _take(self, policies: dict[str, ScalingPolicy], asked: Iterable[str]) -> None:
         for group in asked:
             if group in policies or group in self.policies:
-                self._tell(group, _described(policies.get(group)))
+                self._report(group, _described(policies.get(group)))
         self.policies = policies
         self._memory = {name: each for name, each in self._memory.items() if name in policies}
         self._hosts.stale = True
@@ -260,19 +254,19 @@ class Scaler:
     def _answer(self, number: int, why: str | None, **facts: Any) -> None:
         self._send({"do": "answer", "number": number, "why": why, **facts})
 
-    # ---- by the load -----------------------------------------------------------------------------
+    # ---- scaling by load -------------------------------------------------------------------------
 
     def _scale(self, load: Load) -> None:
         if not self.policies:
             return
         now = time.monotonic()
         fresh = self._hosts.may_differ(load.joined, now)
-        if fresh and not self._hosts.look(now):
+        if fresh and not self._hosts.refresh(now):
             return
         memory, decisions = self._decide(load)
         if decisions and not fresh:
             # Others may have scaled since.
-            if not self._hosts.look(now):
+            if not self._hosts.refresh(now):
                 return
             memory, decisions = self._decide(load)
         absorbed = [each.group for each in decisions if self._markets.absorb(each.group)]
@@ -283,7 +277,7 @@ class Scaler:
             if self._markets.act(decision):
                 why = decision.why if isinstance(decision, Grow) else None
                 text = f"from {decision.before} to {decision.n} hosts"
-                self._tell(
+                self._report(
                     decision.group, f"{text}, which are enough" if why is None else f"{text}: {why}"
                 )
 
@@ -300,12 +294,12 @@ def _has_markets(structure: Structure) -> bool:
 
 def _described(policy: ScalingPolicy | None) -> str:
     if policy is None:
-        return "adapts no more: its number was set"
+        return "no longer adapts: its number was set"
     return f"adapts between {policy.minimum} and {policy.maximum} hosts"
 
 
 def _declared_resources(structure: Structure) -> dict[str, Mapping[str, float]]:
-    """Return Dask's resources of each group's workers, as far as the structure names them."""
+    """Return the Dask resources of each group's workers that the structure names."""
     of_all = structure.worker.options.get("resources")
     of_all = of_all if isinstance(of_all, Mapping) else {}
     return {
@@ -315,12 +309,12 @@ def _declared_resources(structure: Structure) -> dict[str, Mapping[str, float]]:
     }
 
 
-def scaler_of(
+def create_scaler(
     host: Host, announcement: Announcement, send: Callable[[Mapping[str, Any]], None]
 ) -> Scaler:
-    """Return what scales the cluster of a scheduler's host; `send` sends a word to its process."""
+    """Create the scaler of a scheduler's host; `send` sends a message to its process."""
 
-    def tell(group: str, text: str) -> None:
+    def report(group: str, text: str) -> None:
         host.log.info(f"{group}: {text}")
         host.reporter.note(group, "scaled", text)
 
@@ -339,7 +333,7 @@ def scaler_of(
             host.log.info,
         ),
         send=send,
-        tell=tell,
+        report=report,
         log=log,
     )
     return Scaler(
@@ -356,5 +350,5 @@ def scaler_of(
         keep=partial(keep, "scaling"),
         send=send,
         log=log,
-        tell=tell,
+        report=report,
     )

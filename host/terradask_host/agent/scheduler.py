@@ -1,5 +1,5 @@
-"""The scheduler's host: run it, publish its address, postpone the watchdog schedule, end the
-cluster when its lifetime is over.
+"""The scheduler's host: runs the scheduler, publishes its address, postpones the watchdog schedule,
+and ends the cluster at the end of its lifetime.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from terradask_host import states
 from terradask_host.agent.announcement import Announcement
 from terradask_host.agent.child import DaskChild
-from terradask_host.agent.event_queue import ChildEnded, ChildSaid, Stop, StopRequested
+from terradask_host.agent.event_queue import ChildEnded, ChildMessage, Stop, StopRequested
 from terradask_host.agent.host import (
     Crashes,
     Host,
@@ -33,8 +33,8 @@ from terradask_host.agent.launch_documents import (
     scheduler_document,
 )
 from terradask_host.agent.metrics import MetricsLog
-from terradask_host.agent.notices import ENDED, Notice, tell_given_up
-from terradask_host.agent.scaling import Scaler, scaler_of
+from terradask_host.agent.notices import ENDED, Notice, publish_given_up
+from terradask_host.agent.scaling import Scaler, create_scaler
 from terradask_host.agent.side_process import SideProcess
 from terradask_host.agent.watchdog_schedule import WatchdogSchedule
 from terradask_host.documents import (
@@ -48,24 +48,22 @@ from terradask_host.rules.lifetime import ends_at, lifetime_end_reason
 from terradask_host.rules.policy import Exit, Next
 from terradask_host.scaling_policy import policies_document
 
-#: Where the host's report lists refused workers, which have no group.
+#: The group name in the host's report for refused workers, which have none.
 WORKERS = "workers"
 
-#: Hosts that join together wait for each other no longer than AWS takes for one of so many.
+#: Number of joining hosts for which the wait for each other stays below AWS's time for one.
 _PROOFS_AT_A_TIME = 8
 
-#: Pauses after each try to bring the groups to zero; the watchdog schedule ends what is left then.
+#: Pauses between tries to set the groups to zero; the watchdog schedule ends those left.
 _ZERO_PAUSES_SECONDS = (1.0, 2.0, 4.0, 8.0, 0.0)
 
 
-class _Over(Exception):
-    """The cluster's life is over; the text says why."""
+class _ClusterOver(Exception):
+    """The cluster's lifetime is over; the text is the reason."""
 
 
 class SchedulerHost:
-    """Runs the Dask scheduler of one host until the cluster is over or the host is
-    asked to stop.
-    """
+    """Runs the Dask scheduler of one host until the cluster is over or the host must stop."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -74,12 +72,12 @@ class SchedulerHost:
         self._ends_at = ends_at(host.run.life, host.run.started_at)
         self._watchdog = WatchdogSchedule(host, self._ends_at)
         self._join_watchdog = JoinWatchdog(host, on_given_up=self._give_up)
-        #: What a client said since, which holds for a Dask process that is started again too.
-        self._said_life: dict[str, Any] = {}
+        #: A client's later settings, which also hold for a restarted Dask process.
+        self._changed_lifetime: dict[str, Any] = {}
         self._announcement = Announcement(host)
         self._child: DaskChild | None = None
         self._scaler: Scaler | None = None
-        #: What runs beside the scheduler's process, as long as that lives.
+        #: Processes beside the scheduler's, which end with it.
         self._beside: list[SideProcess] = []
         self._proofs = ProofChecks(host.aws, host.audience, host.run.host_roles)
         self._checking = ThreadPoolExecutor(_PROOFS_AT_A_TIME, "instance-proofs")
@@ -90,12 +88,7 @@ class SchedulerHost:
     def run(self) -> None:
         """Return when the host has left.
 
-        Raises
-        ------
-        DaskFailed
-            When the Dask process died too often.
-        DistributedTooOld
-            When the environment's distributed has known holes.
+        Raises `DaskFailed` when the Dask process failed too often, `DistributedTooOld`.
         """
         while True:
             child = self._child = self._host.spawn()
@@ -106,11 +99,11 @@ class SchedulerHost:
                 if why is not None:
                     return self._end_cluster(why, child)
                 return self._close(child, request.stop)
-            except _Over as over:
+            except _ClusterOver as over:
                 return self._end_cluster(str(over), child)
             finally:
                 child.kill()
-                self._end_beside()
+                self._end_side_processes()
                 if self._scaler is not None:
                     self._scaler.forget_retirements()
             self._host.log.info(f"the Dask process ended: {end.describe()}")
@@ -123,7 +116,7 @@ class SchedulerHost:
                 )
             if follows is Next.FAIL:
                 error = self._crashes.too_many(end)
-                tell_given_up(self._host, str(error))
+                publish_given_up(self._host, str(error))
                 raise error
             self._crashes.pause_before_restart()
 
@@ -148,14 +141,14 @@ class SchedulerHost:
         self._watchdog.note_alive()
         while True:
             self._check_age()
-            # One that never comes up keeps nothing alive.
+            # A process that never starts keeps nothing alive.
             pause = self._watchdog.tick() if host.reporter.state == states.RUNNING else 5.0
             event = next_event(host.events, child, min(pause, 5.0))
             if isinstance(event, Stop):
                 raise StopRequested(event)
             if isinstance(event, ChildEnded):
                 return event.end
-            if isinstance(event, ChildSaid):
+            if isinstance(event, ChildMessage):
                 self._watchdog.note_alive()
                 if event.event == "imported":
                     check_imported(event.facts, self._host.run)
@@ -169,20 +162,24 @@ class SchedulerHost:
                 )
 
     def _life(self) -> dict[str, Any]:
-        looks = {
-            "look_seconds": self._timing.life_look_seconds,
+        polls = {
+            "poll_seconds": self._timing.life_poll_seconds,
             "first_client_seconds": self._timing.first_client_seconds,
         }
-        return {**asdict(self._host.run.life or LifetimePolicy()), **self._said_life, **looks}
+        return {
+            **asdict(self._host.run.life or LifetimePolicy()),
+            **self._changed_lifetime,
+            **polls,
+        }
 
-    def _take(self, said: ChildSaid, child: DaskChild) -> None:
+    def _take(self, said: ChildMessage, child: DaskChild) -> None:
         if said.event == "running":
             self._announce(said.facts)
-            self._beside = processes_beside(self._host, child)
+            self._beside = start_side_processes(self._host, child)
             # So that workers launched with the scheduler don't wait for an answer.
             self._send_members(child, self._join_watchdog.instance_ids())
         elif said.event == "keepalive":
-            self._said_life["no_client_timeout_seconds"] = said.facts["seconds"]
+            self._changed_lifetime["no_client_timeout_seconds"] = said.facts["seconds"]
         elif said.event == "workers":
             self._send_members(
                 child, self._join_watchdog.check(said.facts["names"], said.facts["retired"])
@@ -208,16 +205,16 @@ class SchedulerHost:
         elif said.event == "scale" and self._scaler is not None:
             self._scaler.scale(**said.facts)
         elif said.event == "over":
-            raise _Over(said.facts["reason"])
+            raise _ClusterOver(said.facts["reason"])
 
-    def _keep(self, said: ChildSaid, child: DaskChild) -> None:
+    def _keep(self, said: ChildMessage, child: DaskChild) -> None:
         if said.event == "report":
             self._reports.keep(child, said.facts)
         elif said.event == "job":
             self._jobs.keep(said.facts)
 
     def _close(self, child: DaskChild, stop: Stop | None = None) -> None:
-        """Close the scheduler, and give its last report some seconds to get into the bucket."""
+        """Close the scheduler, and allow some seconds to store its last report."""
         self._stop_scaling()
         take = partial(self._keep, child=child)
         if stop is not None:
@@ -256,36 +253,34 @@ class SchedulerHost:
     def _check_age(self) -> None:
         reason = lifetime_end_reason(self._ends_at, datetime.datetime.now(datetime.UTC))
         if reason is not None:
-            raise _Over(reason)
+            raise _ClusterOver(reason)
         if (ended := self._announcement.ended) is not None:
-            # It did not get all groups to zero.
-            raise _Over(ended.reason)
+            # That host failed to set all groups to zero.
+            raise _ClusterOver(ended.reason)
 
     def _announce(self, versions: Mapping[str, Any]) -> None:
-        """Say where the scheduler is; only then does the host count as running."""
+        """Publish the scheduler's address; only then does the host count as running."""
         address = self._announcement.announce(versions)
         self._reports.boot = address.boot
         self._host.log.info(f"listening at {address.private_address}, boot {address.boot}")
         self._host.reporter.enter(states.RUNNING)
         if self._scaler is None:
-            self._scaler = scaler_of(self._host, self._announcement, self._send)
+            self._scaler = create_scaler(self._host, self._announcement, self._send)
 
     def _send(self, word: Mapping[str, Any]) -> None:
-        """Send a word to the scheduler's process that runs now."""
+        """Send a message to the scheduler's current process."""
         if self._child is not None:
             self._child.send(word)
 
-    def _end_beside(self) -> None:
+    def _end_side_processes(self) -> None:
         while self._beside:
             self._beside.pop().close()
 
     def _end_cluster(self, reason: str, child: DaskChild | None = None) -> None:
-        """End the cluster: say why, close the scheduler where it still runs, bring all groups to
-        zero.
-        """
+        """End the cluster: report the reason, close a running scheduler, set all groups to zero."""
         self._host.log.info(f"the cluster is over: {reason}; all groups go to 0")
         self._host.reporter.enter(states.LEAVING, reason)
-        # What is at zero is not to grow again.
+        # A group at zero must not grow again.
         self._stop_scaling()
         told_before = self._announcement.ended is not None
         notice = None if told_before else Notice.of_host(self._host, ENDED, reason)
@@ -303,7 +298,7 @@ class SchedulerHost:
         else:
             # A replacement of this host tries again; else the watchdog schedule ends the groups.
             text = (
-                "AWS refuses to bring all groups of a cluster that is over to zero; the watchdog "
+                "AWS refuses to set all groups of an ended cluster to zero; the watchdog "
                 "schedule does so, half an hour after the last host moved it"
             )
             self._host.reporter.note(self._host.identity.group, "kept", text)
@@ -316,11 +311,9 @@ class SchedulerHost:
             self._scaler.close(self._timing.scheduler_close_seconds)
 
     def _mark_closing(self, reason: str) -> None:
-        """Note that the deployment shall go too, where it was made for a client that was to take it
-        along; the next command does that.
+        """Mark the deployment for deletion by the next command, if it was to go with its client.
 
-        Where the cluster was stopped or destroyed its run is deleted: then there is nothing to note
-        any more.
+        After a stop or destroy the run is deleted, and no mark is needed.
         """
         if self._host.run.life is None or not self._host.run.life.destroyed_after:
             return
@@ -328,15 +321,15 @@ class SchedulerHost:
         try:
             if self._host.bound.is_current(objects):
                 objects.write_document("closing.json", closing_document(now_text(), reason))
-        except Exception as error:  # noqa: BLE001 - the groups still need their zero
+        except Exception as error:  # noqa: BLE001 - the groups must still go to zero
             self._host.log.info(f"closing.json can't be written: {type(error).__name__}: {error}")
 
 
-# ---- what runs beside a scheduler, on its host ---------------------------------------------------
+# ---- processes beside a scheduler, on its host ---------------------------------------------------
 
 
-def processes_beside(host: Host, scheduler: DaskChild) -> list[SideProcess]:
-    """Start what the cluster's structure has beside this scheduler, which listens."""
+def start_side_processes(host: Host, scheduler: DaskChild) -> list[SideProcess]:
+    """Start the processes that the cluster's structure has beside this running scheduler."""
     wanted = host.cluster.scheduler
     address = f"tls://{host.identity.private_address}:{wanted.port}"
     beside = []
@@ -355,8 +348,8 @@ def _worker(host: Host, address: str) -> SideProcess:
 
 
 def _notebook_server(host: Host, address: str, scheduler: DaskChild) -> SideProcess:
-    """Start the notebook server, and tell the scheduler's process how many kernels are open."""
-    # Hosts that have their Python already are processes of the embedded AWS.
+    """Start the notebook server, and report its open kernels to the scheduler's process."""
+    # Hosts with a given Python are processes of the embedded AWS.
     document = jupyter_document(
         host.config.paths, address, allow_root=host.config.python is not None
     )
@@ -364,7 +357,7 @@ def _notebook_server(host: Host, address: str, scheduler: DaskChild) -> SideProc
     def say_open(kernels: int) -> None:
         scheduler.send({"do": "kernels", "open": kernels})
 
-    def take(said: ChildSaid) -> None:
+    def take(said: ChildMessage) -> None:
         if said.event == "kernels":
             say_open(said.facts["open"])
 
@@ -373,5 +366,5 @@ def _notebook_server(host: Host, address: str, scheduler: DaskChild) -> SideProc
         host.reporter.note(host.identity.group, "ended", f"the notebook server: {end.describe()}")
 
     return SideProcess(
-        host, "jupyter", "notebook server", lambda: document, on_said=take, on_ended=note
+        host, "jupyter", "notebook server", lambda: document, on_message=take, on_ended=note
     )

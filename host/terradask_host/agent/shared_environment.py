@@ -1,7 +1,7 @@
 """One environment for all hosts of a run: the scheduler's host builds it, the others fetch it.
 
-So the package index is asked once, however many hosts there are. A host that can't have it from
-there builds its own.
+So the package index is read once, however many hosts there are. A host that can't fetch the
+environment builds its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from terradask_host.trouble import Trouble
 
 MANIFEST, SCHEDULER = "environment.json", "scheduler.json"
 
-#: How often a worker's host looks whether the environment is there, at most.
+#: Longest interval at which a worker's host checks for the environment.
 _LOOK_SECONDS = 2.0
 
 
@@ -43,20 +43,8 @@ _LOOK_SECONDS = 2.0
 class SharedEnvironment:
     """The environment of a run, on one of its hosts.
 
-    Parameters
-    ----------
-    environment
-        It, on this host.
-    bound
-        The run, with the secret's keys.
-    objects
-        Where its archive lies. The scheduler's role alone may write it.
-    instance_id
-        This host's: two hosts write no archive of one name.
-    timing
-        How long to wait.
-    note
-        Reports what others should know of.
+    Only the scheduler's role may write its archive in `objects`; the archive's name has
+    `instance_id`, so that no two hosts write the same. `note` reports events to others.
     """
 
     environment: Environment
@@ -68,13 +56,10 @@ class SharedEnvironment:
     note: Callable[[str], None]
 
     def lead(self) -> Path:
-        """Have it as the scheduler's host does: fetch what an earlier one has built, or build it,
-        and send it to the bucket while Dask starts. Return its Python.
+        """Fetch an earlier host's environment or build it, and share it while Dask starts.
 
-        Raises
-        ------
-        EnvironmentFailed
-            When it can't be built; the other hosts of the run are to fail with that reason too.
+        Used by the scheduler's host. Return its Python. Raises `EnvironmentFailed` when the build
+        fails; the run's other hosts then fail with the same reason.
         """
         try:
             found = self._manifest()
@@ -85,42 +70,37 @@ class SharedEnvironment:
             found = None
         shared = found.archive if found is not None and found.state == READY else None
         if self.environment.is_there:
-            # The host program may have ended before it had shared it.
+            # An earlier host program may have ended before it shared it.
             if shared is None:
                 self._share()
             return self.environment.interpreter
         built = self.bound.run.environment
         for archive in (shared, built):
-            fetched = None if archive is None else self._fetched(archive)
+            fetched = None if archive is None else self._fetch(archive)
             if fetched is not None:
                 if archive is not shared:
-                    self._say(READY, archive=archive)
+                    self._write_manifest(READY, archive=archive)
                 return fetched
-        self._say(BUILDING)
+        self._write_manifest(BUILDING)
         try:
             python = self.environment.build()
         except HostError as error:
-            self._say(FAILED, reason=str(error))
+            self._write_manifest(FAILED, reason=str(error))
             raise
         self._share()
         return python
 
     def follow(self) -> Path:
-        """Have it as other hosts do: fetch what an earlier run has built, or wait until it is
-        there. Return its Python.
+        """Fetch the environment, waiting for the scheduler's host, or build it. Return its Python.
 
-        Raises
-        ------
-        EnvironmentFailed
-            When the scheduler's host couldn't build it, or this one can't.
-        StopRequested
-            When the host is asked to stop meanwhile.
+        Used by all other hosts. Raises `EnvironmentFailed` when the scheduler's host or this one
+        can't build it, `StopRequested` on a stop request.
         """
         environment = self.environment
         if environment.is_there:
             return environment.interpreter
         built = self.bound.run.environment
-        fetched = None if built is None else self._fetched(built)
+        fetched = None if built is None else self._fetch(built)
         if fetched is not None:
             return fetched
         found, why = self._wait()
@@ -129,7 +109,7 @@ class SharedEnvironment:
                 f"The scheduler's host could not build the environment: {found.reason}"
             )
         if found is not None and found.archive is not None:
-            fetched = self._fetched(found.archive)
+            fetched = self._fetch(found.archive)
             if fetched is not None:
                 return fetched
             why = "the archive can't be used"
@@ -137,9 +117,7 @@ class SharedEnvironment:
         return environment.build()
 
     def _wait(self) -> tuple[EnvironmentManifest | None, str]:
-        """Wait for what the scheduler's host says of it, for as long as there is hope; return it,
-        or None with the reason.
-        """
+        """Wait for the scheduler host's manifest; return it, or None with the reason."""
         began, unreadable = time.monotonic(), Trouble(self.environment.log)
         for pause in backoff(0.2, factor=1.5, ceiling_seconds=_LOOK_SECONDS):
             waited = time.monotonic() - began
@@ -151,15 +129,15 @@ class SharedEnvironment:
                     return None, found.reason
                 patience = self.timing.environment_share_seconds
                 if found is None and waited > patience and self._scheduler_is_up():
-                    return None, f"no word of the scheduler's host for {patience:.0f} s"
+                    return None, f"no message from the scheduler's host for {patience:.0f} s"
             except ConfigInvalid as error:
-                # The scheduler's host writes it anew; its address isn't needed here.
+                # The scheduler's host writes it again; its address isn't needed here.
                 unreadable.note(str(error))
             except Exception as error:
                 if not is_aws_error(error):
                     raise
                 if error_code(error) == "AccessDenied":
-                    # The network, or the isolated cluster, is of an older terradask.
+                    # An older terradask made the network, or the isolated cluster.
                     return None, f"{MANIFEST} can't be read: {error}"
             if waited > self.timing.environment_deadline_seconds:
                 return None, f"nothing was ready within {waited:.0f} s"
@@ -171,7 +149,7 @@ class SharedEnvironment:
         return document is not None and document.get("run_id") == self.bound.run.run_id
 
     def _manifest(self) -> EnvironmentManifest | None:
-        """Return what a host of this run has written; what others have counts as nothing."""
+        """Return the manifest that a host of this run wrote; another run's counts as missing."""
         try:
             document = self.objects.read_document(MANIFEST)
             found = None if document is None else EnvironmentManifest.read(document)
@@ -183,13 +161,13 @@ class SharedEnvironment:
 
     @property
     def _proof(self) -> tuple[bytes, str, str]:
-        """The key of the proof, and what it is about."""
+        """The key of the proof, and its subject."""
         secret = self.bound.secret
         key = str(secret["scheduler"]["key"]).encode()
         return key, self.bound.run.run_id, secret["sha256"][SOFTWARE]
 
-    def _say(self, state: str, **more: Any) -> None:
-        """Write what the other hosts are to know."""
+    def _write_manifest(self, state: str, **more: Any) -> None:
+        """Write the manifest for the other hosts."""
         key, run_id, lock_sha256 = self._proof
         said = EnvironmentManifest(run_id, lock_sha256, state, **more).proven(key)
         try:
@@ -209,26 +187,26 @@ class SharedEnvironment:
         try:
             with self.objects.upload(key) as upload:
                 pack(self.environment.folder, upload)
-                # Before the object is there: it would count for later runs too.
+                # Before the object exists: later runs would use it too.
                 if (self.environment.folder / EDITED).exists():
-                    raise EnvironmentFailed("Packages in it were edited meanwhile.")
+                    raise EnvironmentFailed("Files in the environment were edited meanwhile.")
                 upload.complete()
             archive = EnvironmentArchive(key, upload.size, upload.sha256)
             is_current = self.bound.is_current(self.objects)
         except Exception as error:  # noqa: BLE001 - the others build their own
             self.environment.log(f"the environment can't be shared: {error}")
-            self._say(SEPARATE, reason=f"the scheduler's host could not share it: {error}")
+            self._write_manifest(SEPARATE, reason=f"the scheduler's host can't share it: {error}")
             return
         if not is_current:
-            # What a stop has deleted must not come back.
+            # A stop has deleted the object; it must not be created again.
             self.environment.log("the environment isn't shared: the run has ended")
             return
-        self._say(READY, archive=archive)
+        self._write_manifest(READY, archive=archive)
         seconds = time.monotonic() - began
         self.environment.log(f"shared the environment, {upload.size} bytes, in {seconds:.1f} s")
 
-    def _fetched(self, named: EnvironmentArchive) -> Path | None:
-        """Return the Python of an environment, or None if that can't be had."""
+    def _fetch(self, named: EnvironmentArchive) -> Path | None:
+        """Return the Python of a fetched environment, or None if the fetch fails."""
         began = time.monotonic()
         environment = self.environment
         stopped = environment.events.pause
@@ -255,7 +233,7 @@ def _unpack(archive: Download, named: EnvironmentArchive, folder: Path) -> None:
     found = archive.rest_sha256()
     if found != named.sha256:
         raise EnvironmentFailed(
-            "The environment's archive is not the one that the scheduler's host has built.",
+            "The environment's archive is not the one that the scheduler's host built.",
             given=f"SHA-256 {found}",
             allowed=named.sha256,
             advice="Find out who wrote it; stop and start the cluster.",

@@ -1,4 +1,4 @@
-"""A process beside the scheduler, on its host, such as a worker or a notebook server."""
+"""A process beside the scheduler on its host, such as a worker or a notebook server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from terradask_host.agent.event_queue import (
     ChildEnded,
-    ChildSaid,
+    ChildMessage,
     EventQueue,
     Stop,
     StopRequested,
@@ -18,26 +18,23 @@ from terradask_host.rules.policy import Exit
 
 
 class SideProcess:
-    """Runs the process on a thread, with events of its own, for as long as the scheduler's process
-    lives.
+    """Runs a process on a thread, with its own events, for as long as the scheduler's process.
 
-    One that crashes is started again as often as the scheduler; then the cluster does without. One
-    that ends in order stays away.
+    A crash restarts it, as often as the scheduler; then the cluster continues without it. After an
+    orderly end it isn't restarted.
 
     Parameters
     ----------
-    host
-        The scheduler's host.
     role
-        What the process serves.
+        The process's role.
     name
-        What log lines call it.
+        Its name in log lines.
     document
-        Returns how to start it, each time anew.
-    on_said
-        Gets what it reports; None: nothing is of interest.
+        Returns a new start document.
+    on_message
+        Receives its messages.
     on_ended
-        Is called when it has ended, with how.
+        Is called after its end, with the exit.
     """
 
     def __init__(
@@ -47,19 +44,19 @@ class SideProcess:
         name: str,
         document: Callable[[], Mapping[str, Any]],
         *,
-        on_said: Callable[[ChildSaid], None] | None = None,
+        on_message: Callable[[ChildMessage], None] | None = None,
         on_ended: Callable[[Exit], None] | None = None,
     ) -> None:
         self._host = host
         self._role, self._name = role, name
         self._document = document
-        self._on_said, self._on_ended = on_said, on_ended
+        self._on_said, self._on_ended = on_message, on_ended
         self._events = EventQueue()
         self._thread = threading.Thread(target=self._run, name=role, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End it at once: without its scheduler it is nothing."""
+        """End the process at once."""
         self._events.put(Stop("the scheduler is gone"))
         self._thread.join()
 
@@ -78,10 +75,10 @@ class SideProcess:
                 self._events.pause(timing.dask_restart_pause_seconds * 2**crashes)
             except StopRequested:
                 return
-        self._host.log.info(f"the {self._name} died too often; the cluster goes on without it")
+        self._host.log.info(f"the {self._name} failed too often; the cluster continues without it")
 
     def _live(self) -> Exit | None:
-        """Run one process to its end; None when it was ended from here."""
+        """Run one process to its end; None when `close` ended it."""
         child = self._host.spawn(self._role, self._events)
         try:
             child.send(self._document())
@@ -91,7 +88,7 @@ class SideProcess:
                     return None
                 if isinstance(event, ChildEnded):
                     return event.end
-                if isinstance(event, ChildSaid) and self._on_said is not None:
+                if isinstance(event, ChildMessage) and self._on_said is not None:
                     self._on_said(event)
         finally:
             child.kill()

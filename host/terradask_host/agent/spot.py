@@ -1,5 +1,4 @@
-"""AWS takes a spot instance back: the recommendation that may come before, the notice, and what
-time it leaves.
+"""Spot interruptions: the rebalance recommendation, the interruption notice, and its deadline.
 
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 """
@@ -17,7 +16,7 @@ from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.timing import Timing
 
-#: A notice comes two minutes before the instance goes:
+#: A notice comes two minutes before the interruption:
 #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 NOTICE_SECONDS = 120.0
 
@@ -29,11 +28,10 @@ def stop_of_notice(
     monotonic_seconds: float,
     margin_seconds: float,
 ) -> Stop:
-    """Return what a notice means for the host: the reason, and by when it must be gone.
+    """Convert a notice to a stop request, with its reason and deadline.
 
-    It has ``action`` and ``time``, as the metadata service has them; a time that can't be read,
-    or makes no sense, counts as two minutes from now. The host is gone `margin_seconds` before AWS
-    acts.
+    A notice has the metadata service's ``action`` and ``time``; an unreadable or implausible time
+    counts as two minutes from now. The deadline is `margin_seconds` before AWS acts.
     """
     action, at = notice.get("action") or "interrupt", notice.get("time")
     left = NOTICE_SECONDS
@@ -50,10 +48,9 @@ def stop_of_notice(
 
 
 class SpotWatch:
-    """Looks for notice and recommendation on a thread, as long as the host lives; on an on-demand
-    instance it ends at once.
+    """Polls for notice and recommendation on a thread; on an on-demand instance it ends at once.
 
-    A `Recommended` and a `Stop` arrive among the events, each once.
+    Puts a `Recommended` and a `Stop` among the events, each once.
     """
 
     def __init__(
@@ -72,7 +69,7 @@ class SpotWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self._closing.set()
         self._thread.join(5.0)
 
@@ -90,7 +87,7 @@ class SpotWatch:
                     self._log("AWS recommends to replace this instance")
                     self._events.put(Recommended())
             except MetadataUnavailable:
-                # It answers again, or the instance is gone.
+                # The metadata service answers again later, or the instance is gone.
                 notice = None
             if notice is not None:
                 self._put_stop(notice)

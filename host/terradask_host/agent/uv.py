@@ -1,4 +1,4 @@
-"""uv on a host: where it is, what it gets to see, and its runs; and runs of other installers."""
+"""Runs uv and other installers on a host: uv's path, its variables, retries of a step."""
 
 from __future__ import annotations
 
@@ -17,22 +17,16 @@ from terradask_host.agent.event_queue import EventQueue, StopRequested
 from terradask_host.config import Paths
 from terradask_host.errors import EnvironmentFailed
 
-#: A line of uv's list of the hashes that an archive could have had.
+#: A line of uv's list of an archive's allowed hashes.
 _HASH_LINE = re.compile(r"^\s+sha256:[0-9a-f]{64}$")
 REQUIRE_HASHES = "--require-hashes"
 
-#: How often a failed step is tried: networks blink.
+#: Tries of a failed step: networks fail for moments.
 TRIES = 2
 
 
 def find_uv() -> str:
-    """Return uv's path: beside this Python, else on ``PATH``.
-
-    Raises
-    ------
-    EnvironmentFailed
-        When there is none.
-    """
+    """Return uv's path: beside this Python, else on ``PATH``. Raises `EnvironmentFailed`."""
     beside = Path(sys.executable).with_name("uv")
     found = str(beside) if beside.exists() else shutil.which("uv")
     if found is None:
@@ -45,7 +39,7 @@ def find_uv() -> str:
 
 
 def uv_environ(base: Mapping[str, str], paths: Paths) -> dict[str, str]:
-    """Return uv's environment variables: all that it writes lies in the host's state directory."""
+    """Return uv's environment variables: it writes only in the host's state directory."""
     kept = {
         name: value
         for name, value in base.items()
@@ -71,15 +65,9 @@ def run_step(
 ) -> None:
     """Run an installer until it succeeds, `TRIES` times at most; `step` is its command line.
 
-    It is uv, unless it has another name.
-
-    Raises
-    ------
-    EnvironmentFailed
-        When it failed or took until the `deadline`, on the monotonic clock; with its
-        last lines, as `shown` shows them.
-    StopRequested
-        When the host is asked to stop meanwhile.
+    `name` is for messages, by default uv's. Raises `EnvironmentFailed`, with the last lines as
+    `shown` formats them, when it fails or reaches the `deadline` on the monotonic clock;
+    `StopRequested` on a stop request.
     """
     name = name or f"uv {step[1]}"
     for attempt in range(1, TRIES + 1):
@@ -110,9 +98,7 @@ def run_step(
 
 
 def _tail(lines: Sequence[str]) -> str:
-    """Return the installer's last lines, of a list of hashes the first alone: a package may have a
-    hundred.
-    """
+    """Return the installer's last lines, a list of hashes shortened to its first."""
     shown: list[str] = []
     for are_hashes, run in itertools.groupby(
         lines, key=lambda line: _HASH_LINE.match(line) is not None

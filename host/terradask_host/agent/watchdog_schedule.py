@@ -1,6 +1,4 @@
-"""The watchdog schedule: the scheduled action "desired 0" on each group, which the scheduler's host
-postpones.
-"""
+"""Postpones the watchdog schedule: the scheduled action "desired 0" on each group."""
 
 from __future__ import annotations
 
@@ -12,10 +10,9 @@ from terradask_host.rules.lifetime import duration
 
 
 class WatchdogSchedule:
-    """Moves the groups' scheduled action "desired 0" on, as long as the scheduler's event loop
-    gives signs of life.
+    """Postpones the groups' scheduled action "desired 0" while the scheduler's event loop is alive.
 
-    It never lies behind the end of the cluster's lifetime, so that AWS keeps that too.
+    It is never later than the end of the cluster's lifetime, so that AWS enforces that too.
     """
 
     def __init__(self, host: Host, ends_at: datetime.datetime | None = None) -> None:
@@ -24,7 +21,7 @@ class WatchdogSchedule:
         self._ends_at = ends_at
         self._due = time.monotonic()
         self._alive_at = self._due
-        #: When AWS sets the groups to zero, as far as it was put off from here.
+        #: When AWS sets the groups to zero, as this host last set it.
         self._fires_at: datetime.datetime | None = None
 
     def note_alive(self) -> None:
@@ -32,10 +29,9 @@ class WatchdogSchedule:
         self._alive_at = time.monotonic()
 
     def tick(self) -> float:
-        """Move the schedule when that is due; return the seconds until it is due again.
+        """Postpone the schedule if that is due; return the seconds until it is due again.
 
-        A scheduler that has hung for as long as the schedule is ahead keeps the cluster alive no
-        longer.
+        It isn't postponed for a scheduler that has hung for as long as the schedule is ahead.
         """
         now = time.monotonic()
         if now < self._due:
@@ -58,27 +54,25 @@ class WatchdogSchedule:
         return self._due - now
 
     def why_fired(self, now: datetime.datetime) -> str | None:
-        """Return why AWS has set the groups to zero, for a host that it shuts down; None if it
-        hasn't yet.
-        """
+        """Return why AWS has set the groups to zero, for a host that it shuts down; else None."""
         if self._fires_at is None or now < self._fires_at:
             return None
         silent_seconds = time.monotonic() - self._alive_at
         why = (
-            f"the scheduler gave no sign of life for {_about(silent_seconds)}"
+            f"the scheduler gave no sign of life for {_rounded(silent_seconds)}"
             if silent_seconds > self._timing.watchdog_ahead_seconds
             else "its host could not postpone it"
         )
         return f"AWS's watchdog schedule has set all groups to 0: {why}"
 
 
-def _about(seconds: float) -> str:
+def _rounded(seconds: float) -> str:
     return duration(60 * round(seconds / 60) if seconds >= 60 else round(seconds))
 
 
 def fires_at(
     now: datetime.datetime, ahead_seconds: float, ends_at: datetime.datetime | None
 ) -> datetime.datetime:
-    """Return when the groups go to zero if the schedule is moved now."""
+    """Return the time to move the schedule to."""
     ahead = now + datetime.timedelta(seconds=ahead_seconds)
     return ahead if ends_at is None else min(ahead, ends_at)

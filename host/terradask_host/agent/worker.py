@@ -1,4 +1,4 @@
-"""A worker's host: find the scheduler, join it, find it again, leave."""
+"""The worker's host: finds the scheduler, joins it, finds it again after a loss, leaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from terradask_host import states
 from terradask_host.agent.child import DaskChild
 from terradask_host.agent.event_queue import (
     ChildEnded,
-    ChildSaid,
+    ChildMessage,
     Event,
     Recommended,
     Stop,
@@ -30,7 +30,7 @@ from terradask_host.trouble import Trouble
 
 
 class _SchedulerSilent(Exception):
-    """The wait for a scheduler is over, or vain."""
+    """The wait for a scheduler has timed out or is pointless."""
 
 
 class WorkerHost:
@@ -42,7 +42,7 @@ class WorkerHost:
         self._crashes = Crashes(host)
         #: The scheduler that this worker last tried to join.
         self._scheduler: SchedulerAddress | None = None
-        #: The same, once it went away.
+        #: The same, once it is gone.
         self._lost: SchedulerAddress | None = None
         self._silent_since: float | None = None
         self._not_before = 0.0
@@ -54,14 +54,8 @@ class WorkerHost:
     def run(self) -> None:
         """Return when the host has left.
 
-        Raises
-        ------
-        DaskFailed
-            When the Dask process died too often.
-        DistributedTooOld
-            When the environment's distributed has known holes.
-        VersionsDiffer
-            When the scheduler has another Python, dask or distributed.
+        Raises `DaskFailed` when the Dask process failed too often, `DistributedTooOld`, and
+        `VersionsDiffer` when the scheduler has another Python, dask or distributed.
         """
         while True:
             child = self._host.spawn()
@@ -85,7 +79,7 @@ class WorkerHost:
         spawned, started = time.monotonic(), 0.0
         while True:
             if scheduler is None:
-                scheduler = self._seek()
+                scheduler = self._find_scheduler()
                 self._scheduler = scheduler or self._scheduler
             if scheduler is not None and imported is not None and not started:
                 self._check_versions(imported, scheduler)
@@ -105,9 +99,9 @@ class WorkerHost:
                 raise StopRequested(event)
             if isinstance(event, ChildEnded):
                 return event.end
-            self._heed(event, child)
-            said = event.event if isinstance(event, ChildSaid) else None
-            if isinstance(event, ChildSaid) and said == "imported":
+            self._follow_recommendation(event, child)
+            said = event.event if isinstance(event, ChildMessage) else None
+            if isinstance(event, ChildMessage) and said == "imported":
                 imported = event.facts
                 check_imported(imported, self._host.run)
             elif said == "running":
@@ -126,13 +120,11 @@ class WorkerHost:
                     ),
                 )
 
-    def _heed(self, event: Event | None, child: DaskChild) -> None:
-        """Have the workers drained when AWS recommends to replace this instance; leave, to be
-        replaced, when they are.
-        """
+    def _follow_recommendation(self, event: Event | None, child: DaskChild) -> None:
+        """Drain the workers when AWS recommends to replace this instance; leave when drained."""
         is_new = isinstance(event, Recommended)
         self._recommended = self._recommended or is_new
-        said = event.event if isinstance(event, ChildSaid) else None
+        said = event.event if isinstance(event, ChildMessage) else None
         if said == "drained":
             reason = "AWS recommends to replace this instance, and its workers are empty"
             raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
@@ -149,7 +141,7 @@ class WorkerHost:
     def _too_slow(self, started: float) -> bool:
         return started > 0 and time.monotonic() - started > self._timing.dask_start_seconds
 
-    def _seek(self) -> SchedulerAddress | None:
+    def _find_scheduler(self) -> SchedulerAddress | None:
         """Read ``scheduler.json`` once and return it when it is one to join."""
         now = time.monotonic()
         if self._silent_since is None:
@@ -179,7 +171,7 @@ class WorkerHost:
         try:
             document = self._host.objects.read_document("scheduler.json")
             address = None if document is None else SchedulerAddress.read(document)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it counts as "no scheduler", which has a limit
+        except Exception as error:  # noqa: BLE001 - any error counts as "no scheduler"
             self._seek_trouble.note(
                 f"scheduler.json can't be read: {type(error).__name__}: {error}"
             )
@@ -190,7 +182,7 @@ class WorkerHost:
         if now < self._next_probe:
             return False
         self._next_probe = now + self._timing.scheduler_probe_seconds
-        return answers(
+        return scheduler_answers(
             scheduler.private_address,
             self._host.keys,
             timeout_seconds=self._timing.probe_timeout_seconds,
@@ -214,9 +206,9 @@ class WorkerHost:
             )
 
     def _follow(self, end: Exit) -> Next:
-        """Decide what follows the process's end, and prepare for it."""
+        """Decide on the next step after the process's end, and prepare it."""
         scheduler = self._scheduler
-        alive = scheduler is None or answers(
+        alive = scheduler is None or scheduler_answers(
             scheduler.private_address,
             self._host.keys,
             timeout_seconds=self._timing.probe_timeout_seconds,
@@ -237,43 +229,40 @@ class WorkerHost:
         return follows
 
     def _leave_retired(self, end: Exit) -> None:
-        """Give the client, which retired this worker, time to end the instance; then leave by
-        ourselves.
-        """
+        """Wait for the client that retired this worker to end the instance; then leave."""
         reason = f"retired: {end.reason or 'the worker closed in order'}"
         self._host.reporter.enter(states.LEAVING, reason)
         try:
             self._host.events.pause(self._timing.retired_grace_seconds)
         except StopRequested as request:
-            # Only an interruption leaves the group's number to us.
+            # Only after an interruption must this host lower its group's number.
             if not request.stop.interrupted:
                 self._host.reporter.enter(states.LEFT, reason)
                 return
         self._leave(reason)
 
     def _leave(self, reason: str) -> None:
-        """Leave by our own decision: with decrement, so that no other host takes the place."""
+        """Leave with decrement, so that no other host replaces this one."""
         self._host.log.info(f"leaving: {reason}")
         self._host.reporter.enter(states.LEAVING, reason)
         groups, instance_id = self._host.groups, self._host.identity.instance_id
         try:
             groups.leave(instance_id, pause=self._host.events.pause)
         except StopRequested as request:
-            # AWS ends this instance already, unless it only takes it back.
+            # AWS is ending this instance, unless it interrupts it.
             if request.stop.interrupted:
                 groups.leave(instance_id)
         self._host.reporter.enter(states.LEFT, reason)
 
 
-# ---- whether this cluster's scheduler answers at an address --------------------------------------
+# ---- probe of the cluster's scheduler at an address ----------------------------------------------
 
 
-def answers(address: str, keys: KeyFiles, *, timeout_seconds: float) -> bool:
-    """Return whether a server with a certificate of the cluster's authority shakes hands at
+def scheduler_answers(address: str, keys: KeyFiles, *, timeout_seconds: float) -> bool:
+    """Return whether a server with a certificate of the cluster's authority scheduler_answers at
     ``tls://host:port``.
 
-    A bare TCP connection would also be taken by another cluster's scheduler that got the address
-    since.
+    A bare TCP connection would also reach another cluster's scheduler at a reused address.
     """
     parts = urlsplit(address)
     if not parts.hostname or not parts.port:

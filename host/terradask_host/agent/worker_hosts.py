@@ -1,4 +1,4 @@
-"""The hosts of workers as AWS shows them to the scheduler's host, and what it does to them."""
+"""The hosts of workers at AWS: their state as last read, and changes to them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.scaling import WorkersSeen
 from terradask_host.trouble import Trouble
 
-#: What was read counts for so long where nothing is under way: others may have scaled.
+#: Age limit of a read while nothing is in progress: others may have scaled.
 SETTLED_SECONDS = 60.0
 
-#: How long AWS may take to show what it has launched.
+#: How long AWS may take to show launched instances.
 SHOWN_SECONDS = 5.0
 
-#: Two looks at the groups are this far apart.
+#: Interval between two reads of the groups.
 LEAST_SECONDS_BETWEEN_LOOKS = 0.5
 
-#: A retired host that is still there after this is ended from here.
+#: A retired host that still exists after this is ended by the scheduler's host.
 RETIRED_SECONDS = 300.0
 
-#: How old a look may be by which an instance is ended: a retired host leaves by itself later, and
-#: AWS lowers the number again if it is told to end one that is on its way out.
+#: Age limit of a read before an instance is ended: a retired host leaves by itself later, and AWS
+#: lowers the number again if a call ends an instance that is already ending.
 FRESH_SECONDS = 3.0
 
 
 class WorkerHosts:
-    """What was read last, and which hosts leave; used by one thread, and closed by another.
+    """The groups as last read, and the leaving hosts; used by one thread, and closed by another.
 
-    `send` sends a word to the scheduler's process, `log` takes lines.
+    `send` sends a message to the scheduler's process.
     """
 
     def __init__(
@@ -48,30 +48,30 @@ class WorkerHosts:
         #: Group of workers -> its Auto Scaling groups, in the order in which they are tried.
         self.seen: dict[str, tuple[Group, ...]] = {}
         self.looked_at = float("-inf")
-        #: When a group was last asked for more.
+        #: When a group last grew.
         self.raised_at = float("-inf")
-        #: Whether something was changed since.
+        #: Whether the groups were changed since the last read.
         self.stale = True
         #: Instances whose workers are being retired, or were -> since when; infinity while their
         #: tasks go on.
         self.leaving: dict[str, float] = {}
-        #: Auto Scaling groups in which nothing can join.
+        #: Auto Scaling groups in which no instance can join.
         self.given_up: set[str] = set()
-        #: Of those that leave, those whose workers are gone.
+        #: Of the leaving hosts, those whose workers are gone.
         self._retired: set[str] = set()
-        #: And of these, those that AWS didn't end: their launch goes on, or it didn't answer.
+        #: Of these, those that AWS didn't end: their launch is in progress, or AWS didn't answer.
         self.unended: set[str] = set()
         self._trouble = Trouble(log)
         self.closing = threading.Event()
 
-    def look(self, now: float) -> bool:
-        """Read the groups, unless they were read just now; return whether they were."""
+    def refresh(self, now: float) -> bool:
+        """Read the groups, unless they were read just now; return whether they were read."""
         if now - self.looked_at < LEAST_SECONDS_BETWEEN_LOOKS:
             return False
-        self.look_at_once(now)
+        self.read_groups(now)
         return True
 
-    def look_at_once(self, now: float) -> None:
+    def read_groups(self, now: float) -> None:
         """Read the groups."""
         self.seen, self.looked_at, self.stale = self._groups.worker_chains(), now, False
         there = self.active_ids
@@ -85,12 +85,13 @@ class WorkerHosts:
 
     @property
     def active_ids(self) -> set[str]:
-        """Instances of all groups that count."""
+        """Instances of all usable groups."""
         return {one for chain in self.seen.values() for group in chain for one in group.active_ids}
 
     def may_differ(self, joined: Set[str], now: float) -> bool:
-        """Return whether the groups may have changed since they were read; `joined` are the hosts
-        at the scheduler.
+        """Return whether the groups may have changed since the last read.
+
+        `joined` are the hosts at the scheduler.
         """
         active = self.active_ids
         desired = sum(group.desired for chain in self.seen.values() for group in chain)
@@ -104,17 +105,17 @@ class WorkerHosts:
         )
 
     def shows_all(self, joined: Set[str]) -> bool:
-        """Return whether what AWS doesn't show is not launched yet: a smaller number would end any
-        of the newest.
+        """Return whether all launched instances are visible: lowering the number would end any of
+        the newest.
         """
         return time.monotonic() - self.raised_at >= SHOWN_SECONDS and joined <= self.active_ids
 
     def workers(self, group: str, surplus: int = 0) -> WorkersSeen:
-        """Return a group of workers as it was read."""
+        """Return a group's workers as last read."""
         return WorkersSeen(self.seen[group], frozenset(self.leaving), surplus)
 
     def set_desired(self, numbers: Mapping[str, int]) -> None:
-        """Send numbers, unless this is closed."""
+        """Send numbers to AWS, unless this is closed."""
         shown = {group.name: group.desired for chain in self.seen.values() for group in chain}
         for name, n in numbers.items():
             if not self.closing.is_set():
@@ -126,10 +127,10 @@ class WorkerHosts:
     def retire(
         self, instance_ids: Iterable[str], *, drain: bool = False, forced: bool = False
     ) -> None:
-        """Have the workers of hosts retired; the hosts are ended when that is reported.
+        """Retire the workers of hosts; the hosts are ended after the scheduler's report.
 
-        `drain`: only when the tasks are done that run there. `forced`: also if their data has room
-        nowhere else.
+        `drain`: only after their running tasks. `forced`: even if other workers lack memory for
+        their data.
         """
         chosen = list(instance_ids)
         if chosen:
@@ -138,16 +139,16 @@ class WorkerHosts:
             self._send({"do": "retire", "hosts": chosen, "drain": drain, "forced": forced})
 
     def take_retired(self, facts: Mapping[str, Any]) -> None:
-        """End the hosts whose workers are gone; they would leave by themselves later."""
+        """End hosts whose workers are gone, before they leave by themselves."""
         for instance_id in facts["kept"]:
             self.leaving.pop(instance_id, None)
         gone = list(facts["hosts"])
         self.leaving |= dict.fromkeys(gone, time.monotonic())
         self._retired.update(gone)
         if len(gone) > 1:
-            self.look_at_once(time.monotonic())
+            self.read_groups(time.monotonic())
             for group in (one for chain in self.seen.values() for one in chain):
-                # One call, where none stays and none is launched.
+                # One call, if no host stays and none is launched.
                 whole = set(group.active_ids) <= self._retired
                 if whole and group.desired == len(group.active_ids) > 1:
                     self.set_desired({group.name: 0})
@@ -157,12 +158,12 @@ class WorkerHosts:
         self.stale = True
 
     def end_again(self) -> None:
-        """End those that AWS didn't end, as far as they are there."""
+        """End again those that AWS didn't end, if they still exist."""
         for instance_id in sorted(self.unended):
             self._end(instance_id)
 
     def forget_retirements(self) -> None:
-        """Note that the scheduler's process retires none any more: it has ended."""
+        """Note that the scheduler's process has ended and retires no workers any longer."""
         self.leaving = {one: at for one, at in self.leaving.items() if one in self._retired}
 
     @property
@@ -172,13 +173,13 @@ class WorkerHosts:
 
     def _end(self, instance_id: str) -> None:
         if time.monotonic() - self.looked_at > FRESH_SECONDS:
-            self.look_at_once(time.monotonic())
+            self.read_groups(time.monotonic())
         if self.closing.is_set() or instance_id not in self.active_ids:
             return
         self.unended.discard(instance_id)
         try:
             self._groups.end(instance_id, replaced=False)
-        except Exception as error:  # noqa: BLE001 - it may be on its way out; else it is ended later
+        except Exception as error:  # noqa: BLE001 - it may be ending; else it is ended later
             code = error_code(error)
             if code == "ScalingActivityInProgress" or passes(error):
                 self.unended.add(instance_id)

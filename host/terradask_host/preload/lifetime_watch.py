@@ -33,7 +33,7 @@ class LifetimeWatch:
     """Checks a scheduler at intervals, and reports to the host program when the cluster's lifetime
     is over.
 
-    Follows ``life`` of ``run.json``, with ``look_seconds`` and ``first_client_seconds``.
+    Follows ``life`` of ``run.json``, with ``poll_seconds`` and ``first_client_seconds``.
 
     `jobs_running` and `came` are as for `Observer`.
 
@@ -51,7 +51,7 @@ class LifetimeWatch:
         dask_idle_seconds = getattr(scheduler, "idle_timeout", None)
         self._policy = beside_dask(LifetimePolicy.read(life), dask_idle_seconds)
         self._first_client_seconds = float(life.get("first_client_seconds", 120.0))
-        self._look_seconds = float(life.get("look_seconds", 1.0))
+        self._poll_seconds = float(life.get("poll_seconds", 1.0))
         self._report = report
         self._observer = Observer(scheduler, jobs_running, came)
         self._activity = Activity.begin(time.monotonic())
@@ -70,7 +70,7 @@ class LifetimeWatch:
     async def run(self) -> None:
         """Return after the end was reported to the host program."""
         while True:
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self._poll_seconds)
             try:
                 self._activity = self._activity.after(self._observer.observe())
                 reason = end_reason(

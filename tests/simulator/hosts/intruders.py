@@ -42,7 +42,7 @@ class Door:
                     answer = secure.recv(4096)
         except OSError:
             return False
-        # Without TLS, the other end may still say by TLS that it doesn't understand:
+        # Without TLS, the other end may still say by TLS that it doesn't parse_with:
         # https://www.rfc-editor.org/rfc/rfc8446#section-6
         alert = coming is None and answer.startswith(b"\x15\x03")
         return bool(answer) and not alert and (not dashboard or answer.startswith(b"HTTP/1.1 200"))

@@ -55,7 +55,7 @@ def test_an_idle_cluster_ends_and_one_with_work_does_not(lonely: Callable[..., C
     cluster = living(
         lonely(), idle_timeout_seconds=6, idle_timeout_yields=False, destroyed_after=True
     )
-    scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
+    scheduler = cluster.scheduler(timing={"life_poll_seconds": 0.2})
     scheduler.wait_state("running")
     with cluster.client() as client:
         future = client.submit(sum, [1])
@@ -79,7 +79,7 @@ def test_without_a_client_a_cluster_lives_as_long_as_it_was_told(
     lonely: Callable[..., Cluster],
 ) -> None:
     cluster = living(lonely(), no_client_timeout_seconds=None)
-    scheduler = cluster.scheduler(timing={"life_look_seconds": 0.2})
+    scheduler = cluster.scheduler(timing={"life_poll_seconds": 0.2})
     scheduler.wait_state("running")
     with cluster.client() as client:
         client.sync(send, client.scheduler, "lonely", SetKeepalive(1.5))

@@ -43,7 +43,7 @@ def test_a_cluster_that_goes_too_says_what_removes_it(
     only = {"cluster": [cluster.name], "run_id": [RUN_ID], "event": ["cluster-ended"]}
     queue = subscribed_queue(account.sns, account.sqs, topic, only, "own")
     scheduler = cluster.scheduler(notify_topic_arn=topic)
-    assert f"{topic} is told: cluster-ended" in ended(cluster, scheduler)
+    assert f"notice to {topic}: cluster-ended" in ended(cluster, scheduler)
     (told,) = messages_of(account.sqs, queue)
     assert told["reason"] == scheduler.report()["reason"]
     assert told["next"] == f"terradask destroy {cluster.name}"
@@ -136,7 +136,7 @@ def test_a_topic_that_is_gone_is_a_line_in_the_log(lonely: Callable[..., Cluster
     cluster = over(lonely())
     topic = "arn:aws:sns:us-east-1:123456789012:gone"
     log = ended(cluster, cluster.scheduler(notify_topic_arn=topic))
-    assert f"{topic} can't be told: NotFoundException: " in log
+    assert f"no notice to {topic}: NotFoundException: " in log
 
 
 def test_a_topic_that_does_not_answer_delays_the_end_by_seconds(

@@ -40,7 +40,7 @@ def test_a_host_that_hangs_after_it_has_joined_is_replaced_and_its_tasks_run_els
         each.wait_state("waiting")
     # Those that moto launches in its place never boot.
     scheduler = cluster.scheduler(
-        timing={"join_seconds": 5.0, "join_look_seconds": 0.3, "join_failures": 1000}
+        timing={"join_seconds": 5.0, "join_poll_seconds": 0.3, "join_failures": 1000}
     )
     for each in (worker, other):
         each.wait_state("running")

@@ -1,1 +1,1 @@
-"""The user's container image: pulled by digest, unpacked, and Dask's process in it."""
+"""The user's container image: pull by digest, unpack, run Dask's process in it."""

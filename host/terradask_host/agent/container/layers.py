@@ -1,7 +1,7 @@
-"""An image's files: its layers, one over the other, as the image specification has them:
+"""An image's files, unpacked layer by layer as the image specification defines:
 https://github.com/opencontainers/image-spec/blob/main/layer.md
 
-All files belong to the user who unpacks them; what only root can make is left out.
+The user who unpacks owns all files; entries that only root can create are left out.
 """
 
 from __future__ import annotations
@@ -13,34 +13,26 @@ from pathlib import Path
 from typing import BinaryIO
 
 _WHITEOUT, _OPAQUE = ".wh.", ".wh..wh..opq"
-#: As Linux has it for one path.
+#: Linux's limit for one path.
 _MOST_LINKS = 40
 
 
 class LayerInvalid(ValueError):
-    """A layer has an entry that leads nowhere."""
+    """A layer has an entry whose path can't be resolved."""
 
 
 class RootFolder:
-    """The folder that an image's files are in, as the image itself sees it: links lead within it.
-
-    Parameters
-    ----------
-    path
-        Where it is; it exists.
-    """
+    """The folder of an image's files; links resolve within it. `path` exists."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def unpack(self, layer: BinaryIO) -> None:
-        """Lay a layer, an archive that is not compressed, over the files that are there.
+        """Unpack an uncompressed layer over the existing files.
 
-        Raises
-        ------
-        LayerInvalid, tarfile.TarError, OSError
+        Raises `LayerInvalid`, `tarfile.TarError`, `OSError`.
         """
-        #: A whiteout hides what lower layers have, and nothing of its own.
+        #: A whiteout hides entries of lower layers, never of its own.
         own: set[Path] = set()
         with tarfile.open(fileobj=layer, mode="r|") as archive:
             for entry in archive:
@@ -59,9 +51,9 @@ class RootFolder:
                     own.update((parent / name, *(parent / name).parents))
 
     def resolve(self, name: str) -> Path:
-        """Return where a path of the image is, all links in it followed within the image.
+        """Return the host path of an image path, with links followed within the image.
 
-        Raises `LayerInvalid` where links go in circles.
+        Raises `LayerInvalid` if links form a circle.
         """
         waiting = _parts(name)
         found, links = self.path, 0
@@ -83,7 +75,7 @@ class RootFolder:
         return found
 
     def mount_point(self, name: str, *, of_file: bool = False) -> None:
-        """Make what something of the host is mounted on, in place of a link or a file there."""
+        """Create a mount point, in place of a link or a file there."""
         parent, _, last = name.strip("/").rpartition("/")
         path = self.resolve(parent) / last
         if path.is_symlink() or path.is_dir() == of_file:
@@ -95,7 +87,7 @@ class RootFolder:
             path.mkdir(parents=True, exist_ok=True)
 
     def _put(self, archive: tarfile.TarFile, entry: tarfile.TarInfo, path: Path) -> bool:
-        """Make an entry; return whether it is of a kind that is made."""
+        """Create an entry; return whether its kind is supported."""
         if entry.isdir():
             if path.is_symlink() or not path.is_dir():
                 _remove(path)
@@ -109,7 +101,7 @@ class RootFolder:
             path.symlink_to(entry.linkname)
         elif entry.islnk():
             folder, _, name = entry.linkname.strip("/").rpartition("/")
-            # A link's own target may be a link: of the image, not of the host.
+            # The target of a link may itself be a link within the image.
             os.link(self.resolve(folder) / name, path, follow_symlinks=False)
         else:
             content = archive.extractfile(entry)
@@ -117,7 +109,7 @@ class RootFolder:
             with path.open("wb") as file:
                 shutil.copyfileobj(content, file, 2**18)
             path.chmod((entry.mode & 0o777) | 0o600)
-            # Python takes a module's compiled form for its source's by this time.
+            # Python matches a module's compiled form to its source by this time.
             os.utime(path, (entry.mtime, entry.mtime))
         return True
 

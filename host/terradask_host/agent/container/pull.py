@@ -1,4 +1,4 @@
-"""The container image on the host: fetched by its digest, checked, and unpacked, once.
+"""Fetches the container image by digest, checks it, and unpacks it once per host.
 
 Permission needed for an image of Amazon ECR: ``ecr:GetAuthorizationToken``,
 ``ecr:BatchGetImage`` and ``ecr:GetDownloadUrlForLayer``.
@@ -35,18 +35,18 @@ T = TypeVar("T")
 
 TRIES = 3
 FIRST_PAUSE_SECONDS = 2.0
-#: Layers that are fetched at a time, while an earlier one is unpacked.
+#: Layers fetched at a time, while an earlier one is unpacked.
 _AT_ONCE = 3
 _CHUNK_BYTES = 2**20
-#: As an artifact in a registry may be that is no image, such as a chart.
+#: The kinds of artifact that a registry holds besides images, such as charts.
 _NO_ARCHIVE = (tarfile.TarError, zlib.error)
 _GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-#: What of the host is mounted there.
+#: Mount points of the host's files.
 MOUNTED_FOLDERS = ("proc", "sys", "dev", "run", "tmp", "opt/terradask", "var/lib/terradask")
 MOUNTED_FILES = ("etc/resolv.conf", "etc/hosts")
 
 
-def pulled_container(
+def pull_container(
     text: str,
     paths: Paths,
     aws: Aws,
@@ -55,15 +55,10 @@ def pulled_container(
     log: Callable[[str], None],
     deadline_seconds: float,
 ) -> Container:
-    """Return the container of a run's image, fetched and unpacked.
+    """Fetch and unpack a run's image, and return its container.
 
-    Raises
-    ------
-    ConfigInvalid
-        When `text` names no image by its digest.
-    EnvironmentFailed
-        When the image can't be had or unpacked.
-    StopRequested
+    Raises `ConfigInvalid` when `text` names no image by digest, `EnvironmentFailed` when the image
+    can't be fetched or unpacked, `StopRequested`.
     """
     try:
         reference = ImageReference.parse(text)
@@ -114,15 +109,11 @@ class ImagePull:
     architecture
         ``x86_64`` or ``arm64``.
     folder
-        Where it goes; its files then lie in ``root`` there.
-    repository
-        Where it is had from.
+        Destination; the image's files are in its ``root``.
     events
-        A request to stop among them ends it.
-    log
-        Gets what is done, a line at a time.
+        A stop request among them ends the pull.
     deadline_seconds
-        For all of it.
+        Limit for the whole pull.
     """
 
     reference: ImageReference
@@ -140,17 +131,13 @@ class ImagePull:
         return self.folder / "root"
 
     def run(self) -> Image:
-        """Fetch and unpack it, unless it is there already.
+        """Fetch and unpack the image, unless it is already unpacked.
 
-        Raises
-        ------
-        EnvironmentFailed
-            When it can't be had or unpacked; with the registry's answer.
-        StopRequested
+        Raises `EnvironmentFailed`, with the registry's answer, when that fails; `StopRequested`.
         """
-        image = self._there()
+        image = self._unpacked_image()
         if image is not None:
-            self.log(f"container image {self.reference} is there already")
+            self.log(f"container image {self.reference} is already unpacked")
             return image
         shutil.rmtree(self.folder, ignore_errors=True)
         self.root.mkdir(parents=True)
@@ -164,7 +151,7 @@ class ImagePull:
             self._wait(pool.submit(self._fetch_layers, image, given_up), began)
         except (RegistryError, OSError, ValueError, EOFError, *_NO_ARCHIVE) as error:
             raise EnvironmentFailed(
-                f"The container image can't be had: {error}", given=str(self.reference)
+                f"The container image can't be fetched: {error}", given=str(self.reference)
             ) from error
         finally:
             given_up.set()
@@ -181,7 +168,7 @@ class ImagePull:
         self.log(f"unpacked {self.reference} in {time.monotonic() - began:.1f} s")
         return image
 
-    def _there(self) -> Image | None:
+    def _unpacked_image(self) -> Image | None:
         try:
             known = json.loads((self.folder / "image.json").read_text())
         except (OSError, ValueError):
@@ -205,7 +192,7 @@ class ImagePull:
         digest = self.reference.digest
         if digest is None:
             raise ValueError("the image is named without a digest")
-        return self._patiently(
+        return self._with_retries(
             lambda: self.repository.image(digest, self.architecture), "the image", threading.Event()
         )
 
@@ -217,7 +204,7 @@ class ImagePull:
                 for archive in waiting:
                     path = archive.result()
                     with path.open("rb") as file:
-                        root.unpack(_unpacked(file))
+                        root.unpack(_open_layer(file))
                     path.unlink()
             finally:
                 for archive in waiting:
@@ -228,13 +215,13 @@ class ImagePull:
             root.mount_point(name, of_file=True)
 
     def _fetch(self, layer: Layer, given_up: threading.Event) -> Path:
-        """Return a layer's archive, whose bytes are those that the manifest names."""
+        """Return a layer's archive, checked against the manifest's digest."""
         path = self.folder / layer.digest.partition(":")[2]
-        self._patiently(lambda: self._download(layer, path, given_up), layer.digest, given_up)
+        self._with_retries(lambda: self._download(layer, path, given_up), layer.digest, given_up)
         return path
 
-    def _patiently(self, fetch: Callable[[], T], what: str, given_up: threading.Event) -> T:
-        """Return what a fetch does, which is tried again where it fails."""
+    def _with_retries(self, fetch: Callable[[], T], what: str, given_up: threading.Event) -> T:
+        """Return the result of a fetch, with retries."""
         for attempt in range(TRIES - 1):
             try:
                 return fetch()
@@ -256,11 +243,11 @@ class ImagePull:
                 digest.update(chunk)
                 file.write(chunk)
         if f"sha256:{digest.hexdigest()}" != layer.digest:
-            raise OSError("what came isn't what the manifest names, or not all of it")
+            raise OSError("the received layer is incomplete, or its digest isn't the manifest's")
 
 
-def _unpacked(file: BinaryIO) -> BinaryIO:
-    """Return the archive in a layer, of which registries don't reliably say how it is packed."""
+def _open_layer(file: BinaryIO) -> BinaryIO:
+    """Return a layer's archive, decompressed by its content: registries' types are unreliable."""
     start = file.read(4)
     file.seek(0)
     if start.startswith(_ZSTANDARD):

@@ -1,8 +1,9 @@
-"""Dask's process in a container: systemd runs it in the image's files, with the limits of the host
-program's own unit.
+"""Runs Dask's process in a container: systemd starts it in the image's files, with the limits of
+the host program's own unit.
 
-The host program can't make containers: it asks at a socket of systemd's, and may only choose what
-is run in the image, as its own user. `terradask_host.container_units` has the units.
+The host program has no right to create containers: it connects to a socket of systemd's, and only
+chooses the command that runs in the image, as its own user. The units are in
+`terradask_host.container_units`.
 """
 
 from __future__ import annotations
@@ -27,29 +28,19 @@ from terradask_host.config import Paths
 from terradask_host.errors import DaskFailed
 from terradask_host.registry import Image
 
-#: From the question to the first word from inside.
+#: From the connection to the first line from inside.
 START_SECONDS = 30.0
 _END_SECONDS = 10.0
-#: Docker's, for images that say none.
+#: Docker's default, for images without a PATH.
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: The image's tini isn't process 1, and adopts orphans all the same.
+#: The image's tini isn't process 1, and must adopt orphans all the same.
 _DEFAULTS = {"PATH": _PATH, "TINI_SUBREAPER": "1"}
-#: What a shell can set.
+#: Names that a shell can set.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Container:
-    """An unpacked image, in which Dask processes are started by its entry point.
-
-    Parameters
-    ----------
-    image
-        How it is run.
-    paths
-        Where the host keeps its files.
-    log
-        Gets what is left out.
-    """
+    """An unpacked image, whose entry point starts Dask processes."""
 
     def __init__(self, image: Image, paths: Paths, log: Callable[[str], None]) -> None:
         self._image, self._paths, self._log = image, paths, log
@@ -83,8 +74,9 @@ class Container:
 def start_script(
     command: list[str], environ: Mapping[str, str], *, folder: Path, events: Path
 ) -> bytes:
-    """Return the shell's commands that run a command in the container, and report its start and its
-    end. They are one, which the shell has read whole before the command reads the same socket.
+    """Return shell commands that run a command in the container and report its start and end.
+
+    They form one group, which the shell reads completely before the command reads the same socket.
     """
     exports = "".join(
         f"export {name}={shlex.quote(value)}\n" for name, value in sorted(environ.items())
@@ -102,7 +94,7 @@ def start_script(
 
 
 class _ContainerProcess:
-    """The shell that systemd has started for a connection, and what it runs."""
+    """The shell that systemd started for a connection, and its command."""
 
     def __init__(self, address: Path, script: bytes, events: Path) -> None:
         self._folder = events.parent
@@ -110,7 +102,7 @@ class _ContainerProcess:
         self._over = threading.Event()
         self._socket = _connected(address)
         try:
-            # What has ended already is found by its silence, with what it said.
+            # A command that has ended is detected by its silence, with its last output.
             with contextlib.suppress(ConnectionError):
                 self._socket.sendall(script)
             self._events = os.fdopen(
@@ -145,7 +137,7 @@ class _ContainerProcess:
 
     def kill(self) -> None:
         if not self._over.is_set():
-            # With the shell, which is its main process, systemd ends all of the unit's.
+            # When the unit's main process, the shell, ends, systemd ends all its processes.
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, signal.SIGKILL)
         self.wait()
@@ -156,7 +148,7 @@ class _ContainerProcess:
         return -signal.SIGKILL if self._code is None else self._code
 
     def _started(self) -> int:
-        """Wait for the shell's first word and return its process id. Raises `DaskFailed`."""
+        """Wait for the shell's first line and return its process id. Raises `DaskFailed`."""
         poll = select.poll()
         poll.register(self._events, select.POLLIN)
         poll.register(self._socket, select.POLLRDHUP)
@@ -167,7 +159,7 @@ class _ContainerProcess:
                 said = self._socket.recv(1000).decode(errors="replace").strip()
                 raise DaskFailed(
                     "The container doesn't start.",
-                    given=said or "it says nothing",
+                    given=said or "no output",
                     allowed="an image of Linux with /bin/sh and python",
                     advice="journalctl -u 'terradask-container@*' on the host has the reason",
                 )
@@ -183,7 +175,7 @@ class _ContainerProcess:
 
 
 def _code_of(line: str) -> int | None:
-    """Return the exit code that the shell reports, as Python has it; None for another line."""
+    """Return the exit code that the shell reports, in Python's form; None for another line."""
     try:
         facts = json.loads(line)
         code = int(facts["code"]) if facts["event"] == "exited" else None
@@ -193,7 +185,7 @@ def _code_of(line: str) -> int | None:
 
 
 def _connected(address: Path) -> socket.socket:
-    """Return a connection, for which systemd starts a container. Raises `DaskFailed`."""
+    """Return a connection, which makes systemd start a container. Raises `DaskFailed`."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         made = socket.socket(socket.AF_UNIX)
@@ -201,14 +193,14 @@ def _connected(address: Path) -> socket.socket:
             made.connect(str(address))
         except OSError as error:
             made.close()
-            # The socket is made while this program starts.
+            # systemd creates the socket while this program starts.
             if time.monotonic() < deadline and isinstance(error, FileNotFoundError):
                 time.sleep(0.2)
                 continue
             raise DaskFailed(
-                f"The host's systemd makes no container: {error}.",
+                f"The host's systemd creates no container: {error}.",
                 given=str(address),
-                advice="terradask apply network: hosts of older networks can't make containers",
+                advice="terradask apply network: hosts of older networks can't create containers",
             ) from error
         else:
             return made
