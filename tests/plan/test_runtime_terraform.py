@@ -35,6 +35,7 @@ from terradask.errors import (
     TerraformError,
 )
 
+from ..quick_provider import QuickProvider
 from ..waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.plan
@@ -112,8 +113,16 @@ def test_plan_show_apply_and_state(folder: Path, tmp_path: Path):
     assert tuple(emptied.ids) == ()
 
 
-def test_init_runs_again_only_when_something_it_depends_on_changed(folder: Path, tmp_path: Path):
+def test_init_runs_again_only_when_something_it_depends_on_changed(
+    folder: Path,
+    tmp_path: Path,
+    quick_provider: QuickProvider,
+    monkeypatch: pytest.MonkeyPatch,
+):
     _aws(folder)
+    quick_provider.lock(folder)
+    for name, value in quick_provider.environ.items():
+        monkeypatch.setenv(name, value)
     terraform = Terraform(folder)
     assert terraform.init()
     assert not terraform.init()

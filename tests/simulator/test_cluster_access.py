@@ -290,6 +290,7 @@ async def test_a_workers_certificate_makes_no_worker_on_an_instance_that_boots(
         await eventually_async(lambda: booting in cluster.worker_names())
 
 
+@pytest.mark.life
 def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
     base = cluster.dashboard_link.removesuffix("/status")
     # The token in the path opens it; without it there is nothing.

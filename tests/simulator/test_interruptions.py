@@ -117,7 +117,7 @@ def test_interrupted_cluster_is_taken_back_in_each_phase_of_its_deployment(
     for title, ((kind, *notes), cues_left, left) in stories.items():
         assert (kind, cues_left, left) == ("KeyboardInterrupt", 0, []), title
         assert notes == (
-            ["What had been made of cluster 'cut' was rolled back."] if title == "apply" else []
+            ["The deployment of cluster 'cut' was rolled back."] if title == "apply" else []
         ), title
     # Nor does the process leave anything as it ends.
     assert _left(sim) == []

@@ -23,7 +23,7 @@ from terradask_simulator import Simulator
 from ..command import in_this_process
 from ..left_over import leftovers
 
-pytestmark = [pytest.mark.simulator]
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 EVERYTHING = {"Effect": "Allow", "Action": "*", "Resource": "*"}
 
@@ -248,7 +248,6 @@ def test_nothing_is_made_without_an_answer(sim: Simulator, tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.life
 def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
     done = in_this_process(
         "doctor", "--live", "--yes", "--json", environ=sim.environ, folder=tmp_path
