@@ -188,9 +188,7 @@ class Week:
 
     def close(self, run: Account) -> None:
         """Do what a stop does: it has no time to ask for prices while a process ends."""
-        self.book(priced=False).bring_up_to_date(
-            run, lambda: self.reports[run.run_id], is_over=True
-        )
+        self.book(priced=False).update(run, lambda: self.reports[run.run_id], is_over=True)
 
     def truth(self, key: str) -> Counter[str]:
         """Return the seconds that instances ran, by a tag, or by what they were."""
@@ -266,7 +264,7 @@ def test_a_week_of_three_owners_is_accounted_for_within_one_percent(network: Sma
     assert len(kept) == 21
     following = next_starts(kept)
     accounts = [
-        book.bring_up_to_date(
+        book.update(
             account,
             partial(week.reports.get, account.run_id, ()),
             is_over=True,

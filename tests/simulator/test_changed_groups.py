@@ -84,7 +84,7 @@ def test_a_smaller_maximum_is_said_and_the_number_is_reached_when_it_is_back(
     with caplog.at_level(logging.WARNING, "terradask"):
         cluster.scale(3)
         eventually(lambda: desired(autoscaling)[group] == 2)
-        eventually(lambda: "its maximum is 2 at AWS, and 6 as applied" in caplog.text)
+        eventually(lambda: "its maximum is 2 at AWS, but 6 was applied" in caplog.text)
     assert "its maximum is 2 at AWS" in problems()
     autoscaling.update_auto_scaling_group(AutoScalingGroupName=group, MaxSize=6)
     eventually(lambda: len(cluster.observed) == 3)
@@ -159,7 +159,7 @@ def test_missing_capacity_is_in_status_and_list_with_its_reason(
         told = eventually(problems)
         assert "AWS launches 1 of 2 workers, and no more now" in told
         assert "InsufficientInstanceCapacity" in told
-        assert "What helps: allow more instance types" in told
+        assert "To do: allow more instance types" in told
         watched = Workspace.load().deployment(NAME).watch().read()
         assert any("InsufficientInstanceCapacity" in each for each in watched.problems)
     rest(sim, cluster)
@@ -174,7 +174,7 @@ def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
     autoscaling.delete_tags(Tags=before)
     (seen,) = (one for one in Workspace.load().overview() if one.name == NAME)
     assert (seen.state, seen.workers) == ("running", (1, 1))
-    assert "the tags of the groups scheduler, workers were taken off" in problems()
+    assert "the tags of the groups scheduler, workers were removed" in problems()
     assert f"terradask apply {NAME}" in problems()
     # Callers whose rights go by tags are told that.
     with sim.acting_as("user", *policies["user"]), pytest.raises(ClusterError) as refused:
@@ -233,7 +233,7 @@ def test_a_running_cluster_whose_cluster_json_was_deleted_is_said_mended_and_end
         lambda: Cluster(NAME),
         lambda: Cluster.from_name(NAME),
     ):
-        with pytest.raises(ClusterNotFound, match="is gone from the bucket, and the cluster runs"):
+        with pytest.raises(ClusterNotFound, match="is missing in the bucket, and the cluster runs"):
             refused()
     shown = in_this_process("status", NAME).stderr
     assert f"terradask apply {NAME} writes it again" in shown

@@ -10,7 +10,7 @@ import pytest
 from terradask import Cluster, Deployment, Workspace
 from terradask._aws.ssm import plugin
 from terradask._dask import connectivity
-from terradask._observe import last_words
+from terradask._observe import scheduler_host_log
 from terradask.errors import (
     ClusterNotFound,
     HostFailed,
@@ -50,8 +50,8 @@ def test_what_a_worker_says_when_it_fails(sim_environ):
 def test_what_a_schedulers_host_says_that_s3_refuses(
     sim, sim_environ, monkeypatch, objects, reason
 ):
-    monkeypatch.setattr(last_words, "_SILENT_SECONDS", 1.0)
-    monkeypatch.setattr(last_words, "_LOOK_SECONDS", 1.0)
+    monkeypatch.setattr(scheduler_host_log, "_SILENT_SECONDS", 1.0)
+    monkeypatch.setattr(scheduler_host_log, "_POLL_SECONDS", 1.0)
     role = {"RoleName": "terradask-default-scheduler", "PolicyName": "denied"}
     denied = {"Effect": "Deny", "Action": "s3:*", "Resource": f"arn:aws:s3:::*/{objects}"}
     with (

@@ -135,7 +135,7 @@ def test_the_price_list_answers_page_by_page(network: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "code"),
+    ("query", "code"),
     [
         ({"ServiceCode": "AmazonMars"}, "InvalidParameterException"),
         ({"ServiceCode": "AmazonVPC", "NextToken": "?"}, "InvalidNextTokenException"),
@@ -148,8 +148,6 @@ def test_the_price_list_answers_page_by_page(network: Any) -> None:
         ),
     ],
 )
-def test_the_price_list_refuses_as_aws_does(
-    network: Any, question: dict[str, Any], code: str
-) -> None:
+def test_the_price_list_refuses_as_aws_does(network: Any, query: dict[str, Any], code: str) -> None:
     with pytest.raises(botocore.exceptions.ClientError, match=code):
-        network.client("pricing").get_products(**question)
+        network.client("pricing").get_products(**query)

@@ -67,10 +67,10 @@ def test_a_schedulers_host_that_hangs_is_told_and_ended_by_aws(
         with hung([*family(host.pid), dask]):
             unreachable = eventually(lambda: cluster._health.unreachable)
             told_after = time.monotonic() - begun
-            with pytest.raises(SchedulerUnreachable, match="which runs, as AWS sees it"):
+            with pytest.raises(SchedulerUnreachable, match="running according to AWS"):
                 cluster.scale(2)
             problem = "\n".join(eventually(lambda: status().problems))
-            assert f"the scheduler's host {host.instance_id} runs, as AWS sees it" in problem
+            assert f"the scheduler's host {host.instance_id} runs according to AWS" in problem
             assert "hasn't answered since" in str(unreachable)
             # Nobody does anything.
             eventually(lambda: not any(g["desired"] for g in status().groups.values()))

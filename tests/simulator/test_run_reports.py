@@ -19,7 +19,7 @@ from playwright.sync_api import Browser, Page
 
 from terradask import Cluster, Workspace
 from terradask._aws.s3 import ObjectStore
-from terradask._observe.reports.report import RunReport, store_of
+from terradask._observe.reports.report import RunReport, report_store
 from terradask.errors import AccessDenied, ReportNotFound
 from terradask_simulator import Simulator
 
@@ -132,7 +132,7 @@ def test_the_rights_are_in_the_policies_of_those_who_run_clusters(
         assert written.returncode == 0, written.stderr
         assert Path(tmp_path / written.stdout.strip()).exists()
         with sim.acting_as(caller, *policies[caller]):
-            store = store_of(Workspace.load().deployment("did")._record)
+            store = report_store(Workspace.load().deployment("did")._record)
             store.keep_events({"run_id": destroyed.run, "format": 1, "events": []})
             own = ObjectStore(Workspace.load().aws, Workspace.load().bucket, "reports/did/")
             with pytest.raises(AccessDenied):

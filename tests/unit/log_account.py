@@ -31,7 +31,7 @@ class LogAccount:
         self.client.create_log_group(logGroupName=GROUP)
         # Nothing else asks this account.
         hurry = RateLimiter(0.0)
-        self.group = LogGroup(self.aws, "default", of_streams=hurry, of_events=hurry)
+        self.group = LogGroup(self.aws, "default", stream_limiter=hurry, event_limiter=hurry)
         self.calls.clear()
 
     def _count(self, model: Any, **_: Any) -> None:

@@ -28,9 +28,9 @@ from terradask._observe.documents import (
     read_report,
     read_run,
 )
-from terradask._observe.events.gather import events_in
+from terradask._observe.events.gather import read_events
 from terradask._observe.keys import KeySet
-from terradask._observe.run_costs.account import Look, looked, read_account
+from terradask._observe.run_costs.account import Observation, merge_observation, read_account
 from terradask._observe.run_costs.totals import costs_of
 from terradask._observe.store import parse_object
 from terradask._plans.applied import HistoryEntry
@@ -125,7 +125,7 @@ def in_file(read: Callable[[Path], Any]) -> Callable[[str], Any]:
 def account_of(document: Any) -> None:
     """Read an account, and whatever it says, bring it up to date and sum it up."""
     read = read_account(ACCOUNT.key, document)
-    found = looked(read, Look(ACCOUNT.started_at + 9, {}, ()), is_over=True)
+    found = merge_observation(read, Observation(ACCOUNT.started_at + 9, {}, ()), is_over=True)
     for by in ("run", "owner", "group", "type", "tag:project"):
         json.dumps(costs_of([found], by=by).as_dict())
     sorted(found.unpriced(), key=str)
@@ -278,7 +278,7 @@ INPUTS: dict[str, Input] = {
     "a host's report": Input(mapping_of(REPORT), read_report),
     "hosts' reports": Input(st.lists(mapping_of(REPORT), max_size=2), read_host_reports, ()),
     "keys": Input(damaged(KEYS), KeySet.from_document),
-    "a journal": Input(damaged(JOURNAL), events_in, ()),
+    "a journal": Input(damaged(JOURNAL), read_events, ()),
     "instance types": Input(
         st.lists(damaged(stored("instance_types.json")[0]), max_size=3), read_types, ()
     ),

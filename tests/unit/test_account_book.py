@@ -58,13 +58,13 @@ def test_what_two_callers_have_found_at_a_time_is_both_in_the_account(book: Acco
 
     book.write(ACCOUNT)
     (read,) = book.read_all(book.keys())
-    book.keep(read, found("i-1"))
-    assert book.keep(read, found("i-2")).uses.keys() == {"i-1", "i-2"}
+    book.write_change(read, found("i-1"))
+    assert book.write_change(read, found("i-2")).uses.keys() == {"i-1", "i-2"}
     # Also where the first has written it, and the other one has read none.
-    assert book.keep(ACCOUNT, found("i-3")).uses.keys() == {"i-1", "i-2", "i-3"}
+    assert book.write_change(ACCOUNT, found("i-3")).uses.keys() == {"i-1", "i-2", "i-3"}
     (kept,) = book.read_all(book.keys())
     assert kept.uses.keys() == {"i-1", "i-2", "i-3"}
-    assert book.keep(kept, found("i-4"), when=lambda: False).uses.keys() > kept.uses.keys()
+    assert book.write_change(kept, found("i-4"), when=lambda: False).uses.keys() > kept.uses.keys()
     assert book.read_all(book.keys()) == [kept]
 
 
@@ -143,7 +143,7 @@ def test_a_run_is_over_if_its_documents_say_so_and_not_if_they_can_not_be_read(
     cluster.objects.write(RUN_DOCUMENT, {"format": 1})
     with caplog.at_level(logging.WARNING, "terradask"):
         assert find_accounts(context, None) == [ACCOUNT]
-    assert f"account of run {RUN}, of what it costs, can't be brought up to date" in caplog.text
+    assert f"can't update the cost account of run {RUN}" in caplog.text
     assert book.read_all(book.keys()) == [ACCOUNT]
     run_of(cluster)
     (found,) = find_accounts(context, None)
@@ -160,4 +160,4 @@ def test_an_account_that_can_not_be_kept_stops_nothing(
     with caplog.at_level(logging.WARNING, "terradask"):
         open_account(nowhere, run)
         close_account(nowhere, run, list, nowhere.scheduler, lambda: None)
-    assert caplog.text.count(f"the account of run {RUN}, of what it costs, can't be written") == 2
+    assert caplog.text.count(f"can't write the cost account of run {RUN}") == 2

@@ -12,14 +12,14 @@ import pytest
 from terradask._catalog.prices.prices import Price, PriceKey, Quotes
 from terradask._observe.run_costs.account import (
     Account,
-    Look,
+    Observation,
     Use,
-    looked,
+    merge_observation,
     next_starts,
     read_account,
 )
 from terradask._observe.run_costs.book import find_prices
-from terradask._observe.run_costs.run_account import why_over
+from terradask._observe.run_costs.run_account import end_reason
 from terradask._observe.run_costs.totals import billed_seconds, costs_of, usd_text
 from terradask._observe.state import SILENT
 from terradask.errors import InvalidInput
@@ -86,8 +86,10 @@ def see(
     **activities: Any,
 ) -> Account:
     shown = {name.replace("_", "-"): found for name, found in activities.items()}
-    look = Look(round(START + seconds), shown, instances, reports)
-    return looked(account, look, is_over=is_over, next_start=next_start, reason=reason)
+    observed = Observation(round(START + seconds), shown, instances, reports)
+    return merge_observation(
+        account, observed, is_over=is_over, next_start=next_start, reason=reason
+    )
 
 
 def test_what_ec2_says_comes_first() -> None:
@@ -133,7 +135,7 @@ def test_the_hosts_reason_comes_before_the_callers(
     address = SchedulerAddress(
         run_id, "i-1", 1, "tls://10.0.0.1:8786", None, 8787, "3.12", {}, ended
     )
-    assert why_over(run, address, by) == reason
+    assert end_reason(run, address, by) == reason
 
 
 def test_an_older_account_has_no_reason() -> None:

@@ -164,7 +164,7 @@ def test_values_are_written_where_they_stand_and_everything_else_stays(tmp_path:
         "network.ingress": ([{"cidr": HOME["cidr"]}], [OFFICE]),
     }
     assert done.to_do[0].startswith("terradask apply network")
-    assert "us-west-1 stays there" in str(done)
+    assert "resources in us-west-1 remain" in str(done)
     assert "zone_name: not set -> 'us-west-2b'" in str(done)
 
 

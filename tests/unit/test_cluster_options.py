@@ -310,7 +310,7 @@ def test_a_widget_that_can_not_draw_is_refused_before_anything_is_made(given):
 
 
 def test_options_without_their_names_are_refused_in_a_line(tmp_path):
-    with pytest.raises(InvalidInput, match="Backend options are given by their names") as caught:
+    with pytest.raises(InvalidInput, match="Backend options must be given by name") as caught:
         set_backend_options("my-account", "aws")
     assert caught.value.given == "'my-account', 'aws'"
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._aws.session import Aws
-from terradask._observe.place import where_is
+from terradask._observe.location import locate_cluster
 from terradask._observe.secret import ClusterSecret
 from terradask.errors import AccessDenied, ClusterError, QuotaExceeded
 from terradask_simulator.aws.fidelity import secret_versions
@@ -34,10 +34,10 @@ def test_a_secret_that_is_gone_is_said_to_be(aws: Aws, how: str) -> None:
     if how != "never made":
         client.create_secret(Name=NAME)
         client.delete_secret(SecretId=NAME, ForceDeleteWithoutRecovery=how == "deleted")
-    place = where_is("terradask-default-123456789012-us-east-1", "us-east-1", "etl")
+    place = locate_cluster("terradask-default-123456789012-us-east-1", "us-east-1", "etl")
     secret = ClusterSecret(aws, place)
     assert not secret.exists
-    with pytest.raises(ClusterError, match="is gone") as caught:
+    with pytest.raises(ClusterError, match="is missing") as caught:
         secret.write({}, version_id="v" * 32)
     assert "terradask apply etl" in str(caught.value)
 
@@ -52,7 +52,7 @@ TAGS = [
 @pytest.fixture
 def secret(aws: Aws) -> ClusterSecret:
     aws.client("secretsmanager").create_secret(Name=NAME, Tags=TAGS)
-    place = where_is("terradask-default-123456789012-us-east-1", "us-east-1", "etl")
+    place = locate_cluster("terradask-default-123456789012-us-east-1", "us-east-1", "etl")
     return ClusterSecret(aws, place)
 
 
@@ -137,7 +137,7 @@ def test_keys_of_a_start_since_it_was_looked_at_are_taken_too(
     for _ in range(starts_before):
         start(secret)
     early = ClusterSecret(
-        aws, where_is("terradask-default-123456789012-us-east-1", "us-east-1", "etl")
+        aws, locate_cluster("terradask-default-123456789012-us-east-1", "us-east-1", "etl")
     )
     assert early.exists
     start(secret)

@@ -229,9 +229,7 @@ def test_the_run_tells_who_started_it_and_where_its_scheduler_is():
     told = list(run_events(run, scheduler))
     assert [(e.subject, e.state) for e in told] == [("cluster", "starting"), ("cluster", "running")]
     assert "user/ada" in told[0].reason
-    assert "i-9, boot 2; the tasks and results that the one before it held are lost" in (
-        told[1].reason
-    )
+    assert "i-9, boot 2; the tasks and results of the previous one are lost" in (told[1].reason)
     assert len(list(run_events(run, None))) == 1
 
 

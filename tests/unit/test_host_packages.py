@@ -281,7 +281,7 @@ def test_packages_are_there_before_templates_change_and_got_before_anything_does
     recorded.events.clear()
     # One who may only make clusters goes on.
     recorded.applier(recorded.has_no_right).note(plan_that_creates())
-    assert recorded.events == ["packages that hosts lack are not put: AWS refuses s3:PutObject"]
+    assert recorded.events == ["can't upload missing packages for hosts: AWS refuses s3:PutObject"]
     recorded.events.clear()
     with pytest.raises(BaselineError, match="no index"):
         recorded.applier(recorded.has_no_index).apply(plan_that_creates())

@@ -13,7 +13,7 @@ from terradask._clusters.lifetime import lifetime_policy, parse_duration
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
 from terradask._observe.documents import read_address, read_run
-from terradask._observe.state import SILENT, over
+from terradask._observe.state import SILENT, stopped_error
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, LifetimePolicy, Run, SchedulerAddress
 from terradask_stacks.settings import ClusterSettings, Settings
@@ -132,7 +132,7 @@ def test_a_cluster_that_was_made_to_close_with_its_client_goes_with_it(
 
 
 def test_what_is_said_of_a_run_that_is_over():
-    ended = over("etl", "r1", RUN, SCHEDULER)
+    ended = stopped_error("etl", "r1", RUN, SCHEDULER)
     assert (ended.reason, ended.at, ended.exit_code) == ("idle for ever", "2026-11-20T06:15:00Z", 6)
     for part in ("'etl' has ended by itself", "idle for ever", "terradask start etl"):
         assert part in str(ended)
@@ -141,9 +141,9 @@ def test_what_is_said_of_a_run_that_is_over():
         SchedulerAddress(**{**vars(SCHEDULER), "ended": None}),
         SchedulerAddress(**{**vars(SCHEDULER), "run_id": "r0"}),
     ):
-        silent = over("etl", None, RUN, nothing)
+        silent = stopped_error("etl", None, RUN, nothing)
         assert (silent.reason, silent.at) == (SILENT, None)
     for run_id, run in (("r1", None), ("r0", RUN), (None, None)):
-        stopped = over("etl", run_id, run, SCHEDULER)
+        stopped = stopped_error("etl", run_id, run, SCHEDULER)
         assert (stopped.reason, stopped.at, stopped.cluster) == (None, None, "etl")
         assert "is stopped" in str(stopped)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._dask.display import dask_logs
-from terradask._observe.logs.lines import ClusterLogs, Leveller, LogLine, own_level
-from terradask._observe.logs.question import Question, choose_streams
-from terradask._observe.logs.times import from_milliseconds, milliseconds, moment_of, run_start
+from terradask._observe.logs.lines import ClusterLogs, LineLevels, LogLine, own_level
+from terradask._observe.logs.query import LogQuery, choose_streams
+from terradask._observe.logs.times import from_milliseconds, milliseconds, parse_moment, run_start
 from terradask.cli._logs import format_line
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream
@@ -53,7 +53,7 @@ def test_levels_are_those_of_dasks_and_pythons_formats(text: str, level: str | N
 
 
 def test_what_goes_on_with_a_message_has_its_level() -> None:
-    levels = Leveller()
+    levels = LineLevels()
     told = [
         ("2026-11-24 08:00:00,123 - distributed.worker - ERROR - Compute Failed", "error"),
         ("Traceback (most recent call last):", "error"),
@@ -84,7 +84,7 @@ def test_what_goes_on_with_a_message_has_its_level() -> None:
 
 
 def test_hosts_messages_dont_mix() -> None:
-    levels = Leveller()
+    levels = LineLevels()
     assert levels.level_of("a", "ERROR: x") == "error"
     assert levels.level_of("b", "  y") is None
     assert levels.level_of("a", "  z") == "error"
@@ -92,7 +92,7 @@ def test_hosts_messages_dont_mix() -> None:
 
 @given(st.text())
 def test_any_text_has_a_level_or_none(text: str) -> None:
-    levels = Leveller()
+    levels = LineLevels()
     levels.level_of("a", "ERROR: x")
     levels.level_of("a", text)
 
@@ -171,20 +171,20 @@ def test_logs_are_a_sequence_that_says_what_it_has() -> None:
     ],
 )
 def test_times_are_in_utc(text: str, ago_seconds: int) -> None:
-    assert moment_of(text, NOW, "since") == NOW - datetime.timedelta(seconds=ago_seconds)
+    assert parse_moment(text, NOW, "since") == NOW - datetime.timedelta(seconds=ago_seconds)
 
 
 def test_times_are_pythons_too() -> None:
-    assert moment_of(datetime.timedelta(hours=1), NOW, "since").hour == 7
-    assert moment_of(datetime.datetime(2026, 11, 24), NOW, "since").tzinfo is datetime.UTC
+    assert parse_moment(datetime.timedelta(hours=1), NOW, "since").hour == 7
+    assert parse_moment(datetime.datetime(2026, 11, 24), NOW, "since").tzinfo is datetime.UTC
 
 
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "10", "-5m", "5 m", "9" * 30 + "d", "2026-13-01"]
 )
 def test_other_times_are_refused(text: str) -> None:
-    with pytest.raises(InvalidInput, match=r"since is no time(?s:.)*10m, 2h, 1d12h"):
-        moment_of(text, NOW, "since")
+    with pytest.raises(InvalidInput, match=r"since is not a time(?s:.)*10m, 2h, 1d12h"):
+        parse_moment(text, NOW, "since")
 
 
 def test_times_are_counted_as_cloudwatch_does() -> None:
@@ -201,16 +201,16 @@ def test_times_are_counted_as_cloudwatch_does() -> None:
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ({"tail": 0}, "tail is no number"),
+        ({"tail": 0}, "tail is not a number"),
         ({"level": "loud"}, "no such level"),
-        ({"pattern": "("}, "no regular expression"),
-        ({"since": "x"}, "since is no time"),
-        ({"until": "x"}, "until is no time"),
+        ({"pattern": "("}, "not a valid regular expression"),
+        ({"since": "x"}, "since is not a time"),
+        ({"until": "x"}, "until is not a time"),
     ],
 )
 def test_what_cant_be_asked_is_refused(asked: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
-        Question.of(**asked)  # type: ignore[arg-type]
+        LogQuery.of(**asked)  # type: ignore[arg-type]
 
 
 class LoggedDeployment:

@@ -11,7 +11,7 @@ import pytest
 from terradask import Deployment
 from terradask._observe.logs.cloudwatch import LogGroup
 from terradask._observe.logs.cluster_logs import Follower
-from terradask._observe.logs.question import Question
+from terradask._observe.logs.query import LogQuery
 from terradask._observe.logs.reader import LogReader
 from terradask.errors import ClusterNotFound, InvalidInput
 from terradask_host.log_streams import LogStream
@@ -38,11 +38,11 @@ def account() -> Iterator[LogAccount]:
 
 
 def read(
-    account: LogAccount, question: Question, run: str = NEW, *, is_last: bool = True
+    account: LogAccount, query: LogQuery, run: str = NEW, *, is_last: bool = True
 ) -> list[str]:
     reader = LogReader(account.group, "etl")
-    chosen = reader.choose(question, run, is_last=is_last)
-    return [line.text for _, line in reader.lines(question, chosen, run)]
+    chosen = reader.choose(query, run, is_last=is_last)
+    return [line.text for _, line in reader.lines(query, chosen, run)]
 
 
 def test_a_thousand_hosts_are_read_in_few_calls(account: LogAccount) -> None:
@@ -53,18 +53,18 @@ def test_a_thousand_hosts_are_read_in_few_calls(account: LogAccount) -> None:
     account.calls.clear()
     reader = LogReader(account.group, "etl")
     assert reader.last_run() == NEW
-    assert len(read(account, Question.of())) == 15_000
+    assert len(read(account, LogQuery.of())) == 15_000
     # The last run; hosts without one; and two full pages behind an empty one.
     assert account.calls == {"DescribeLogStreams": 2, "FilterLogEvents": 3}
     account.calls.clear()
-    assert len(read(account, Question.of(tail=100))) == 100
+    assert len(read(account, LogQuery.of(tail=100))) == 100
     assert account.calls == {"DescribeLogStreams": 1, "FilterLogEvents": 2}
     account.calls.clear()
-    assert len(read(account, Question.of(["scheduler"]))) == 15
+    assert len(read(account, LogQuery.of(["scheduler"]))) == 15
     assert account.calls == {"DescribeLogStreams": 1, "FilterLogEvents": 2}
     account.calls.clear()
     # To find a host by how its id ends, all streams of the run are listed.
-    assert len(read(account, Question.of([f"{999:04x}"]))) == 15
+    assert len(read(account, LogQuery.of([f"{999:04x}"]))) == 15
     assert account.calls == {"DescribeLogStreams": 21, "FilterLogEvents": 2}
 
 
@@ -73,21 +73,21 @@ def test_hosts_are_interleaved_oldest_first_and_a_tail_is_the_end(account: LogAc
     for number in range(6):
         account.put(name(NEW, number % 2), f"line {number}", at=now - 60 + number)
     whole = [f"line {number}" for number in range(6)]
-    assert read(account, Question.of()) == whole
-    assert read(account, Question.of(tail=4)) == whole[2:]
-    assert read(account, Question.of(tail=99)) == whole
-    assert read(account, Question.of(tail=2, pattern="[024]")) == ["line 2", "line 4"]
+    assert read(account, LogQuery.of()) == whole
+    assert read(account, LogQuery.of(tail=4)) == whole[2:]
+    assert read(account, LogQuery.of(tail=99)) == whole
+    assert read(account, LogQuery.of(tail=2, pattern="[024]")) == ["line 2", "line 4"]
     since = datetime.datetime.fromtimestamp(now - 57.5, datetime.UTC)
-    assert read(account, Question.of(since=since)) == whole[3:]
-    assert read(account, Question.of(until=since)) == whole[:3]
-    assert read(account, Question.of(until=since, tail=1)) == ["line 2"]
+    assert read(account, LogQuery.of(since=since)) == whole[3:]
+    assert read(account, LogQuery.of(until=since)) == whole[:3]
+    assert read(account, LogQuery.of(until=since, tail=1)) == ["line 2"]
 
 
 def test_a_tail_of_serious_lines_knows_what_they_go_on_with(account: LogAccount) -> None:
     lines = ["ERROR: a", "  b", "KeyError: c", "printed", "INFO: d", "ERROR: e"]
     account.put(name(NEW, 1), *lines, at=time.time() - 60)
-    question = Question.of(level="error", tail=3)
-    assert read(account, question) == ["  b", "KeyError: c", "ERROR: e"]
+    query = LogQuery.of(level="error", tail=3)
+    assert read(account, query) == ["  b", "KeyError: c", "ERROR: e"]
 
 
 def test_only_the_runs_own_lines_are_read(account: LogAccount) -> None:
@@ -97,9 +97,9 @@ def test_only_the_runs_own_lines_are_read(account: LogAccount) -> None:
     account.put("etl/i-00000000000000001", "of a former version")
     account.put(f"etl/{NEW}/workers/not-a-host", "planted")
     account.put(f"etl/{NEW}/workers/i-00000000000000001/x", "planted")
-    assert read(account, Question.of()) == ["new"]
-    assert read(account, Question.of(), OLD, is_last=False) == ["old"]
-    everything = read(account, Question.of(run="all"), "all", is_last=False)
+    assert read(account, LogQuery.of()) == ["new"]
+    assert read(account, LogQuery.of(), OLD, is_last=False) == ["old"]
+    everything = read(account, LogQuery.of(run="all"), "all", is_last=False)
     assert everything == ["old", "new"]
     reader = LogReader(account.group, "etl")
     assert reader.runs() == [NEW, OLD]
@@ -114,14 +114,14 @@ def test_a_host_that_never_knew_its_run_is_one_of_the_last(account: LogAccount) 
     account.put(name("-", 2), "lost", at=time.time() - 50)
     account.put(name("-", 3, "scheduler"), "lost, too", at=time.time() - 40)
     account.put(name(NEW, 1), "still", at=time.time() - 45)
-    assert read(account, Question.of()) == ["knows", "lost", "still", "lost, too"]
-    assert read(account, Question.of(tail=3)) == ["lost", "still", "lost, too"]
-    assert read(account, Question.of(["scheduler"])) == ["lost, too"]
-    assert read(account, Question.of(["workers"], tail=9)) == ["knows", "lost", "still"]
-    assert read(account, Question.of([f"{2:04x}"])) == ["lost"]
+    assert read(account, LogQuery.of()) == ["knows", "lost", "still", "lost, too"]
+    assert read(account, LogQuery.of(tail=3)) == ["lost", "still", "lost, too"]
+    assert read(account, LogQuery.of(["scheduler"])) == ["lost, too"]
+    assert read(account, LogQuery.of(["workers"], tail=9)) == ["knows", "lost", "still"]
+    assert read(account, LogQuery.of([f"{2:04x}"])) == ["lost"]
     # It was launched long after.
-    assert read(account, Question.of(), OLD, is_last=False) == []
-    assert read(account, Question.of(), "-") == ["lost", "lost, too"]
+    assert read(account, LogQuery.of(), OLD, is_last=False) == []
+    assert read(account, LogQuery.of(), "-") == ["lost", "lost, too"]
 
 
 def test_a_run_to_come_that_was_planted_hides_nothing(account: LogAccount) -> None:
@@ -140,7 +140,7 @@ def test_without_logs_the_clusters_that_have_some_are_named(account: LogAccount)
     # Without the group, too, since the network was destroyed.
     gone = LogReader(LogGroup(account.aws, "gone"), "etl")
     assert gone.last_run() is None
-    assert list(gone.lines(Question.of(), gone.choose(Question.of(), NEW, is_last=True), NEW)) == []
+    assert list(gone.lines(LogQuery.of(), gone.choose(LogQuery.of(), NEW, is_last=True), NEW)) == []
 
 
 def test_an_older_boto3_reads_a_tail_from_the_head(
@@ -149,7 +149,7 @@ def test_an_older_boto3_reads_a_tail_from_the_head(
     assert account.group.reads_from_tail
     monkeypatch.setattr(LogGroup, "reads_from_tail", False)
     account.put(name(NEW, 1), *"abc", at=time.time() - 60)
-    assert read(account, Question.of(tail=2)) == ["b", "c"]
+    assert read(account, LogQuery.of(tail=2)) == ["b", "c"]
 
 
 class Day:
@@ -172,7 +172,7 @@ class Day:
         return self.start + self.now
 
 
-def follow(account: LogAccount, question: Question, day: Day, over_at: float) -> list[str]:
+def follow(account: LogAccount, query: LogQuery, day: Day, over_at: float) -> list[str]:
     reader = LogReader(account.group, "etl")
     follower = Follower(
         reader,
@@ -181,8 +181,8 @@ def follow(account: LogAccount, question: Question, day: Day, over_at: float) ->
         clock=day.clock,
         wall_clock=day.wall_clock,
     )
-    chosen = reader.choose(question, NEW, is_last=True)
-    return [line.text for line in follower.lines(question, chosen, NEW)]
+    chosen = reader.choose(query, NEW, is_last=True)
+    return [line.text for line in follower.lines(query, chosen, NEW)]
 
 
 def test_lines_are_followed_each_once_until_the_run_is_over(account: LogAccount) -> None:
@@ -198,7 +198,7 @@ def test_lines_are_followed_each_once_until_the_run_is_over(account: LogAccount)
         lambda: account.put(name(NEW, 1), "last", at=now + 8),
         lambda: account.put(name(NEW, 1), "after the end", at=now + 12),
     )
-    told = follow(account, Question.of(), day, over_at=10.0)
+    told = follow(account, LogQuery.of(), day, over_at=10.0)
     assert told == ["before", "first", "late", "ahead", "last", "after the end"]
     assert 20.0 <= day.now <= 24.0
 
@@ -206,7 +206,7 @@ def test_lines_are_followed_each_once_until_the_run_is_over(account: LogAccount)
 def test_a_tail_is_followed_without_what_was_left_out(account: LogAccount) -> None:
     account.put(name(NEW, 1), *"abc")
     day = Day(lambda: account.put(name(NEW, 1), "d"))
-    assert follow(account, Question.of(tail=1), day, over_at=5.0) == ["c", "d"]
+    assert follow(account, LogQuery.of(tail=1), day, over_at=5.0) == ["c", "d"]
 
 
 def test_levels_are_those_of_whole_messages_while_followed(account: LogAccount) -> None:
@@ -215,14 +215,14 @@ def test_levels_are_those_of_whole_messages_while_followed(account: LogAccount) 
         lambda: account.put(name(NEW, 1), "ERROR: b", "Traceback (most recent call last):"),
         lambda: account.put(name(NEW, 1), "  c", "ValueError: d", "printed"),
     )
-    told = follow(account, Question.of(level="warning"), day, over_at=6.0)
+    told = follow(account, LogQuery.of(level="warning"), day, over_at=6.0)
     assert told == ["ERROR: b", "Traceback (most recent call last):", "  c", "ValueError: d"]
 
 
 def test_a_run_that_is_over_isnt_waited_for(account: LogAccount) -> None:
     account.put(name(NEW, 1), "x")
     day = Day()
-    assert follow(account, Question.of(), day, over_at=0.0) == ["x"]
+    assert follow(account, LogQuery.of(), day, over_at=0.0) == ["x"]
     assert day.now == 0.0
 
 

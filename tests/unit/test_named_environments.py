@@ -257,7 +257,7 @@ def test_the_name_of_a_package_that_is_installed_is_refused(
     path = tmp_path / "terradask.toml"
     path.write_text("[environments.dask]\nsoftware = []\n")
     environments = Environments(load_settings(path, environ={}), Aws("us-east-1"), BUCKET)
-    with pytest.raises(InvalidInput, match="Environment 'dask' has the name of a package"):
+    with pytest.raises(InvalidInput, match="the name of a locally installed package"):
         environments.create("dask")
     assert not stored.names()
 

@@ -83,9 +83,9 @@ def test_a_cluster_as_it_should_be_has_no_problem() -> None:
     [
         (
             {"max_size": 3},
-            ["workers: its maximum is 3 at AWS, and 8 as applied", "terradask apply etl"],
+            ["workers: its maximum is 3 at AWS, but 8 was applied", "terradask apply etl"],
         ),
-        ({"untagged": True}, ["the tags of the group workers were taken off", "apply etl"]),
+        ({"untagged": True}, ["the tags of the group workers were removed", "apply etl"]),
         (
             {"suspended": {"Launch": "User suspended at 2026-11-20T05:00:00Z"}},
             [
@@ -120,10 +120,10 @@ def test_a_group_that_is_gone_is_named() -> None:
 
 def test_deleted_documents_are_named_while_hosts_run() -> None:
     (problem,) = told(groups(), run=None, scheduler=None)
-    assert problem.startswith("run.json is gone")
+    assert problem.startswith("run.json is missing")
     assert "terradask stop etl, then terradask start etl" in problem
     (problem,) = told(groups(), report("scheduler", "running"), scheduler=None)
-    assert problem.startswith("scheduler.json is gone")
+    assert problem.startswith("scheduler.json is missing")
     # It boots.
     assert told(groups(), report("scheduler", "starting"), scheduler=None) == []
 
@@ -179,8 +179,8 @@ def test_a_schedulers_host_that_hangs_is_told_by_the_watchdog_schedule(
     )
     assert len(found) == is_told
     if is_told:
-        assert "the scheduler's host i-scheduler runs, as AWS sees it" in found[0]
-        assert f"last sign of life at {heard:%H:%M} UTC" in found[0]
+        assert "the scheduler's host i-scheduler runs according to AWS" in found[0]
+        assert f"last renewed its watchdog at {heard:%H:%M} UTC" in found[0]
         assert f"AWS sets all groups to 0 at {fires:%H:%M} UTC" in found[0]
         assert "terradask stop etl, then terradask start etl" in found[0]
 
@@ -241,7 +241,7 @@ def test_a_group_that_was_given_up_is_said_with_the_last_hosts_reason_until_host
     )
     # S3 or the key refuses hosts: none of them could report.
     (problem,) = told(groups(), watching)
-    assert "None has reported why: S3, the key or the network" in problem
+    assert "No host has reported a reason: S3, the key or the network" in problem
     assert "terradask logs etl workers" in problem
     later = report("worker", "booting", history=(("booting", "2026-11-20T05:11:00Z"),))
     assert told(groups(), watching, failed, later) == []
@@ -254,7 +254,7 @@ def test_a_shortfall_is_said_in_a_line_with_its_reason_and_what_helps() -> None:
     assert "\n" not in problem
     assert problem.startswith("AWS launches 2 of 6 workers, and no more now: workers: m6i.xlarge")
     assert "InsufficientInstanceCapacity: We currently" in problem
-    assert "What helps: allow more instance types" in problem
+    assert "To do: allow more instance types" in problem
 
 
 def test_why_launches_fail_is_asked_of_groups_that_lack_instances_alone() -> None:
@@ -289,7 +289,7 @@ def test_a_replaced_scheduler_and_problems_are_shown_to_people_and_scripts() -> 
     )
     overview = ClusterOverview("default", "etl", "running", status=second)
     story = _story(overview, second)
-    assert f"number 2 of this run since {AT}: the tasks and results of those before it" in story
+    assert f"number 2 of this run since {AT}: the tasks and results of earlier ones" in story
     assert "problem    workers: Launch is suspended" in story
     document = overview.as_dict()
     assert (document["scheduler_boot"], document["scheduler_since"]) == (2, AT)

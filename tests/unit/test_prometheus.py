@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from terradask._clusters.certificates import make_keys
-from terradask._observe.prometheus import ScrapeTarget, save_scrape_config
+from terradask.cli._dashboard import ScrapeTarget, save_scrape_config
 
 KEYS = make_keys("etl", "20261120T051500Z-abc123")
 TARGET = ScrapeTarget(

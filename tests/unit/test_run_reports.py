@@ -17,8 +17,8 @@ from terradask._dask.dashboard import DashboardForward
 from terradask._observe.events.timeline import Event
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports import kept
-from terradask._observe.reports.kept import ReportStore
 from terradask._observe.reports.report import read_report, report_page
+from terradask._observe.reports.store import ReportStore
 from terradask.errors import DocumentFormat, ReportNotFound
 from terradask_host.commands import FORMAT, MakeReport
 

@@ -16,9 +16,9 @@ from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import Descriptor, read_host_reports, read_run
 from terradask._observe.key_access import translated_key_errors
 from terradask._observe.keys import KeySet
-from terradask._observe.last_words import LastWords
 from terradask._observe.record import ClusterRecord, read_reports, read_scheduler
-from terradask._observe.state import of_run, over
+from terradask._observe.scheduler_host_log import SchedulerHostLog
+from terradask._observe.state import of_run, stopped_error
 from terradask._observe.status import DeploymentStatus, status_of
 from terradask._observe.store import HOSTS, RUN, parse_object, read_secret
 from terradask.errors import (
@@ -101,10 +101,10 @@ class _SchedulerHosts:
     record: ClusterRecord
     run: Run
     _seen: dict[str, None] = field(default_factory=dict, init=False)
-    _words: LastWords = field(init=False)
+    _log: SchedulerHostLog = field(init=False)
 
     def __post_init__(self) -> None:
-        self._words = LastWords(self.record, self.run)
+        self._log = SchedulerHostLog(self.record, self.run)
 
     def read(self) -> DeploymentStatus:
         """Return the status with the reports of these hosts. Without hosts, check AWS's reasons;
@@ -125,7 +125,7 @@ class _SchedulerHosts:
         elif any(report.run_id != self.run.run_id for report in reports):
             self._check_not_over(is_raised=True)
         if not any(report.belongs_to(self.run.run_id) for report in reports):
-            self._words.check(self._seen)
+            self._log.check(self._seen)
         return status_of(self.record, [groups, self.run, None, reports, False])
 
     def read_all(self) -> list[HostReport]:
@@ -145,7 +145,7 @@ class _SchedulerHosts:
         """
         if reported := "; ".join(r.describe() for r in reports):
             return reported
-        line = self._words.check_now(self._seen)
+        line = self._log.check_now(self._seen)
         return f"its host has not reported{f'; in its log: {line}' if line else ' yet'}"
 
     def _check_not_over(self, *, is_raised: bool) -> None:
@@ -158,7 +158,7 @@ class _SchedulerHosts:
         current = None if document is None else read_run(document)
         is_own = current is not None and current.run_id == self.run.run_id
         if not is_own and (current is not None or not is_raised):
-            raise over(self.record.descriptor.cluster, self.run.run_id, current, None)
+            raise stopped_error(self.record.descriptor.cluster, self.run.run_id, current, None)
 
     def _read_report(self, instance_id: str) -> dict[str, Any] | None:
         with self.record.limiter.slot():
@@ -201,7 +201,7 @@ def _read_scheduler(record: ClusterRecord, run: Run) -> SchedulerAddress | None:
     if scheduler is None or scheduler.run_id != run.run_id:
         return None
     if scheduler.ended is not None:
-        raise over(record.descriptor.cluster, run.run_id, run, scheduler)
+        raise stopped_error(record.descriptor.cluster, run.run_id, run, scheduler)
     return scheduler
 
 
@@ -256,7 +256,7 @@ def _checked_run(record: ClusterRecord, run: Run, keys: KeySet, content: bytes |
     cluster = record.descriptor.cluster
     current = None if content is None else read_run(parse_object(content, RUN))
     if content is None or current is None or current.run_id != run.run_id:
-        raise over(cluster, run.run_id, current, None)
+        raise stopped_error(cluster, run.run_id, current, None)
     if sha256_of(content) != keys.sha256.get(RUN):
         raise DocumentChanged(RUN, cluster=cluster)
     return current

@@ -28,8 +28,8 @@ from terradask._observe.events.gather import cluster_events, write_event_log
 from terradask._observe.events.timeline import Event
 from terradask._observe.logs.readable import ReadableLogs
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.kept import KeptReport
-from terradask._observe.reports.report import RunReport, read_report, store_of
+from terradask._observe.reports.report import RunReport, read_report, report_store
+from terradask._observe.reports.store import KeptReport
 from terradask._observe.status import DeploymentStatus, StatusWatch, read_status, status_of
 from terradask._observe.store import CLOSING
 from terradask.errors import DocumentFormat
@@ -493,7 +493,7 @@ class Deployment:
         ``s3:ListBucket``.
         """
         found = self._jobs.record(job)
-        is_there = found.is_over or self._record.may_have(found.run_id, found.boot)
+        is_there = found.is_over or self._record.may_have_scheduler(found.run_id, found.boot)
         return found if is_there else replace(found, is_lost=True)
 
     job_output = method_of("_jobs", JobStore.output)
@@ -537,7 +537,7 @@ class Deployment:
         -----
         Permission needed: ``s3:ListBucket`` on the workspace's bucket.
         """
-        return store_of(self._record).list()
+        return report_store(self._record).list()
 
     def keep_events(self) -> None:
         """Keep the events of the last run where they outlive the cluster, which is about to be

@@ -578,7 +578,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
             return closed_page(name, self.status.name)
         from terradask._observe.live_drawing import Drawing
 
-        drawing = Drawing(self._live.view(), whole=False).as_mimebundle()
+        drawing = Drawing(self._live.view(), with_facts=False).as_mimebundle()
         return cluster_page(
             type(self).__name__,
             name,

@@ -171,7 +171,7 @@ def dask_logs(
     """
     from distributed.utils import Log, Logs
 
-    from terradask._observe.logs.question import WORKERS
+    from terradask._observe.logs.query import WORKERS
 
     named = [workers] if isinstance(workers, str) else workers
     hosts = [WORKERS] if named is True else [_WORKER.sub(r"\1", one) for one in named or ()]

@@ -1,4 +1,4 @@
-"""A cluster's documents as clients read them, with advice in errors, and derived facts."""
+"""Read a cluster's documents, with advice in errors, and derive facts from its descriptor."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _Document = TypeVar("_Document")
 
 
 class Descriptor(ClusterDocument):
-    """A deployed cluster: its structure from ``cluster.json``, and what follows from that."""
+    """A deployed cluster's structure from ``cluster.json``, and derived facts."""
 
     @cached_property
     def cluster_settings(self) -> ClusterSettings:
-        """The cluster's settings as it was deployed, whatever version wrote them.
+        """The settings of the deployed cluster, written by any version.
 
         Raises `DocumentFormat`.
         """
@@ -46,7 +46,7 @@ class Descriptor(ClusterDocument):
             found = ClusterSettings.read(self.settings)
         if found.arm is not None:
             return found
-        # Not set: it followed from the instance types.
+        # If not set, the instance types have determined it.
         return found.model_copy(update={"arm": self.architecture == "arm64"})
 
     @property
@@ -99,20 +99,24 @@ class Descriptor(ClusterDocument):
 
     @property
     def hardware(self) -> dict[str, dict[str, Any]]:
-        """Each group's locked instance types, what was asked for, and why they were chosen."""
-        asked, reasons = self.lock.get("asked") or {}, self.lock.get("reasons") or {}
+        """Each group's locked instance types, the request, and the reasons of the choice."""
+        requests, reasons = self.lock.get("asked") or {}, self.lock.get("reasons") or {}
         types = {
             WORKER_GROUP: self.lock["worker_instance_types"],
             SCHEDULER_GROUP: self.lock["scheduler_instance_types"],
             **(self.lock.get("group_instance_types") or {}),
         }
         return {
-            group: {"types": names, "asked": asked.get(group, {}), "reason": reasons.get(group, "")}
+            group: {
+                "types": names,
+                "asked": requests.get(group, {}),
+                "reason": reasons.get(group, ""),
+            }
             for group, names in types.items()
         }
 
     def most_workers(self, group: str) -> int:
-        """Return how many workers a group may have: one Auto Scaling group may hold them all."""
+        """Return the largest number of workers of a group; one Auto Scaling group can hold all."""
         return max(self.groups[key].max_size for key in self.worker_groups[group])
 
     @property
@@ -126,7 +130,7 @@ def _apply_again(cluster: str) -> str:
 
 
 def read_descriptor(document: Mapping[str, Any], cluster: str | None = None) -> Descriptor:
-    """Read ``cluster.json``, of the cluster of a name, if that is known."""
+    """Read ``cluster.json``; errors use the cluster's name, if known."""
     name = cluster or document.get("cluster", "NAME")
     return _read(Descriptor.read, document, f"Cluster {name!r}", _apply_again(name))
 
@@ -146,52 +150,52 @@ def read_address(document: Mapping[str, Any]) -> SchedulerAddress:
 def _read(
     read: Callable[[Mapping[str, Any]], _Document],
     document: Mapping[str, Any],
-    what: str,
+    subject: str,
     advice: str,
 ) -> _Document:
-    check_format(document, what, advice)
-    with reading(what, advice):
+    check_format(document, subject, advice)
+    with reading(subject, advice):
         return read(document)
 
 
 def read_report(document: Mapping[str, Any]) -> HostReport:
     """Read ``hosts/<instance id>.json``."""
-    with reading("A host's report", "nothing: the report is left out"):
+    with reading("A host's report", "nothing: the report is ignored"):
         return HostReport.read(document)
 
 
 def read_host_reports(documents: Iterable[Mapping[str, Any]]) -> list[HostReport]:
-    """Read the reports of hosts, without those that can't be read, which are warned of."""
+    """Read the reports of hosts; warn of unreadable ones and drop them."""
     reports = []
     for document in documents:
         try:
             reports.append(read_report(document))
         except DocumentFormat as error:
-            logger.warning("a host's report is left out: %s", error.problem)
+            logger.warning("a host's report is ignored: %s", error.problem)
     return reports
 
 
 @contextlib.contextmanager
-def reading(what: str, advice: str) -> Iterator[None]:
-    """Raise `DocumentFormat` for any error while a document is read."""
+def reading(subject: str, advice: str) -> Iterator[None]:
+    """Translate errors of reading a document to `DocumentFormat`."""
     try:
         yield
     except TerradaskError:
         raise
     except UNREADABLE as error:
         raise DocumentFormat(
-            f"{what} doesn't match its format.",
+            f"{subject} doesn't match its format.",
             given=type(error).__name__,
             allowed=f"format {FORMAT}",
             advice=advice,
         ) from None
 
 
-def check_format(document: Mapping[str, Any], what: str, advice: str) -> None:
+def check_format(document: Mapping[str, Any], subject: str, advice: str) -> None:
     """Refuse a document of another format. Raises `DocumentFormat`."""
     if document.get("format") != FORMAT:
         raise DocumentFormat(
-            f"{what} has a format that this terradask can't read.",
+            f"{subject} has a format that this terradask can't read.",
             given=(
                 f"format {document.get('format')!r}, written by terradask "
                 f"{plain_lines(str(document.get('terradask_version', '?')))}"

@@ -1,4 +1,4 @@
-"""The instances of workspaces as EC2 has them, found by tags, even without their groups."""
+"""Find a workspace's instances in EC2 by tags, even without their groups."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 
 #: Auto Scaling's tag on the instances that it launches:
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
-_TAG_OF_GROUP = "aws:autoscaling:groupName"
+_GROUP_TAG = "aws:autoscaling:groupName"
 
-#: States of an instance that isn't terminated or terminating; a stopped one costs its volumes.
-_LEFT = ["pending", "running", "stopping", "stopped"]
+#: States before termination; a stopped instance still costs its volumes.
+_NOT_TERMINATED = ["pending", "running", "stopping", "stopped"]
 _ON = frozenset({"pending", "running"})
 
 
 @dataclass(frozen=True)
 class Instance:
-    """One instance."""
+    """One EC2 instance."""
 
     #: Instance id.
     id: str
-    #: `workspace`, `cluster`, `role`: what it belongs to and what it does, from its tags.
+    #: `workspace`, `cluster` and `role` from its tags.
     workspace: str
     cluster: str | None
     role: str | None
-    #: The group that launched it, from AWS's own tag; None without the tag: it was detached.
+    #: The group that launched it, from AWS's own tag; None for a detached instance.
     autoscaling_group: str | None
     #: Launch time.
     launched_at: datetime.datetime
-    #: What its price depends on.
+    #: The facts that determine its price.
     host: RunningHost
     #: Whether it is booting or running.
     is_on: bool
@@ -55,10 +55,10 @@ def find_instances(
     """
     ec2 = aws.client("ec2")
     tags = {TAG_WORKSPACE: workspace} | ({} if cluster is None else {TAG_CLUSTER: cluster})
-    ours = tag_filters(tags)
-    left = {"Name": "instance-state-name", "Values": _LEFT}
-    found = list(listed_instances(ec2, Filters=[*ours, left]))
-    volumes = _volumes(ec2, ours) if with_volumes and found else {}
+    by_tags = tag_filters(tags)
+    alive = {"Name": "instance-state-name", "Values": _NOT_TERMINATED}
+    found = list(listed_instances(ec2, Filters=[*by_tags, alive]))
+    volumes = _volumes(ec2, by_tags) if with_volumes and found else {}
     return [_read(instance, volumes if with_volumes else None) for instance in found]
 
 
@@ -87,7 +87,7 @@ def _read(instance: Mapping[str, Any], volumes: Mapping[str, Volumes] | None) ->
         tags.get(TAG_WORKSPACE, ""),
         tags.get(TAG_CLUSTER),
         tags.get(TAG_ROLE),
-        tags.get(_TAG_OF_GROUP),
+        tags.get(_GROUP_TAG),
         instance["LaunchTime"],
         host,
         instance["State"]["Name"] in _ON,

@@ -1,4 +1,4 @@
-"""Access to a private cluster's keys: AWS decides, and the errors here explain it."""
+"""Check and explain access to a private cluster's keys; AWS decides about it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_VALUE = "ResourceNotFoundException"
 
 @contextmanager
 def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
-    """Raise `ClusterPrivate`, with who may read the keys, if AWS denies that inside."""
+    """Translate AWS's denial to `ClusterPrivate` with the permitted principals."""
     try:
         yield
     except AccessDenied as error:
@@ -28,7 +28,7 @@ def translated_key_errors(aws: Aws, descriptor: Descriptor) -> Iterator[None]:
 
 
 def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
-    """Check that this caller may read a private cluster's keys, before it is started.
+    """Check before a start that this caller may read a private cluster's keys.
 
     Raises `ClusterPrivate`.
 
@@ -40,8 +40,8 @@ def check_key_access(aws: Aws, descriptor: Descriptor) -> None:
 
 
 def check_may_change(aws: Aws, descriptor: Descriptor, doing: str) -> None:
-    """Check that a private cluster's secret has this caller among its principals, before anything
-    else of the cluster is changed. `doing` is what the caller is about to do.
+    """Check, before a change of a private cluster, that this caller is among the principals of its
+    secret. `doing`: the caller's action.
 
     Raises `ClusterPrivate`.
     """

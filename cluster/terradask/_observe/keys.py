@@ -1,4 +1,6 @@
-"""Keys of one run of a cluster, as in its secret; `certificates` makes them."""
+"""``KeySet``: the keys of one run, as stored in the cluster's secret. `certificates` generates
+them.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,10 @@ class Bundle:
 
 @dataclass(frozen=True, repr=False)
 class KeySet:
-    """The keys of one run: the authority's certificate and a bundle for each role; and the SHA-256
-    of each document that hosts act on, by its name; and credentials of package indexes and
-    channels.
+    """The keys of one run: the authority's certificate, a bundle for each role, the digests of the
+    hosts' documents, and credentials of package indexes and channels.
 
-    Its repr shows no key material.
+    The repr shows no key material.
     """
 
     run_id: str
@@ -42,23 +43,22 @@ class KeySet:
     sha256: Mapping[str, str] = field(default_factory=dict)
     #: Credentials of package indexes and of conda's channels, by URL.
     indexes: Mapping[str, str] = field(default_factory=dict)
-    #: Of a certificate that opens the scheduler's page with metrics, and nothing else; None if an
-    #: older terradask started the run.
+    #: For the scheduler's metrics page only; None if an older terradask started the run.
     metrics: Bundle | None = None
 
     def __repr__(self) -> str:
         return f"KeySet(run_id={self.run_id!r})"
 
     def to_document(self) -> dict[str, Any]:
-        """Return the document that the cluster's secret holds."""
+        """Return the document for the cluster's secret."""
         return {"format": 1, **asdict(self)}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> KeySet:
-        """Read the document that the cluster's secret holds. Raises `DocumentFormat`."""
+        """Read the document of the cluster's secret. Raises `DocumentFormat`."""
         with reading(
-            "What the cluster's secret holds",
-            "stop the cluster and start it again: start writes keys",
+            "The cluster's secret",
+            "stop the cluster and start it again: a start writes keys",
         ):
             bundles = {role: _bundle(document[role]) for role in ROLES}
             metrics = document.get("metrics")

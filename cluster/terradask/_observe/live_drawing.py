@@ -1,4 +1,4 @@
-"""A cluster's live view as rich draws it: in a terminal, and as text and HTML in a notebook."""
+"""Draw a cluster's live view with rich: in a terminal, and as text and HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from terradask_stacks.hardware.quantities import bytes_text
 
 #: Lines of a view besides those of its hosts, and the fewest hosts.
 _OTHER_LINES, _FEWEST_HOSTS = 20, 3
-#: A notebook's output scrolls: more hosts than these would hide what is below.
+#: More hosts would push the rest of a notebook out of sight.
 _NOTEBOOK_COLUMNS, _NOTEBOOK_HOSTS = 115, 12
 _STYLES = {
     "problem": "bold red",
@@ -29,7 +29,7 @@ _STYLES = {
     "lost": "red",
     "ended": "red",
 }
-#: Red and green that can be read on a light page and on a dark one; there are no other colours.
+#: The only colours: red and green that are readable on light and dark pages.
 _THEME = TerminalTheme(
     (255, 255, 255), (0, 0, 0), [(0, 0, 0), (192, 57, 43), (46, 139, 87), *[(128, 128, 128)] * 5]
 )
@@ -41,26 +41,28 @@ _PAGE = (
 
 @dataclass(frozen=True)
 class Drawing:
-    """A view for rich to print: what the cluster is, its groups, what is waited for, and as many
-    hosts as there are lines for.
+    """A rich renderable of a view: the cluster's facts, groups, reasons of waiting, and as many
+    hosts as fit.
 
-    Hosts and tasks wrote some of it: nothing in it is markup, and no control character is left.
+    Some text comes from hosts and tasks: it is printed without markup and control characters.
     """
 
     view: LiveView
-    #: Whether to say what the cluster is, and not only what it has and waits for.
-    whole: bool = True
+    #: Whether to draw notes and facts too, and not only groups, waits and hosts.
+    with_facts: bool = True
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield the blocks, with an empty line between them."""
         most = max(options.size.height - _OTHER_LINES, _FEWEST_HOSTS)
-        blocks = _blocks(self.view.with_hosts(most), whole=self.whole, cut=options.is_terminal)
+        blocks = _blocks(
+            self.view.with_hosts(most), with_facts=self.with_facts, cut=options.is_terminal
+        )
         for number, block in enumerate(blocks):
             yield from ([Text()] if number else [])
             yield block
 
     def as_mimebundle(self) -> dict[str, str]:
-        """Return it as what a notebook displays."""
+        """Return the text and HTML for a notebook."""
         console = Console(
             file=io.StringIO(),
             record=True,
@@ -72,15 +74,15 @@ class Drawing:
         console.print(self)
         text = console.export_text(clear=False).rstrip()
         page = console.export_html(theme=_THEME, code_format=_PAGE, inline_styles=True)
-        # All text is escaped: what looks like a link is one.
+        # All text is escaped, so only real links match.
         return {
             "text/plain": text,
             "text/html": page.replace("<a href=", '<a target="_blank" href='),
         }
 
 
-def _blocks(view: LiveView, *, whole: bool, cut: bool) -> Iterator[RenderableType]:
-    if whole:
+def _blocks(view: LiveView, *, with_facts: bool, cut: bool) -> Iterator[RenderableType]:
+    if with_facts:
         facts = [("cluster", f"{view.name}: {view.state}"), *view.facts]
         yield from ([_text("\n".join(view.notes))] if view.notes else [])
         yield _facts(facts)
@@ -127,7 +129,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Table:
     for label, value in facts:
         text = _text(value)
         if label == DASHBOARD:
-            # rich writes it into the page as it is.
+            # rich doesn't escape links.
             text.stylize(Style(link=escape(value)))
         grid.add_row(_text(label), text)
     return grid
@@ -136,8 +138,8 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Table:
 def _table(
     heads: Sequence[str], rows: Sequence[Sequence[object]], *, cut: bool = False
 ) -> Iterator[Table]:
-    """Yield a table of the columns that have a value, if there is any; its last column takes what
-    room is left, and is cut or has several lines.
+    """Yield a table of the columns with values, if there are any; its last column takes the
+    remaining width, and is cut or wrapped.
     """
     used = [at for at in range(len(heads)) if any(row[at] not in (None, "") for row in rows)]
     if not used:

@@ -1,4 +1,4 @@
-"""What a person sees of a cluster while it is made, scaled, healed and ended. Pure."""
+"""``LiveView``: build the view of a cluster that widgets and ``status --watch`` draw. No calls."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.hardware.quantities import bytes_text
 
-#: State of a host, as `timeline.STATE_OF_STEP` has them -> what it waits for.
+#: State of a host, as in `timeline.STATE_OF_STEP` -> the sentence about waiting.
 _WAITS = {
     "requested": "AWS launches {}",
     "launched": "{} boot",
-    "booting": "{} read what they run",
+    "booting": "{} read their configuration",
     "environment": "{} get their packages",
-    "waiting": "{} look for the scheduler",
+    "waiting": "{} wait for the scheduler",
     "starting": "Dask starts on {}",
     "leaving": "{} leave",
 }
-#: Label of the link, which opens nothing without its token.
+#: Label of the link to the dashboard, which contains a token.
 DASHBOARD = "dashboard"
 
-#: What to look at first.
+#: Order of hosts: the most important states first.
 _ORDER = ("failed", "leaving", "booting", "environment", "waiting", "starting", "launched")
 
 
@@ -51,22 +51,22 @@ class GroupRow:
 
     @property
     def first_type(self) -> str:
-        """Its first instance type, and how many more there are."""
+        """The first instance type, and the number of others."""
         more = len(self.types) - 1
         return self.types[0] + (f" and {more} more" if more > 0 else "")
 
 
 @dataclass(frozen=True)
 class HostRow:
-    """A host: since when it is in its state, and why; its Dask workers, where they are known."""
+    """A host's state, its age and reason, and the known totals of its Dask workers."""
 
     instance_id: str
     group: str
     state: str
-    #: Length of time in that state; None if it isn't known.
+    #: Time in that state; None if unknown.
     seconds: float | None = None
     reason: str | None = None
-    #: Threads and memory that its workers have together.
+    #: Total threads and memory of its workers.
     threads: int | None = None
     memory_bytes: int | None = None
 
@@ -130,7 +130,7 @@ class LiveView:
 
 @dataclass(frozen=True)
 class JoinedWorker:
-    """What the scheduler says of one Dask worker."""
+    """The scheduler's data of one Dask worker."""
 
     instance_id: str
     threads: int
@@ -148,7 +148,7 @@ def live_view(
     waits: Sequence[str] = (),
     dashboard_link: str | None = None,
 ) -> LiveView:
-    """Return what to show of a status, of its run, and of the workers that the scheduler has."""
+    """Build the view of a status, its run, and the scheduler's workers."""
     facts = _facts(status, pools, run=run, hourly_usd=hourly_usd, workers=workers, now=now)
     if dashboard_link:
         facts.append((DASHBOARD, dashboard_link))
@@ -174,7 +174,7 @@ def live_view(
         tuple(facts),
         groups,
         (*waits, *_waits(groups)),
-        # Those that are gone are told by the events.
+        # The events report the hosts that are gone.
         tuple(
             _row(host, by_host.get(host.instance_id, ()), now)
             for host in hosts
@@ -210,7 +210,7 @@ def _facts(
 
 
 def adapting_text(policies: Mapping[str, ScalingPolicy]) -> str:
-    """Return between which numbers groups adapt, ``workers: 4 to 20``; empty if none does."""
+    """Return the bounds of adaptive groups, ``workers: 4 to 20``; empty if none adapts."""
     return ", ".join(
         f"{group}: {policy.minimum} to {policy.maximum}"
         for group, policy in sorted(policies.items())
@@ -276,7 +276,7 @@ def _age(moment: str, now: datetime) -> str:
 
 
 def _seconds(moment: str, now: datetime) -> float | None:
-    """Return how long ago a moment was; None without one."""
+    """Return the time since a moment; None without one."""
     if not moment:
         return None
     return max(0.0, (now - datetime.fromisoformat(moment).astimezone(UTC)).total_seconds())

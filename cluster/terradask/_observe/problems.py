@@ -1,8 +1,8 @@
-"""What keeps a cluster from being as it was asked to be, and what helps: a sentence each, from what
-AWS and the hosts say. Pure.
+"""Find a cluster's problems from the data of AWS and hosts, a sentence each with advice. No calls.
 
-Whatever AWS lets others change beside Terraform is looked at here: tags, limits, suspended
-processes, groups and documents that are gone. https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
+Covers all changes outside Terraform: tags, limits, suspended processes, missing groups and
+documents.
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_modules.names import SCHEDULER_GROUP
 
-#: A scheduler's host reports long before, if it can.
+#: A working scheduler's host reports within this time.
 _REPORTED = datetime.timedelta(seconds=180)
 
-#: How far ahead a scheduler's host, which lives, keeps the watchdog schedule.
+#: A working scheduler's host keeps the watchdog schedule this far in the future.
 _AHEAD = datetime.timedelta(minutes=WATCHDOG_MINUTES)
-#: Where AWS refuses, a host tries again a minute later.
+#: After an error of AWS, a host retries a minute later.
 _SILENT = datetime.timedelta(minutes=WATCHDOG_MOVED_MINUTES + 2)
 
-#: Processes without which a group doesn't follow its number, or doesn't heal.
+#: Processes that a group needs to follow its number and to replace hosts.
 _NEEDED_PROCESSES = {
     "Launch": "launches nothing, whatever its number",
     "Terminate": "ends nothing, whatever its number",
-    "HealthCheck": "doesn't notice hosts that die",
-    "ReplaceUnhealthy": "doesn't replace hosts that die",
+    "HealthCheck": "doesn't notice failed hosts",
+    "ReplaceUnhealthy": "doesn't replace failed hosts",
     "ScheduledActions": "isn't brought to zero by the watchdog schedule",
 }
 
@@ -48,10 +48,10 @@ def problems_of(
     failures: Mapping[str, tuple[LaunchProblem, ...]],
     fires_at: datetime.datetime | None = None,
 ) -> tuple[str, ...]:
-    """Return what is wrong with a cluster; nothing if it is as it should be.
+    """Return a cluster's problems.
 
-    `failures`: group of workers that lacks instances -> why launches failed lately. `fires_at`:
-    when the watchdog schedule sets groups to zero, where that was read.
+    `failures`: group of workers with missing instances -> recent launch problems. `fires_at`: time
+    at which the watchdog schedule sets groups to zero, if read.
     """
     name = descriptor.cluster
     raised = is_raised(groups)
@@ -73,23 +73,23 @@ def problems_of(
 def group_problems(
     descriptor: Descriptor, groups: Mapping[str, Group], *, raised: bool
 ) -> Iterator[str]:
-    """Yield what is wrong with a cluster's groups as AWS describes them; a stopped cluster's lack
-    nothing while they aren't used.
+    """Yield the problems of a cluster's groups as AWS describes them. Suspended processes matter
+    only while the cluster isn't stopped.
     """
     name = descriptor.cluster
     gone = sorted(descriptor.groups.keys() - groups.keys())
     if gone:
         yield (
             f"AWS doesn't have {_groups(gone)} of this cluster any more: deleted by hand, or "
-            f"tagged for another cluster. terradask apply {name} makes what is gone again"
+            f"tagged for another cluster. terradask apply {name} creates them again"
         )
     untagged = sorted(key for key, group in groups.items() if group.untagged)
     if untagged:
         yield (
-            f"the tags of {_groups(untagged)} were taken off: hosts and most callers may neither "
-            f"scale nor end what has none, and hosts launched now fail. terradask apply {name} "
-            "puts them back, by a caller who may tag what has no tags, such as an administrator; "
-            "find out what took them off"
+            f"the tags of {_groups(untagged)} were removed: hosts and most callers can neither "
+            f"scale nor end untagged groups, and new hosts fail. terradask apply {name} restores "
+            "the tags, by a caller who may tag untagged resources, such as an administrator; find "
+            "the cause of the removal"
         )
     for key, group in sorted(groups.items()):
         if key not in descriptor.groups:
@@ -98,23 +98,21 @@ def group_problems(
         most = descriptor.groups[key].max_size
         if group.max_size < most:
             yield (
-                f"{key}: its maximum is {group.max_size} at AWS, and {most} as applied: changed by "
-                f"hand. It gets no more until terradask apply {name} restores it"
+                f"{key}: its maximum is {group.max_size} at AWS, but {most} was applied: changed "
+                f"by hand. It gets no more hosts until terradask apply {name} restores it"
             )
         for process, effect in _NEEDED_PROCESSES.items() if raised else ():
             if process in group.suspended:
                 why = group.suspended[process]
                 yield (
                     f"{key}: {process} is suspended{f' ({why})' if why else ''}: the group "
-                    f"{effect}. When the cause is mended: aws autoscaling resume-processes "
+                    f"{effect}. After correcting the cause: aws autoscaling resume-processes "
                     f"--auto-scaling-group-name {named} --scaling-processes {process}"
                 )
 
 
 def problems_at_start(descriptor: Descriptor, groups: Mapping[str, Group]) -> list[str]:
-    """Return what will keep a cluster that is being started from its numbers; a start puts lost
-    tags back.
-    """
+    """Return the problems of a starting cluster's groups; a start restores missing tags."""
     tagged = {key: replace(group, untagged=False) for key, group in groups.items()}
     return list(group_problems(descriptor, tagged, raised=True))
 
@@ -132,28 +130,28 @@ def _documents(
     again = f"terradask stop {name}, then terradask start {name}"
     if run is None:
         yield (
-            "run.json is gone from the bucket, and groups are to have hosts: those launched now "
-            f"fail, and no client can attach. {again}; find out what deleted it"
+            "run.json is missing in the bucket, though groups are to have hosts: new hosts fail, "
+            f"and no client can attach. {again}; find the cause of the deletion"
         )
     elif scheduler is None and any(
         each.role == "scheduler" and each.state == "running" for each in reports
     ):
         yield (
-            "scheduler.json is gone from the bucket, and the scheduler runs: neither new workers "
-            f"nor new clients find it. {again}; find out what deleted it"
+            "scheduler.json is missing in the bucket, though the scheduler runs: neither new "
+            f"workers nor new clients find it. {again}; find the cause of the deletion"
         )
 
 
 def _unreported(name: str, group: Group | None, run: Run | None, known: Set[str]) -> Iterator[str]:
-    """Yield that the scheduler's host runs and has said nothing, when the run isn't young."""
+    """Yield the problem of a running scheduler's host without a report, if the run isn't young."""
     active = () if group is None else group.active_ids
     if run is None or not active or not known.isdisjoint(active):
         return
     if _now() - datetime.datetime.fromisoformat(run.started_at) > _REPORTED:
         yield (
             f"the scheduler's host {active[0]} runs and has reported nothing: it boots, or S3, the "
-            f"key or the network refuses it; terradask logs {name} {SCHEDULER_GROUP} shows what "
-            "it prints"
+            f"key or the network refuses it; terradask logs {name} {SCHEDULER_GROUP} shows its "
+            "log"
         )
 
 
@@ -170,19 +168,19 @@ def _silence(
     scheduler: SchedulerAddress,
     fires_at: datetime.datetime,
 ) -> Iterator[str]:
-    """Yield that the scheduler's host runs, and has not put off the watchdog schedule of its group,
-    which fires at that time, for too long.
+    """Yield the problem of a running scheduler's host that has not postponed the watchdog schedule
+    of its group for too long.
     """
-    host, heard_at = scheduler.instance_id, fires_at - _AHEAD
+    host, renewed_at = scheduler.instance_id, fires_at - _AHEAD
     lifetime_seconds = (run.life or LifetimePolicy()).max_lifetime_seconds
-    # Beyond the end of the cluster's lifetime it is never put off.
+    # Never postponed beyond the end of the cluster's lifetime.
     latest = datetime.timedelta(seconds=lifetime_seconds - 1)
     is_last = fires_at > datetime.datetime.fromisoformat(run.started_at) + latest
     runs = group is not None and host in group.active_ids and may_be_silent(scheduler)
-    if runs and not is_last and _now() - heard_at >= _SILENT:
+    if runs and not is_last and _now() - renewed_at >= _SILENT:
         yield (
-            f"the scheduler's host {host} runs, as AWS sees it, and gave its last sign of life at "
-            f"{heard_at:%H:%M} UTC: it hangs, or doesn't reach AWS. Unless it comes back, AWS sets "
+            f"the scheduler's host {host} runs according to AWS, but last renewed its watchdog at "
+            f"{renewed_at:%H:%M} UTC: it hangs, or doesn't reach AWS. Unless it recovers, AWS sets "
             f"all groups to 0 at {fires_at:%H:%M} UTC. Sooner: terradask stop {name}, then "
             f"terradask start {name}"
         )
@@ -193,12 +191,12 @@ def _now() -> datetime.datetime:
 
 
 def _given_up(name: str, reports: Sequence[HostReport]) -> Iterator[str]:
-    """Yield the groups that the scheduler's host has given up, and that have had no host since."""
+    """Yield the groups that the scheduler's host has given up, without a host since then."""
     notes = {
         group: (at, why)
         for each in reports
-        for at, group, what, why in each.notes
-        if what == "given up"
+        for at, group, action, why in each.notes
+        if action == "given up"
     }
     for group, (at, why) in sorted(notes.items()):
         own = [each for each in reports if each.group == group]
@@ -210,8 +208,8 @@ def _given_up(name: str, reports: Sequence[HostReport]) -> Iterator[str]:
             reason = f"The last one's reason: {' '.join(str(last.reason).split())}"
         else:
             reason = (
-                "None has reported why: S3, the key or the network may refuse hosts; terradask "
-                f"logs {name} {group} shows what they print"
+                "No host has reported a reason: S3, the key or the network may refuse hosts; "
+                f"terradask logs {name} {group} shows their logs"
             )
         yield f"{group}: {why}. {reason}"
 

@@ -1,4 +1,4 @@
-"""One deployed cluster as read from the bucket and AWS. Reads only."""
+"""``ClusterRecord``: read a deployed cluster from the bucket and AWS. Writes nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from terradask._observe.documents import (
     read_host_reports,
     read_run,
 )
-from terradask._observe.place import check_names, where_is
+from terradask._observe.location import check_names, locate_cluster
 from terradask._observe.secret import ClusterSecret
-from terradask._observe.state import ended_by_itself, is_raised, is_young, over
+from terradask._observe.state import ended_by_itself, is_raised, is_young, stopped_error
 from terradask._observe.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterNotFound, ClusterStopped, DocumentFormat
 from terradask_host.documents import HostReport, Run, SchedulerAddress
@@ -54,9 +54,7 @@ class ClusterRecord:
         return self._descriptor
 
     def read_descriptor(self) -> Descriptor:
-        """Return the cluster's structure as it is now. Raises `ClusterNotFound`,
-        `ForeignDescriptor`.
-        """
+        """Read the cluster's current structure. Raises `ClusterNotFound`, `ForeignDescriptor`."""
         descriptor = self._find_descriptor()
         if descriptor is None:
             raise not_found(self.where, raised_groups(self.aws, self.where))
@@ -71,8 +69,8 @@ class ClusterRecord:
         return descriptor
 
     def find_groups(self) -> Groups:
-        """Return the cluster's groups, also where ``cluster.json`` is gone. Raises
-        `ClusterNotFound` where they are gone too.
+        """Return the cluster's groups, even without ``cluster.json``. Raises `ClusterNotFound`
+        without groups.
         """
         if not self.exists:
             groups, state = groups_at_aws(self.aws, self.where)
@@ -90,8 +88,8 @@ class ClusterRecord:
 
     @cached_property
     def where(self) -> ClusterWhere:
-        """Which cluster it is, whatever its documents say."""
-        return where_is(self.bucket, self.aws.region, self.name)
+        """The cluster's location and names, independent of its documents."""
+        return locate_cluster(self.bucket, self.aws.region, self.name)
 
     @cached_property
     def groups(self) -> Groups:
@@ -108,9 +106,9 @@ class ClusterRecord:
     def marked_closing(self) -> bool:
         """Whether the deployment is marked for destruction.
 
-        A mark counts only when no group is to have an instance: the roles of the workspace's
-        schedulers may write it for any cluster. Groups are found by their tags and names, whatever
-        ``cluster.json`` says.
+        A mark is valid only while all groups are at zero: the roles of the workspace's schedulers
+        can write it for any cluster. Groups are found by their tags and names, independent of
+        ``cluster.json``.
         """
         if not self.objects.exists(CLOSING):
             return False
@@ -137,20 +135,20 @@ class ClusterRecord:
         scheduler: SchedulerAddress | None = None,
         groups: Mapping[str, Group] | None = None,
     ) -> bool:
-        """Return whether a run was just begun, or has hosts, and has not ended by itself.
+        """Return whether a run was just started, or has hosts, and has not ended by itself.
 
-        What was just read of its scheduler, and its groups, can be given.
+        Known values of its scheduler and groups save reads.
         """
         if is_young(run) and ended_by_itself(run, scheduler or self.scheduler()) is None:
             return True
         return is_raised(self.groups.describe() if groups is None else groups)
 
     def scheduler(self) -> SchedulerAddress | None:
-        """Return where the scheduler is; None before it is up."""
+        """Return the scheduler's address; None before it is up."""
         return read_scheduler(self.objects)
 
-    def may_have(self, run_id: str, boot: int) -> bool:
-        """Return whether a run's scheduler's process may still be there."""
+    def may_have_scheduler(self, run_id: str, boot: int) -> bool:
+        """Return whether a scheduler process of a run may still exist."""
         try:
             run, scheduler = self.run(), self.scheduler()
         except DocumentFormat:
@@ -172,11 +170,11 @@ class ClusterRecord:
         run_id
             The run that the caller was attached to. By default the one that was started last.
         """
-        return over(self.name, run_id, self.run(), self.scheduler())
+        return stopped_error(self.name, run_id, self.run(), self.scheduler())
 
 
 def read_scheduler(objects: ClusterObjects) -> SchedulerAddress | None:
-    """Return where the scheduler is; None before it is up."""
+    """Return the scheduler's address; None before it is up."""
     document = objects.read(SCHEDULER)
     return None if document is None else read_address(document)
 
@@ -190,43 +188,43 @@ logger = logging.getLogger("terradask")
 
 
 def groups_at_aws(aws: Aws, where: ClusterWhere) -> tuple[Groups, dict[str, Group]]:
-    """Find a cluster's groups by their tags and names, whatever the documents say."""
+    """Find a cluster's groups by their tags and names, independent of its documents."""
     return Groups.found(aws, workspace=where.workspace, cluster=where.cluster)
 
 
 def raised_groups(aws: Aws, where: ClusterWhere) -> dict[str, Group]:
-    """Return which of a cluster's groups are to have hosts; none if the caller may not look."""
+    """Return a cluster's groups with a desired number above zero; none without permission."""
     try:
         _, found = groups_at_aws(aws, where)
     except Exception:
-        logger.debug("can't look for groups of %s", where.cluster, exc_info=True)
+        logger.debug("can't read the groups of %s", where.cluster, exc_info=True)
         return {}
     return {name: group for name, group in found.items() if group.desired}
 
 
 def not_found(where: ClusterWhere, raised: Mapping[str, Group]) -> ClusterNotFound:
-    """Return the error for a cluster without ``cluster.json``; `raised` are its groups that
-    are to have hosts all the same: a start needs the document, so it was there.
+    """Return the error for a cluster without ``cluster.json``. With `raised` groups the document
+    was deleted, since a start needs it.
     """
     name = where.cluster
     if not raised:
         return ClusterNotFound(
             f"There is no cluster {name!r} in this workspace.",
             given=name,
-            allowed="a cluster that is deployed; `terradask list` shows them",
+            allowed="a deployed cluster; `terradask list` shows them",
             advice=f"terradask apply {name}, or Cluster(name={name!r}) from Python",
         )
     numbers = ", ".join(f"{key} {group.desired}" for key, group in sorted(raised.items()))
     return ClusterNotFound(
-        f"cluster.json of cluster {name!r} is gone from the bucket, and the cluster runs.",
+        f"cluster.json of cluster {name!r} is missing in the bucket, and the cluster runs.",
         cluster=name,
         given=(
-            f"nothing at s3://{where.bucket}/{cluster_key(name, DESCRIPTOR)}; instances that its "
-            f"groups are to have: {numbers}"
+            f"nothing at s3://{where.bucket}/{cluster_key(name, DESCRIPTOR)}; desired instances "
+            f"of its groups: {numbers}"
         ),
         advice=(
-            f"terradask apply {name} writes it again, and what runs goes on; terradask stop {name} "
-            "ends the hosts without it. Find out what deleted it: a lifecycle rule of the bucket, "
-            "or by hand"
+            f"terradask apply {name} writes it again, and running hosts continue; terradask stop "
+            f"{name} ends the hosts without it. Find the cause of the deletion, such as a "
+            "lifecycle rule of the bucket"
         ),
     )

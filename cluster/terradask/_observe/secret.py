@@ -1,4 +1,6 @@
-"""A cluster's secret: its keys while it runs. Written only if it carries the cluster's tags."""
+"""Read and write a cluster's secret, which holds its keys while it runs; refuse to write one
+without the cluster's tags.
+"""
 
 from __future__ import annotations
 
@@ -15,17 +17,17 @@ from terradask.errors import AccessDenied, ClusterError, ForeignResources, Quota
 from terradask_modules.where import ClusterWhere
 
 _CURRENT = "AWSCURRENT"
-#: The label of the version that every stop makes the current one.
+#: The label of the version without keys, which every stop makes current.
 _WITHOUT_KEYS = "terradask-without-keys"
-#: As often is the label moved, where starts put other keys meanwhile.
+#: Most attempts to move the label while concurrent starts put other keys.
 _MOST_MOVES = 3
 
 
 class ClusterSecret:
-    """One cluster's secret, which Terraform made.
+    """One cluster's secret, which Terraform created.
 
-    AWS keeps 100 versions of a secret and removes none younger than a day, so each start makes one
-    and stops share one, which is never removed because it has a label of its own:
+    AWS keeps 100 versions of a secret and removes none younger than a day. So each start creates
+    one, and all stops share one, which AWS doesn't remove because it has a separate label:
     https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html
 
     Permissions needed: ``secretsmanager:DescribeSecret``, ``secretsmanager:PutSecretValue`` and
@@ -42,30 +44,30 @@ class ClusterSecret:
         client = self._aws.client("secretsmanager")
         with unless("ResourceNotFoundException"):
             found: Mapping[str, Any] = client.describe_secret(SecretId=self._where.secret_id)
-            # One that is scheduled for deletion takes no value any more.
+            # A secret that is scheduled for deletion accepts no value.
             return None if found.get("DeletedDate") else found
         return None
 
     @property
     def exists(self) -> bool:
-        """Whether it is there, and not to be deleted."""
+        """Whether the secret exists, and isn't scheduled for deletion."""
         return self._description is not None
 
     @property
     def tags(self) -> dict[str, str]:
-        """Its tags, read once. Raises `ClusterError`."""
+        """The secret's tags, read once. Raises `ClusterError`."""
         found, cluster = self._description, self._where.cluster
         if found is None:
             raise ClusterError(
-                f"The secret of cluster {cluster!r} is gone, which holds the keys of its runs.",
+                f"The secret of cluster {cluster!r}, which holds the keys of its runs, is missing.",
                 cluster=cluster,
                 given=f"no secret {self._where.secret_id}",
-                advice=f"terradask apply {cluster} makes it again",
+                advice=f"terradask apply {cluster} creates it again",
             )
         return tags_of(found.get("Tags"))
 
     def check_own(self) -> None:
-        """Refuse a secret that isn't the cluster's by its tags.
+        """Refuse a secret without the cluster's tags.
 
         Raises `ForeignResources`, `ClusterError`.
         """
@@ -83,11 +85,11 @@ class ClusterSecret:
         self._is_own = True
 
     def empty(self) -> bool:
-        """Overwrite its value by one without keys: hosts that boot now find none.
+        """Replace the value by one without keys, so that booting hosts find none; return whether
+        that was possible. A caller without ``UpdateSecretVersionStage`` can't after a hundred
+        versions in a day.
 
-        Returns whether it could: a caller's rights can be older than ``UpdateSecretVersionStage``,
-        and AWS takes no version then after a hundred in a day. Raises `ForeignResources`,
-        `ClusterError`.
+        Raises `ForeignResources`, `ClusterError`.
         """
         self.check_own()
         client = self._aws.client("secretsmanager")
@@ -96,16 +98,16 @@ class ClusterSecret:
             if attempt:
                 found = client.describe_secret(SecretId=self._where.secret_id)
             held = found.get("VersionIdsToStages", {})
-            current, without = (_with(label, held) for label in (_CURRENT, _WITHOUT_KEYS))
+            current, without = (_version(label, held) for label in (_CURRENT, _WITHOUT_KEYS))
             if current in (None, without):
                 if attempt:
                     return True
-                # A start may have put keys since that was read.
+                # A start may have put keys since that read.
                 continue
             if without is None:
                 return self._put_empty(_CURRENT, _WITHOUT_KEYS)
             try:
-                # Where a start has put other keys meanwhile, it is no longer that version's.
+                # Fails if a start has put other keys meanwhile: the label has moved.
                 with unless("InvalidParameterException"):
                     client.update_secret_version_stage(
                         SecretId=self._where.secret_id,
@@ -143,14 +145,14 @@ class ClusterSecret:
             f"Cluster {cluster!r} was started too often in the last 24 hours.",
             cluster=cluster,
             given="100 versions of its secret, none older than a day",
-            allowed="100 starts in 24 hours: each makes one, and AWS removes none earlier",
+            allowed="100 starts in 24 hours: each creates a version, and AWS removes none earlier",
             advice="start it later, or use a cluster of another name meanwhile; keep one running "
             "for many short jobs",
         )
 
 
-def _with(label: str, held: Mapping[str, Sequence[str]]) -> str | None:
-    """Return the version that has a label."""
+def _version(label: str, held: Mapping[str, Sequence[str]]) -> str | None:
+    """Return the version with a label, or None."""
     return next((version for version, labels in held.items() if label in labels), None)
 
 
@@ -160,8 +162,7 @@ def foreign_secret(
     """Return the error for a secret under a cluster's name without the cluster's tags."""
     why = found_tags(tags, expected)
     return ForeignResources(
-        f"The secret under the name of cluster {cluster!r} isn't this cluster's; it was left "
-        "alone.",
+        f"The secret with the name of cluster {cluster!r} isn't this cluster's; it wasn't changed.",
         cluster=cluster,
         resources=[{"type": "aws_secretsmanager_secret", "id": name, "why": why}],
         allowed=f"the tags {as_text(expected)}",

@@ -1,4 +1,6 @@
-"""Messages for a capacity shortfall: a warning if some hosts exist, an error if none does. Pure."""
+"""Describe a capacity shortfall: as a warning if some hosts exist, as an error if none does. No
+calls.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +10,13 @@ from dataclasses import dataclass
 from terradask.errors import NoCapacity
 from terradask_host.rules.launch_problem import LaunchProblem
 
-#: A message names this many types of a pool and counts the rest.
+#: Most types of a pool in a message; the rest is counted.
 _NAMED = 4
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Zones, market and instance types of a group's hosts: AWS's capacity depends on these."""
+    """Zones, market and instance types of a group's hosts, which determine AWS's capacity."""
 
     #: The availability zones.
     zones: tuple[str, ...]
@@ -39,16 +41,16 @@ class Pool:
 class Shortfall:
     """Workers that AWS doesn't launch in any of their groups."""
 
-    #: How many instances the groups are to have.
+    #: Desired number of instances of the groups.
     wanted: int
-    #: How many they have, or will get in groups without a problem.
+    #: Number of existing instances, and of expected ones in groups without a problem.
     there: int
-    #: Name of a group -> why it gets no more.
+    #: Name of a group -> its problems.
     problems: Mapping[str, tuple[LaunchProblem, ...]]
 
     @property
     def certain(self) -> bool:
-        """Whether AWS reports a known kind of problem; another may pass at AWS's next try."""
+        """Whether AWS reports a known kind of problem; others may be temporary."""
         return any(
             problem.kind != "other" for problems in self.problems.values() for problem in problems
         )
@@ -74,11 +76,11 @@ def describe(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
 
 
 def shortfall_text(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
-    """Return the same in one line, with what helps."""
+    """Return the message in one line, with advice."""
     why = "; ".join(line.strip() for line in _lines(shortfall, pools))
     return (
         f"AWS launches {shortfall.there} of {shortfall.wanted} workers, and no more now: {why}. "
-        f"What helps: {_advice(cluster, shortfall, pools)}"
+        f"To do: {_advice(cluster, shortfall, pools)}"
     )
 
 
@@ -112,19 +114,21 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
     if kinds & {"quota", "storage"}:
         advice += _higher_quotas(shortfall, pools)
     if "key" in kinds:
-        advice.append("let Auto Scaling use network.kms_key_arn: `terradask doctor` says how")
+        advice.append("let Auto Scaling use network.kms_key_arn: `terradask doctor` shows how")
     if "free-plan" in kinds:
-        advice.append(_of_the_free_plan(shortfall, pools))
+        advice.append(_free_plan_advice(shortfall, pools))
     if "account" in kinds:
         advice.append(
-            "AWS lets this account launch nothing yet: wait for its mail, or ask AWS Support; then "
-            "try again"
+            "AWS doesn't allow launches in this account yet: wait for its mail, or ask AWS "
+            "Support; then try again"
         )
     if "addresses" in kinds:
         advice.append("give the zone a larger subnet (network.cidr, or network.subnets)")
     if kinds & {"capacity", "unsupported"}:
-        asks = dict.fromkeys(pools[group].settings for group in shortfall.problems)
-        wider = "; ".join(f"{ask}vm_types, or wider {ask}cpu and {ask}memory" for ask in asks)
+        prefixes = dict.fromkeys(pools[group].settings for group in shortfall.problems)
+        wider = "; ".join(
+            f"{each}vm_types, or wider {each}cpu and {each}memory" for each in prefixes
+        )
         advice.append(f"allow more instance types ({wider})")
         advice += _other_zones(cluster, [pools[group] for group in shortfall.problems])
         if markets == {"spot"}:
@@ -166,26 +170,26 @@ def _higher_quotas(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]
     return advice
 
 
-def _of_the_free_plan(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
+def _free_plan_advice(shortfall: Shortfall, pools: Mapping[str, Pool]) -> str:
     eligible = {
         name
         for problems in shortfall.problems.values()
         for problem in problems
         for name in problem.eligible
     }
-    asks = dict.fromkeys(f"{pools[group].settings}vm_types" for group in shortfall.problems)
-    which = ", ".join(sorted(eligible)) or (
+    settings = dict.fromkeys(f"{pools[group].settings}vm_types" for group in shortfall.problems)
+    types = ", ".join(sorted(eligible)) or (
         "those that `aws ec2 describe-instance-types --filters Name=free-tier-eligible,Values=true`"
         " lists"
     )
     return (
         "upgrade the account to AWS's Paid plan, or name types of the Free plan in "
-        f"{' and '.join(asks)}: {which}"
+        f"{' and '.join(settings)}: {types}"
     )
 
 
 def _other_zones(cluster: str, pools: Iterable[Pool]) -> list[str]:
-    """Return advice for another zone: a new plan knows the failed launches, and chooses one."""
+    """Return advice for another zone: a new plan considers the failed launches."""
     short = list(pools)
     if all(len(pool.zones) > 1 for pool in short):
         return []

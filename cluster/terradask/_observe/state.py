@@ -1,5 +1,5 @@
-"""A cluster's state, and why it doesn't run any more, by one rule from groups, run, scheduler's
-address and reports. Pure.
+"""Derive a cluster's state, and the reason of its end, from groups, run, scheduler's address and
+host reports. No calls.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def derive_state(
 
 
 def state_by_numbers(desired: int, instances: int) -> State:
-    """Return a state from the groups' numbers alone: not every caller may read reports."""
+    """Derive a state from the groups' numbers alone, for callers who can't read reports."""
     if desired:
         return "running" if instances else "starting"
     return "stopping" if instances else "stopped"
@@ -65,26 +65,26 @@ def of_run(scheduler: SchedulerAddress | None, run: Run | None) -> SchedulerAddr
 
 
 def ended_by_itself(run: Run | None, scheduler: SchedulerAddress | None) -> Ended | None:
-    """Return when and why a run ended by itself; None if its scheduler's host reports none."""
+    """Return the reported end of a run that ended by itself, or None."""
     own = of_run(scheduler, run)
     return None if own is None else own.ended
 
 
 def is_young(run: Run) -> bool:
-    """Return whether a run was begun so recently that its groups may not be raised yet."""
+    """Return whether a run is so recent that its groups may not be raised yet."""
     age = datetime.datetime.now(datetime.UTC) - datetime.datetime.fromisoformat(run.started_at)
     return age.total_seconds() < CLAIM_SECONDS
 
 
 def is_raised(groups: Mapping[str, Group]) -> bool:
-    """Return whether any group is to have an instance."""
+    """Return whether any group's desired number is above zero."""
     return any(group.desired for group in groups.values())
 
 
-def over(
+def stopped_error(
     cluster: str, run_id: str | None, run: Run | None, scheduler: SchedulerAddress | None
 ) -> ClusterStopped:
-    """Return the error for a cluster that doesn't run any more."""
+    """Return the error for a cluster that is stopped or has ended."""
     advice = f"terradask start {cluster}, or Cluster(name={cluster!r}) from Python"
     if run is None or (run_id is not None and run.run_id != run_id):
         return ClusterStopped(f"Cluster {cluster!r} is stopped.", cluster=cluster, advice=advice)

@@ -1,4 +1,4 @@
-"""The status of a cluster: its state and the facts behind it."""
+"""``DeploymentStatus``: read a cluster's state and its facts, once or repeatedly."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: Where in what a status follows from the groups, the run and its scheduler are.
+#: Positions of groups, run and scheduler among the reads for a status.
 GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
 
-#: AWS tries a launch again after a minute, and later less often; failures that are older may have
-#: passed. So many different ones of a group are shown.
+#: AWS retries a launch after a minute, and later less often; older failures may be outdated. The
+#: second limits the problems that are shown for a group.
 _RECENT_SECONDS = 900.0
 _SHOWN = 3
 
@@ -117,14 +117,14 @@ class DeploymentStatus:
 
 
 def dial_address(scheduler: SchedulerAddress | None, *, public: bool) -> str | None:
-    """Return the address that a client dials: the public one if asked for and there."""
+    """Return the address that a client dials: the public one if requested and existing."""
     if scheduler is None:
         return None
     return (scheduler.public_address if public else None) or scheduler.private_address
 
 
 def read_status(record: ClusterRecord) -> DeploymentStatus:
-    """Return the status of a cluster, by reads in parallel."""
+    """Read the status of a cluster in parallel."""
     return _read(record, record.reports, lambda reads: side_by_side(reads, 5))[0]
 
 
@@ -133,8 +133,8 @@ def _read(
     read_reports: Callable[[], list[HostReport]],
     do_all: Callable[[Sequence[Callable[[], Any]]], list[Any]],
 ) -> tuple[DeploymentStatus, Run | None]:
-    """Return the status and the run, by five reads, and one more for each group that lacks
-    instances, and for the watchdog schedule.
+    """Read the status and the run: five reads, one more for each group with missing instances, and
+    one for the watchdog schedule.
     """
     found = do_all(
         [
@@ -152,8 +152,8 @@ def _read(
 
 
 def watchdog_of(record: ClusterRecord, found: Sequence[Any]) -> datetime.datetime | None:
-    """Return when the watchdog schedule sets the scheduler's group to zero, by AWS's clock; None
-    where that can tell nothing yet, or the caller may not read it.
+    """Return the time at which the watchdog schedule sets the scheduler's group to zero, by AWS's
+    clock; None if not yet meaningful, or without permission.
     """
     groups, scheduler = found[GROUPS_AT], of_run(found[SCHEDULER_AT], found[RUN_AT])
     if SCHEDULER_GROUP not in groups or not may_be_silent(scheduler):
@@ -170,7 +170,7 @@ def watchdog_of(record: ClusterRecord, found: Sequence[Any]) -> datetime.datetim
 
 
 def lacking_groups(found: Sequence[Any]) -> list[str]:
-    """Return the groups of workers of a run that lack instances."""
+    """Return a run's groups of workers with missing instances."""
     groups: Mapping[str, Group] = found[GROUPS_AT]
     if found[RUN_AT] is None:
         return []
@@ -178,9 +178,7 @@ def lacking_groups(found: Sequence[Any]) -> list[str]:
 
 
 def recent_failures(record: ClusterRecord, group: str, run: Run) -> tuple[LaunchProblem, ...]:
-    """Return why a group's launches failed in the last minutes, each reason once; none if the
-    caller may not read it.
-    """
+    """Return the recent launch problems of a group, each once; none without permission."""
     try:
         failures = record.groups.failures(group)
     except Exception:
@@ -200,8 +198,8 @@ def status_of(
     failures: Mapping[str, tuple[LaunchProblem, ...]] | None = None,
     fires_at: datetime.datetime | None = None,
 ) -> DeploymentStatus:
-    """Return the status that follows from groups, run, scheduler, reports and whether it is marked
-    for destruction, from `recent_failures` of groups, and `watchdog_of` the cluster.
+    """Derive the status from groups, run, scheduler, reports and the mark for destruction in
+    `found`, from `recent_failures` of groups, and from `watchdog_of`.
     """
     groups: Mapping[str, Group]
     run: Run | None
@@ -233,7 +231,7 @@ def status_of(
         adapting=(scheduler.scaling if scheduler is not None else None) or {},
         scheduler_boot=None if scheduler is None else scheduler.boot,
         scheduler_since=None if scheduler is None else scheduler.started_at,
-        # Of one that is being destroyed, groups are gone for that.
+        # During a destruction, missing groups are no problem.
         problems=()
         if closing
         else problems_of(
@@ -249,7 +247,7 @@ def status_of(
 
 
 def _ssh_command(settings: ClusterSettings, scheduler: Group | None) -> str | None:
-    """Return the command for the host that AWS, not a document, says is the scheduler's.
+    """Return the command for the scheduler's host according to AWS, not to a document.
 
     https://docs.aws.amazon.com/cli/latest/reference/ec2-instance-connect/ssh.html
     """
@@ -260,31 +258,31 @@ def _ssh_command(settings: ClusterSettings, scheduler: Group | None) -> str | No
 
 
 def scheduler_text(status: DeploymentStatus) -> str | None:
-    """Return where the scheduler is, and what to know if it is not the run's first."""
+    """Return the scheduler's address, with a note if it is not the run's first."""
     address, boot = status.scheduler_address, status.scheduler_boot or 1
     if address is None or boot < 2:
         return address
     since = f" since {status.scheduler_since}" if status.scheduler_since else ""
     return (
-        f"{address} (number {boot} of this run{since}: the tasks and results of those before it "
-        "are lost)"
+        f"{address} (number {boot} of this run{since}: the tasks and results of earlier ones are "
+        "lost)"
     )
 
 
 def hosts_by_state(
     groups: Mapping[str, Mapping[str, int]], hosts: Iterable[HostReport]
 ) -> dict[str, int]:
-    """Count hosts by state: as reported, else ``launched``, or ``requested`` if not launched."""
+    """Count hosts by state: as reported, else ``launched``, or ``requested`` before the launch."""
     reported = Counter(host.state for host in hosts if host.state not in OVER)
     instances, desired = (
-        sum(group[what] for group in groups.values()) for what in ("instances", "desired")
+        sum(group[key] for group in groups.values()) for key in ("instances", "desired")
     )
     silent = {"launched": instances - reported.total(), "requested": desired - instances}
     return {**{state: n for state, n in silent.items() if n > 0}, **reported}
 
 
 class HostReports:
-    """Reports of hosts, of a run or of all; those alone that have changed are read again."""
+    """Reports of hosts, of one run or all; only changed ones are read again."""
 
     def __init__(self, objects: ClusterObjects, run_id: str | None = None) -> None:
         self._objects = objects
@@ -293,7 +291,7 @@ class HostReports:
         self._read: dict[str, tuple[str, HostReport]] = {}
 
     def list_changed(self, but: Set[str] = frozenset()) -> list[str]:
-        """List the hosts with new reports, then those with changed ones: 1,000 for each call."""
+        """List the hosts with new reports, then those with changed ones; one call for 1,000."""
         self._listed = self._objects.host_versions()
         changed = [
             host
@@ -303,7 +301,7 @@ class HostReports:
         return sorted(changed, key=lambda host: host in self._read)
 
     def read(self, hosts: Sequence[str]) -> None:
-        """Read the reports of hosts that were listed, one call each."""
+        """Read the reports of listed hosts, one call each."""
         documents = self._objects.read_all([f"{HOSTS}{host}.json" for host in hosts])
         for host, document in zip(hosts, documents, strict=True):
             for report in read_host_reports([] if document is None else [document]):
@@ -311,7 +309,7 @@ class HostReports:
 
     @property
     def reports(self) -> list[HostReport]:
-        """The reports read so far of the hosts that were listed last."""
+        """The reports of the last listed hosts, as far as read."""
         return [
             report
             for host, (_, report) in self._read.items()
@@ -321,7 +319,7 @@ class HostReports:
 
 @dataclass(eq=False, repr=False)
 class StatusWatch:
-    """Reads a cluster's status; of hosts' reports, those alone that have changed."""
+    """Read a cluster's status repeatedly; only changed host reports are read again."""
 
     record: ClusterRecord
     #: The run that was read last.
@@ -332,7 +330,7 @@ class StatusWatch:
         self._hosts = HostReports(self.record.objects)
 
     def read(self) -> DeploymentStatus:
-        """Return the status now; it takes some seconds, because calls wait for their turn.
+        """Read the current status. Takes some seconds, because calls are rate-limited.
 
         Raises `ClusterNotFound`. The permissions needed are those of `Deployment.status`.
         """

@@ -1,4 +1,4 @@
-"""The objects of one cluster in the workspace bucket, and its secret."""
+"""Read and write the objects of one cluster in the workspace's bucket, and read its secret."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ OF_A_RUN = (RUN, SCHEDULER, SOFTWARE, ENVIRONMENT)
 
 _PARALLEL_READS = 16
 
-#: Largest document that is read, by its name or the folder in it. Hosts write some of them, and
-#: what runs on a host can write anything there.
+#: Size limits of documents, by name or folder: code on a host can write some of them.
 MOST_BYTES = {
     DESCRIPTOR: 2**20,
     RUN: 2**20,
@@ -42,7 +41,7 @@ MOST_BYTES = {
 }
 
 
-#: Most reports of hosts that are read, the newest: whatever runs on a host can write others.
+#: Most host reports that are read, the newest: code on a host can write any number.
 MOST_REPORTS = 5_000
 
 
@@ -57,7 +56,7 @@ class ClusterObjects:
         self._store = ObjectStore(aws, bucket, f"clusters/{cluster}/")
 
     def exists(self, name: str) -> bool:
-        """Return whether an object exists, whatever it holds."""
+        """Return whether an object exists, without reading it."""
         return name in self.names(name)
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -65,7 +64,7 @@ class ClusterObjects:
         try:
             found = self.read_version(name)
         except DocumentFormat:
-            # A host's report that is too large counts as one that can't be read: it is left out.
+            # A host's report that is too large counts as unreadable, and is dropped.
             if name.startswith(HOSTS):
                 return {}
             raise
@@ -90,22 +89,22 @@ class ClusterObjects:
         self._store.write(name, text.encode(), content_type=TEXT)
 
     def put_wheels(self, contents: Mapping[str, bytes]) -> None:
-        """Write the wheels, by name, that aren't there yet: a name holds the content's SHA-256."""
-        there = set(self.names(WHEELS)) if contents else set()
+        """Write missing wheels, by name, which contains the content's SHA-256."""
+        existing = set(self.names(WHEELS)) if contents else set()
         for name, content in contents.items():
-            if name not in there:
+            if name not in existing:
                 self._store.write(name, content, content_type="application/zip")
 
     def claim(self, name: str, document: dict[str, Any]) -> bool:
-        """Write a JSON object if it doesn't exist, and return whether it was: one caller wins."""
+        """Write a JSON object if it doesn't exist; return whether it was written."""
         return self._store.claim(name, as_json(document))
 
     def replace(self, name: str, document: dict[str, Any], version: str) -> bool:
-        """Replace a JSON object if its version is as read; return whether it was replaced."""
+        """Replace a version of a JSON object; return whether it was still current."""
         return self._store.replace(name, as_json(document), version)
 
     def written_at(self, name: str) -> datetime.datetime | None:
-        """Return when an object was written, by AWS's clock; None if it doesn't exist."""
+        """Return the time of an object's write, by AWS's clock; None if it doesn't exist."""
         for found, entry in self._store.entries(name):
             if found == name:
                 written: datetime.datetime = entry["LastModified"]
@@ -121,7 +120,7 @@ class ClusterObjects:
         return self._store.names(under)
 
     def hosts(self, most: int | None = None) -> list[dict[str, Any]]:
-        """Read the hosts' reports, the latest ones, in the order of their instance ids."""
+        """Read the latest host reports, in the order of their instance ids."""
         entries, most = list(self._store.entries(HOSTS)), most or MOST_REPORTS
         if len(entries) > most:
             entries.sort(key=lambda entry: entry[1]["LastModified"])
@@ -136,7 +135,7 @@ class ClusterObjects:
         }
 
     def read_all(self, names: Sequence[str]) -> list[dict[str, Any] | None]:
-        """Read several JSON objects at a time, in their order; None for those that don't exist."""
+        """Read JSON objects in parallel, in their order; None for those that don't exist."""
         return side_by_side([partial(self.read, name) for name in names], _PARALLEL_READS)
 
 
@@ -157,7 +156,7 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
         return {}
     raise DocumentFormat(
         f"{name} is not a JSON object.",
-        allowed="what terradask wrote there",
+        allowed="the document that terradask wrote",
         advice="stop the cluster and start it again",
     )
 
@@ -165,7 +164,7 @@ def parse_object(content: bytes | str, name: str) -> dict[str, Any]:
 def read_secret(
     aws: Aws, secret_id: str, *, version_id: str | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """Read a version of a secret, by default the current one; return its id and what it holds.
+    """Read a version of a secret, by default the current one; return its id and document.
 
     Permission needed: ``secretsmanager:GetSecretValue`` on the secret.
     """
@@ -175,8 +174,8 @@ def read_secret(
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Return whether only event logs, packages and an empty state are left, as after
+    """Return whether only event logs, packages and an empty state remain, as after
     ``cdktf destroy``.
     """
-    left = [name for name in objects.names() if not name.startswith((EVENTS, WHEELS))]
-    return left == [STATE] and not (objects.read(STATE) or {}).get("resources")
+    names = [name for name in objects.names() if not name.startswith((EVENTS, WHEELS))]
+    return names == [STATE] and not (objects.read(STATE) or {}).get("resources")

@@ -1,4 +1,4 @@
-"""Apply saved plans, destroy without a plan, and sweep what no deployment owns."""
+"""``Applier``: apply saved plans, destroy stacks without a plan, and sweep orphans."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from terradask.errors import AccessDenied, AwsError, ClusterNotFound, NoBaseline
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
-#: A plan that creates it is of a new network.
+#: A plan that creates this address belongs to a new network.
 BUCKET_ADDRESS = "aws_s3_bucket.workspace"
 
 
 @dataclass(frozen=True)
 class Applier:
-    """Applies exactly the plan that it is given; destroys after any interruption."""
+    """Apply given plans, and destroy stacks, even after an interruption."""
 
     context: WorkspaceContext
     stacks: StackRunner
@@ -39,10 +39,10 @@ class Applier:
     gate: PolicyGate
 
     def apply(self, plan: Plan) -> None:
-        """Apply a plan; as `Workspace.apply` says."""
+        """Apply a plan, as documented at `Workspace.apply`."""
         self.gate.refuse_forbidden(plan)
         if plan.removes:
-            # Shown here, where the stack's folder is free: what runs is looked at last.
+            # Read here, while the stack's folder is free; running clusters are checked last.
             _ = plan.summary
         try:
             if plan.stack == NETWORK_STACK:
@@ -51,22 +51,22 @@ class Applier:
             else:
                 self._cluster(plan)
         except TerraformError:
-            self._remember("failed", plan)
+            self._record_history("failed", plan)
             raise
-        self._remember("destroyed" if plan.destroy else "applied", plan)
+        self._record_history("destroyed" if plan.destroy else "applied", plan)
         self._note(plan)
 
     def note(self, plan: Plan) -> None:
-        """Note what a stack is applied from; as `Workspace.note_applied` says."""
+        """Record an apply, as documented at `Workspace.note_applied`."""
         if plan.stack == NETWORK_STACK and not plan.destroy:
             self._complete(plan)
         self._note(plan)
 
-    def _remember(self, what: str, plan: Plan) -> None:
+    def _record_history(self, action: str, plan: Plan) -> None:
         if plan.stack == NETWORK_STACK and plan.destroy:
-            # The bucket is gone, or about to go.
+            # The bucket is deleted with the network.
             return
-        self.stacks.states.history.note(what, plan.stack, plan)
+        self.stacks.states.history.note(action, plan.stack, plan)
 
     def _note(self, plan: Plan) -> None:
         if plan.destroy:
@@ -84,7 +84,7 @@ class Applier:
     def _network(self, plan: Plan) -> None:
         with self.stacks.locked(plan.stack) as stack:
             plan.check()
-            # Another machine's folder may not be initialised.
+            # A folder from another machine may not be initialised.
             stack.init()
             recovery = self.stacks.network_recovery(stack)
             if plan.destroy:
@@ -104,8 +104,8 @@ class Applier:
 
     @contextmanager
     def _packages(self, stack: Stack, *, has_bucket: bool) -> Iterator[None]:
-        """Get the host program's packages before anything changes, and put them into the bucket as
-        early as it is there: running clusters launch hosts from changed templates at once.
+        """Get the host program's packages before any change, and upload them as soon as the bucket
+        exists: running clusters launch hosts from changed templates at once.
         """
         if not self.packages.are_needed:
             yield
@@ -119,14 +119,14 @@ class Applier:
             self.packages.put(program, archives)
 
     def _complete(self, plan: Plan) -> None:
-        """Put packages into the bucket that an interruption, or another program than terradask,
-        has left out. A caller who may not can go on with clusters: starts refuse what can't boot.
+        """Upload packages that an interruption or another program has left out. Without permission,
+        only warn: starts check that hosts can boot.
         """
         try:
             with self._packages(self.stacks.stack(plan.stack), has_bucket=True):
                 return
         except AccessDenied as error:
-            self.context.warn(f"packages that hosts lack are not put: {error.problem}")
+            self.context.warn(f"can't upload missing packages for hosts: {error.problem}")
 
     def _cluster(self, plan: Plan) -> None:
         with self.stacks.locked(plan.stack) as stack:
@@ -142,7 +142,7 @@ class Applier:
             if plan.destroy:
                 recovery.make_way(stack.ids)
             else:
-                # First: what is applied is wanted, also should this be interrupted.
+                # First: an apply keeps the cluster, even after an interruption.
                 self._keep(plan.stack)
                 recovery.remove_leftovers(plan.creates, stack.ids)
             stack.apply(plan)
@@ -158,7 +158,7 @@ class Applier:
     # ---- without a plan, from any machine --------------------------------------------------------
 
     def destroy_cluster(self, name: str) -> None:
-        """Destroy a cluster; as `Workspace.destroy_cluster` says."""
+        """Destroy a cluster, as documented at `Workspace.destroy_cluster`."""
         validate_cluster_name(name)
         self.stacks.states.check_not_rolled_back(name)
         if not self.clusters.one(name).objects.names():
@@ -168,7 +168,7 @@ class Applier:
                 f"there is no cluster {name!r} in this workspace",
                 cluster=name,
                 given=f"nothing under clusters/{name}/ in s3://{self.context.bucket}",
-                advice="terradask list shows those there are",
+                advice="terradask list shows the existing clusters",
             )
         deployment = self.clusters.one(name)
         if deployment.exists:
@@ -177,7 +177,7 @@ class Applier:
         with ThreadPoolExecutor(1) as pool, self.stacks.locked(name) as stack:
             stack.check_state()
             deployment.note_closing()
-            # The groups first: from here on no host costs anything.
+            # Zero the groups first, so that no host costs more.
             recovery = self.clusters.recovery(name)
             zeroed = pool.submit(recovery.zero)
             configuration_of(self.context).cluster_to_destroy(name)
@@ -192,7 +192,7 @@ class Applier:
         self.stacks.states.history.note("destroyed", name)
 
     def destroy_network(self) -> None:
-        """Destroy the network; as `Workspace.destroy_network` says."""
+        """Destroy the network, as documented at `Workspace.destroy_network`."""
         self.clusters.refuse_network_in_use()
         with self.stacks.locked(NETWORK_STACK) as stack:
             self.stacks.states.check_not_rolled_back(NETWORK_STACK)
@@ -216,7 +216,7 @@ class Applier:
         self.context.network.forget()
 
     def sweeper(self) -> Sweeper:
-        """Return what finds and removes what no deployment owns."""
+        """Return the sweeper of the workspace's orphans."""
         context, states = self.context, self.stacks.states
         place = states.place(NETWORK_STACK)
 

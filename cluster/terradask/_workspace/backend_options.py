@@ -1,6 +1,4 @@
-"""`set_backend_options`: a workspace's region, zone and ingress, written into its
-``terradask.toml``.
-"""
+"""`set_backend_options`: write a workspace's region, zone and ingress to ``terradask.toml``."""
 
 from __future__ import annotations
 
@@ -35,14 +33,14 @@ class BackendOptionsChange:
     to_do: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Return it for people."""
+        """Return the changes as text."""
         if not self.changes:
             return f"{self.path}: nothing to change"
         lines = [
             f"  {name}: {_shown(before)} -> {_shown(after)}"
             for name, (before, after) in self.changes.items()
         ]
-        return "\n".join([f"{self.path}:", *lines, *(f"next: {what}" for what in self.to_do)])
+        return "\n".join([f"{self.path}:", *lines, *(f"next: {step}" for step in self.to_do)])
 
 
 def set_backend_options(
@@ -101,7 +99,7 @@ def set_backend_options(
     """
     if misplaced:
         raise InvalidInput(
-            "Backend options are given by their names.",
+            "Backend options must be given by name.",
             given=", ".join(map(repr, misplaced)),
             allowed="region_name, zone_name, ingress or firewall, settings",
             advice='such as set_backend_options(region_name="us-west-1"); the AWS account is that '
@@ -121,19 +119,19 @@ def set_backend_options(
     )
     rules = sections.get("cluster", {}).pop("ingress", None)
     if rules is not None:
-        # Here they are everybody's.
+        # In the workspace's file, rules apply to the network.
         sections["network"] = {"ingress": rules}
     if region_name is not None:
         Aws(region_name).check_region()
     path = existing_file(None if settings is None else Path(settings)).resolve()
     text = path.read_bytes().decode()
     settings_in(text, path)
-    said = tomllib.loads(text)
+    current = tomllib.loads(text)
     changes = {
-        (section, setting): (said.get(section, {}).get(setting), value)
+        (section, setting): (current.get(section, {}).get(setting), value)
         for section, content in sections.items()
         for setting, value in content.items()
-        if said.get(section, {}).get(setting) != value
+        if current.get(section, {}).get(setting) != value
     }
     if changes:
         new = edited(text, {place: after for place, (_, after) in changes.items()}, path)
@@ -148,17 +146,17 @@ def _to_do(changes: Mapping[str, tuple[Any, Any]]) -> tuple[str, ...]:
     if "workspace.region" in changes:
         before, after = changes["workspace.region"]
         left = (
-            f"; what was made in {before} stays there until it is destroyed with that region set"
+            f"; resources in {before} remain until they are destroyed with that region set"
             if before
             else ""
         )
-        found.append(f"terradask apply network, which makes the network of {after}{left}")
+        found.append(f"terradask apply network, which creates the network of {after}{left}")
     elif "network.ingress" in changes:
         found.append("terradask apply network")
     if "cluster.zone_name" in changes:
         found.append(
-            "terradask plan NAME and terradask apply NAME for each cluster that is deployed and "
-            "shall move; new ones need nothing"
+            "terradask plan NAME and terradask apply NAME for each deployed cluster to move; new "
+            "clusters need nothing"
         )
     return tuple(found)
 
@@ -171,7 +169,7 @@ def _shown(value: Any) -> str:
 
 
 def edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
-    """Return a file's text with other values by section and setting, everything else as it was.
+    """Return a file's text with changed values by section and setting, and the rest unchanged.
 
     Raises `SettingsError`.
     """
@@ -189,10 +187,10 @@ def edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
         expected.setdefault(section, {})[setting] = value
     changed = tomlkit.dumps(document)
     if not reads_as(changed, expected):
-        # A table can be written in ways in which nothing can be put into it.
+        # Some forms of tables can't be extended.
         raise SettingsError.of(
             where=str(path),
-            problem="the change can't be written without writing the file anew",
+            problem="the change needs a rewrite of the whole file",
             given={".".join(place): value for place, value in values.items()},
             advice="write it into the file by hand",
         )
@@ -200,7 +198,7 @@ def edited(text: str, values: Mapping[tuple[str, str], Any], path: Path) -> str:
 
 
 def reads_as(text: str, expected: Mapping[str, Any]) -> bool:
-    """Return whether a text is valid TOML that says just this."""
+    """Return whether a text is valid TOML with exactly this content."""
     try:
         return tomllib.loads(text) == expected
     except tomllib.TOMLDecodeError:
@@ -208,7 +206,7 @@ def reads_as(text: str, expected: Mapping[str, Any]) -> bool:
 
 
 def _tables(rules: Sequence[Mapping[str, Any]]) -> Any:
-    """Return rules as they stood: each under a heading ``[[network.ingress]]``."""
+    """Return rules in the form of ``[[network.ingress]]`` tables."""
     import tomlkit
 
     tables = tomlkit.aot()

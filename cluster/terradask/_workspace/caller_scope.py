@@ -1,4 +1,4 @@
-"""From settings to the limits of callers' rights, for `terradask_modules.caller_policies`."""
+"""Derive the scope of callers' rights from settings, for `terradask_modules.caller_policies`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ACCOUNT = re.compile(r"[0-9]{12}")
 
 
 def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) -> CallerScope:
-    """Return where the rights of a workspace's callers end.
+    """Return the scope of the rights of a workspace's callers.
 
     Raises `InvalidInput`.
 
@@ -27,7 +27,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
     """
     if account is not None and not _ACCOUNT.fullmatch(account):
         raise InvalidInput(
-            "this is no number of an AWS account", given=account, allowed="twelve digits"
+            "this is not an AWS account number", given=account, allowed="twelve digits"
         )
     account = account or aws.account_id
     region, state, network = settings.workspace.region, settings.state, settings.network
@@ -80,7 +80,7 @@ def _given_identity(network: NetworkSettings, aws: Aws) -> tuple[tuple[str, ...]
 
 
 def _private_clusters(settings: Settings) -> tuple[str, ...]:
-    """Return the declared clusters that are private; ``*`` where those without a table are."""
+    """Return the declared private clusters; ``*`` if undeclared ones are private."""
     if settings.cluster.private_to_creator:
         return ("*",)
     clusters = settings.clusters.items()

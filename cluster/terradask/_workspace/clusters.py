@@ -1,4 +1,4 @@
-"""The clusters of a workspace: those that are deployed, half-made, or running."""
+"""``Clusters``: find a workspace's clusters (deployed, unfinished, running) in its bucket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PARALLEL = 16
 
 
 class Clusters:
-    """Finds clusters by their objects in the workspace's bucket."""
+    """Find clusters by their objects in the workspace's bucket."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self._context = context
@@ -41,58 +41,60 @@ class Clusters:
         )
 
     def deployed(self) -> list[Deployment]:
-        """Return those that are deployed, sorted by name."""
-        return self._those(lambda deployment: deployment.exists)
+        """Return the deployed clusters, sorted by name."""
+        return self._filtered(lambda deployment: deployment.exists)
 
     def unfinished(self) -> list[str]:
-        """Return the names of those whose deployment or destruction was interrupted."""
+        """Return the names of clusters whose deployment or destruction was interrupted."""
         return [
             one.name
-            for one in self._those(lambda one: not (one.exists or holds_nothing(one.objects)))
+            for one in self._filtered(lambda one: not (one.exists or holds_nothing(one.objects)))
         ]
 
     def overview(self, name: str | None, *, all_workspaces: bool) -> list[ClusterOverview]:
-        """Return clusters at a glance; the parameters are those of `Workspace.overview`."""
+        """Return an overview of clusters, as documented at `Workspace.overview`."""
         from terradask._clusters.overview import overviews
 
         context = self._context
-        look = partial(
+        read_overviews = partial(
             overviews, context.aws, workspace=context.name, all_workspaces=all_workspaces
         )
         if name is not None:
-            found = look(deployments=[self.one(name)], others={}, strict=True)
+            found = read_overviews(deployments=[self.one(name)], others={}, strict=True)
             return [one for one in found if one.name == name]
         listed = listed_clusters(context.aws, context.bucket)
         clusters = [self.one(each) for each in listed.names]
-        looks = [partial(_state_in_bucket, one) for one in clusters]
-        states = dict(zip(clusters, side_by_side(looks, _PARALLEL), strict=True))
+        reads = [partial(_state_in_bucket, one) for one in clusters]
+        states = dict(zip(clusters, side_by_side(reads, _PARALLEL), strict=True))
         others = {
             one.name: state
             for one, state in states.items()
             if state in ("unfinished", "unreadable")
         }
-        return look(
+        return read_overviews(
             deployments=[one for one, state in states.items() if state == "deployed"],
             others={**others, **dict.fromkeys(listed.strange_keys, "strange")},
         )
 
     def running(self, stack: str) -> tuple[RunningCluster, ...]:
-        """Return the clusters on a stack that aren't stopped: all for the network, else one."""
-        those = self.deployed() if stack == NETWORK_STACK else [self.one(stack)]
-        found = (_running(one) for one in those if one.exists)
+        """Return the active clusters of a stack: all for the network, else its own."""
+        candidates = self.deployed() if stack == NETWORK_STACK else [self.one(stack)]
+        found = (_running(one) for one in candidates if one.exists)
         return tuple(cluster for cluster in found if cluster is not None)
 
     def recovery(self, name: str) -> ClusterRecovery:
-        """Return what an interruption leaves of a cluster, beside what Terraform's state knows."""
+        """Return the recovery of a cluster's resources outside Terraform's state, after an
+        interruption.
+        """
         context = self._context
         record = ClusterRecord(context.aws, context.bucket, validate_cluster_name(name))
         return ClusterRecovery(context.aws, record, context.network, context.progress)
 
     def refuse_network_in_use(self) -> None:
-        """Refuse to destroy the network while clusters stand on it. Raises `InUse`."""
+        """Refuse to destroy the network while clusters use it. Raises `InUse`."""
         context = self._context
-        # Also those of which the bucket, or what was in it, is gone.
-        names = {one.name for one in self._those(lambda one: not holds_nothing(one.objects))}
+        # Includes clusters whose objects in the bucket are gone.
+        names = {one.name for one in self._filtered(lambda one: not holds_nothing(one.objects))}
         names |= ClusterSearch.on(context.aws, context.network).clusters(known=names)
         if names:
             clusters = sorted(names)
@@ -104,18 +106,18 @@ class Clusters:
                 + "; ".join(f"terradask destroy {name}" for name in clusters),
             )
 
-    def _those(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
-        """Return the clusters in the bucket that are as wanted; none without a bucket."""
+    def _filtered(self, wanted: Callable[[Deployment], bool]) -> list[Deployment]:
+        """Return the matching clusters in the bucket; none without a bucket."""
         found = [
             self.one(name)
             for name in listed_clusters(self._context.aws, self._context.bucket).names
         ]
-        looks = [partial(wanted, one) for one in found]
-        return list(compress(found, side_by_side(looks, _PARALLEL)))
+        checks = [partial(wanted, one) for one in found]
+        return list(compress(found, side_by_side(checks, _PARALLEL)))
 
 
 def _state_in_bucket(one: Deployment) -> str:
-    """Return ``deployed``, ``unfinished``, ``unreadable`` or, if nothing of it counts, ``gone``."""
+    """Return ``deployed``, ``unfinished``, ``unreadable``, or ``gone`` if no resource remains."""
     try:
         if one.exists:
             return "deployed"

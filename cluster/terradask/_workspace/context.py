@@ -1,4 +1,4 @@
-"""What the parts of a workspace share: settings, AWS, paths, progress, the network."""
+"""``WorkspaceContext``: settings, AWS session, paths, progress and network of a workspace."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SettingsSource:
-    """Where settings come from: a path or None, and overrides by section."""
+    """The source of settings: an optional path, and overrides by section."""
 
     path: Path | None
     overrides: Mapping[str, Any]
 
     def load(self) -> LoadedSettings:
-        """Load the settings, with what Dask's configuration says under ``terradask``."""
+        """Load the settings, including those under ``terradask`` in Dask's configuration."""
         import dask.config
 
         from terradask_stacks.loading import load_settings
@@ -36,14 +36,14 @@ class SettingsSource:
         return load_settings(self.path, dask_config=dask_config, overrides=self.overrides)
 
     def with_cluster(self, overrides: Mapping[str, Any]) -> SettingsSource:
-        """Return the same source with settings of section ``[cluster]`` above its own."""
+        """Return a source whose section ``[cluster]`` is overridden."""
         cluster = {**self.overrides.get("cluster", {}), **overrides}
         return replace(self, overrides={**self.overrides, "cluster": cluster})
 
 
 @dataclass(frozen=True)
 class WorkspaceContext:
-    """A workspace's settings and what they lead to."""
+    """A workspace's settings, and the objects derived from them."""
 
     source: SettingsSource
     loaded: LoadedSettings
@@ -77,7 +77,7 @@ class WorkspaceContext:
 
     @property
     def plans(self) -> Path:
-        """The folder of plans that wait to be applied."""
+        """The folder of plans that are not applied yet."""
         return self.loaded.state_dir / "plans"
 
     @property
@@ -86,7 +86,7 @@ class WorkspaceContext:
         return self.loaded.out_dir / "stacks"
 
     def folder(self, stack: str) -> Path:
-        """Return where a stack is synthesised to, and Terraform runs."""
+        """Return the folder of a synthesised stack, where Terraform runs."""
         return self.stacks / stack
 
     def message(self, text: str) -> None:
@@ -101,7 +101,7 @@ class WorkspaceContext:
 def configuration_of(
     context: WorkspaceContext, cluster_overrides: Mapping[str, Any] = MappingProxyType({})
 ) -> Configuration:
-    """Return what writes configurations, with settings of ``[cluster]`` above all others."""
+    """Return the writer of Terraform configurations, with overrides of ``[cluster]``."""
     from terradask._synthesis.configuration import Configuration
 
     loaded = (

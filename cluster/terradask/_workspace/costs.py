@@ -1,6 +1,4 @@
-"""What a workspace's runs have cost, and its history: accounts of ended runs, and of those that
-go on.
-"""
+"""Find the costs and the history of a workspace's runs, from updated accounts."""
 
 from __future__ import annotations
 
@@ -14,11 +12,11 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._common.clock import epoch_text, utc_text
 from terradask._common.side_by_side import side_by_side
-from terradask._observe.logs.times import Moment, moment_of
+from terradask._observe.logs.times import Moment, parse_moment
 from terradask._observe.record import ClusterRecord
 from terradask._observe.run_costs.account import Account, next_starts
 from terradask._observe.run_costs.book import AccountBook, find_prices, log_failure
-from terradask._observe.run_costs.run_account import why_over
+from terradask._observe.run_costs.run_account import end_reason
 from terradask._observe.run_costs.totals import RunCosts, check_by, costs_of
 from terradask._plans.applied import HistoryEntry, HistoryNotes
 from terradask._workspace.context import WorkspaceContext
@@ -27,7 +25,7 @@ from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport
 from terradask_modules.names import SCHEDULER_GROUP
 
 #: Auto Scaling limits the calls of all callers of an account together.
-_PARALLEL_LOOKS = 4
+_PARALLEL_UPDATES = 4
 #: AWS ends an instance within minutes; hosts within a day in any case.
 _LONGEST_RUN = datetime.timedelta(seconds=MOST_LIFETIME_SECONDS, days=1)
 
@@ -35,54 +33,54 @@ _LONGEST_RUN = datetime.timedelta(seconds=MOST_LIFETIME_SECONDS, days=1)
 def find_costs(
     context: WorkspaceContext, since: Moment | None, until: Moment | None, by: str
 ) -> RunCosts:
-    """Return what runs have cost; as `Workspace.costs` says."""
+    """Return the costs of runs, as documented at `Workspace.costs`."""
     check_by(by)
     now = datetime.datetime.now(datetime.UTC)
-    first = None if since is None else moment_of(since, now, "since")
-    last = None if until is None else moment_of(until, now, "until")
+    first = None if since is None else parse_moment(since, now, "since")
+    last = None if until is None else parse_moment(until, now, "until")
     return costs_of(find_accounts(context, first), by=by, since=first, until=last)
 
 
 def find_accounts(context: WorkspaceContext, since: datetime.datetime | None) -> list[Account]:
-    """Return the accounts of the runs that may have gone on at a time or later, up to date."""
+    """Return the updated accounts of the runs that may have been active since a time."""
     aws, prices = context.aws, AwsPriceList(context.aws)
     book = AccountBook(aws, context.bucket, lambda: prices)
     accounts = book.read_all(book.keys(None if since is None else since - _LONGEST_RUN))
     following = next_starts(accounts)
     settled = [one for one in accounts if one.is_settled]
-    looks = [
-        partial(_look, book, one, following.get(one.key)) for one in accounts if not one.is_settled
+    updates = [
+        partial(_update, book, one, following.get(one.key))
+        for one in accounts
+        if not one.is_settled
     ]
-    # Their prices are asked for once.
+    # One request for all missing prices.
     if offers := {offer for account in settled for offer in account.unpriced()}:
         found = find_prices(prices, aws.region, sorted(offers, key=str))
-        settled = [book.keep(one, lambda base: base.with_prices(found)) for one in settled]
-    return [*side_by_side(looks, _PARALLEL_LOOKS), *settled]
+        settled = [book.write_change(one, lambda base: base.with_prices(found)) for one in settled]
+    return [*side_by_side(updates, _PARALLEL_UPDATES), *settled]
 
 
-def _look(book: AccountBook, account: Account, next_start: int | None) -> Account:
-    """Bring an account up to date, as far as AWS lets the caller look."""
+def _update(book: AccountBook, account: Account, next_start: int | None) -> Account:
+    """Update an account, as far as the caller's permissions allow."""
     record = ClusterRecord(book.aws, book.bucket, account.cluster)
     reports: Callable[[], Sequence[HostReport]] = tuple
     is_over, why = True, None
     try:
         run = record.run()
         if run is not None and run.run_id == account.run_id:
-            # Terraform may have destroyed the cluster, and left the run's own documents.
+            # Terraform may have destroyed the cluster, but not the run's documents.
             reports, is_over = record.reports, not (record.exists and record.goes_on(run))
-            why = why_over(run, record.scheduler()) if is_over else None
-        return book.bring_up_to_date(
-            account, reports, is_over=is_over, next_start=next_start, reason=why
-        )
+            why = end_reason(run, record.scheduler()) if is_over else None
+        return book.update(account, reports, is_over=is_over, next_start=next_start, reason=why)
     except (TerradaskError, BotoCoreError, ClientError) as error:
-        log_failure(account.cluster, account.run_id, error, "brought up to date")
+        log_failure(account.cluster, account.run_id, error, "update")
         return account
 
 
 def read_history(context: WorkspaceContext, since: Moment | None = None) -> list[HistoryEntry]:
-    """Return what was done, the oldest first; as `Workspace.history` says."""
+    """Return the history, oldest first, as documented at `Workspace.history`."""
     now = datetime.datetime.now(datetime.UTC)
-    first = None if since is None else moment_of(since, now, "since")
+    first = None if since is None else parse_moment(since, now, "since")
     noted = HistoryNotes(context.aws, context.bucket).read(first)
     begins = "" if first is None else utc_text(first)
     runs = (one for one in entries_of(find_accounts(context, first)) if one.at >= begins)
@@ -90,7 +88,7 @@ def read_history(context: WorkspaceContext, since: Moment | None = None) -> list
 
 
 def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
-    """Yield that runs have started and ended, and that a scheduler's host was replaced. Pure."""
+    """Yield the starts and ends of runs, and replacements of schedulers' hosts. No calls."""
     for account in accounts:
         yield HistoryEntry(
             epoch_text(account.started_at),
@@ -110,8 +108,8 @@ def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:
                 account.cluster,
                 run_id=account.run_id,
                 reason=(
-                    f"the scheduler's host {before.instance_id}: the tasks and results that its "
-                    "scheduler held are lost"
+                    f"the scheduler's host {before.instance_id}: the tasks and results of its "
+                    "scheduler are lost"
                 ),
             )
         if account.ended_at is not None:

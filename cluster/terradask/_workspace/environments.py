@@ -1,6 +1,4 @@
-"""The named environments of a workspace: made as its settings say, built by a cluster of their own,
-used by all.
-"""
+"""``Environments``: create, compare and build the named environments of a workspace."""
 
 from __future__ import annotations
 
@@ -45,11 +43,11 @@ class Environments:
     Parameters
     ----------
     loaded
-        The settings, whose ``[environments.NAME]`` say what is in one.
+        The settings with the sections ``[environments.NAME]``.
     aws
         The account and region.
     bucket
-        The workspace's.
+        The workspace's bucket.
     """
 
     loaded: LoadedSettings
@@ -58,7 +56,7 @@ class Environments:
 
     @property
     def stored(self) -> NamedEnvironments:
-        """Those in the bucket."""
+        """The environments in the bucket."""
         return NamedEnvironments(self.aws, self.bucket)
 
     def declared(self) -> list[str]:
@@ -66,11 +64,11 @@ class Environments:
         return sorted(self.loaded.settings.environments)
 
     def create(self, name: str) -> tuple[NamedEnvironment, bool]:
-        """Resolve an environment for hosts, and put it into the bucket; return it, and whether it
-        wasn't there as it is.
+        """Resolve an environment for hosts, and write it to the bucket; return it, and whether it
+        has changed.
 
-        Raises `SoftwareUnusable` if the settings have none of this name, `InvalidInput` if a
-        package has it, and as `lock_file_packages` does.
+        Raises `SoftwareUnusable` for an undeclared name, `InvalidInput` for the name of a package,
+        and as `lock_file_packages`.
         """
         settings = self.loaded.settings.environment_named(name)
         if settings is None:
@@ -88,19 +86,17 @@ class Environments:
         return found, self.stored.write(found, lock)
 
     def differs(self, found: NamedEnvironment) -> bool:
-        """Return whether the settings here, or the file that they name, say something else than
-        when one was created.
-        """
+        """Return whether an environment's settings or file have changed since its creation."""
         settings = self.loaded.settings.environments.get(found.name)
         if settings is None or not found.declaration:
             return False
         return self._declaration(settings) != found.declaration
 
     def _declaration(self, settings: EnvironmentSettings) -> str:
-        said = {"software": settings.software, "architecture": settings.architecture}
+        declared = {"software": settings.software, "architecture": settings.architecture}
         named = software_of(settings, self.loaded.root)
         content = named.read_bytes() if isinstance(named, Path) and named.is_file() else b""
-        return hashlib.sha256(as_json(said) + content).hexdigest()
+        return hashlib.sha256(as_json(declared) + content).hexdigest()
 
     def _lock(self, settings: EnvironmentSettings) -> SoftwareLock:
         root, architecture = self.loaded.root, settings.architecture
@@ -110,10 +106,8 @@ class Environments:
         return lock_requirements(named, root / "terradask.toml", architecture, os.environ)
 
     def keep_built(self, deployment: Deployment, name: str) -> EnvironmentArchive:
-        """Wait for the environment that a cluster's scheduler has built, and let other clusters use
-        it.
-
-        Raises `HostFailed`, and as `Deployment.attach` does.
+        """Wait for the environment that a cluster's scheduler host builds, and publish it for other
+        clusters. Raises `HostFailed`, and as `Deployment.attach`.
         """
         attachment = deployment.attach(timeout_seconds=_UPLOAD_SECONDS)
         record = ClusterRecord(self.aws, self.bucket, deployment.name)
@@ -125,9 +119,9 @@ class Environments:
         if lock.to_requirements() != lock_text:
             raise not_built(
                 record.name,
-                f"it was started with other packages than {name!r} has now, at "
-                f"{attachment.run.started_at} by {attachment.run.owner}",
-                advice=f"when that build is over, run: terradask env build {name}",
+                f"it was started at {attachment.run.started_at} by {attachment.run.owner}, and the "
+                f"packages of {name!r} have changed since",
+                advice=f"after the end of that build, run: terradask env build {name}",
             )
         identity = environment_id(
             record, bootable_baseline(record), attachment.run.python, lock_text
@@ -142,7 +136,7 @@ def _check_no_package(name: str) -> None:
     except importlib.metadata.PackageNotFoundError:
         return
     raise InvalidInput(
-        f"Environment {name!r} has the name of a package that is installed here.",
+        f"Environment {name!r} has the name of a locally installed package.",
         given=f"{name} {found.version}",
         allowed="a name that no package has",
         advice=f"give [environments.{name}] another name: Cluster(software={name!r}) means the "

@@ -1,5 +1,5 @@
-"""Put the host program's own packages into the workspace's bucket: from the package index, or from
-a folder that the settings name.
+"""Upload the host program's packages to the workspace's bucket, from the package index or from a
+folder in the settings.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _CONTENT_TYPE = "application/zip"
 
 @dataclass(frozen=True)
 class HostProgram:
-    """A host program that is in the bucket, or that a plan puts there."""
+    """A host program that is deployed or planned."""
 
-    #: What lies beside its wheel.
+    #: The objects beside its wheel.
     objects: ObjectStore
     lock: BootLock
-    #: Of the hosts that run it.
+    #: Architectures of its hosts.
     architectures: tuple[str, ...]
 
     def lacking(self) -> dict[str, list[str]]:
-        """Return the packages that hosts would not find, by architecture.
+        """Return the missing packages, by architecture.
 
         Permission needed: ``s3:ListBucket``.
         """
@@ -52,14 +52,14 @@ class HostProgram:
 
 @dataclass(frozen=True)
 class HostPackages:
-    """Gets archives, checks them by hash, and puts them beside the host program."""
+    """Get archives, check their hashes, and put them beside the host program."""
 
     context: WorkspaceContext
 
     @property
     def are_needed(self) -> bool:
-        """Whether hosts look for them: those of an embedded AWS are processes, and install
-        nothing, unless the settings name a folder.
+        """Whether hosts install packages: hosts of an embedded AWS don't, unless the settings name
+        a folder.
         """
         return self._folder is not None or not is_loopback_endpoint(os.environ)
 
@@ -102,9 +102,8 @@ class HostPackages:
         return HostProgram(objects, BootLock.of_wheel(wheel), tuple(architectures))
 
     def gather(self, program: HostProgram) -> tuple[Path, ...]:
-        """Return the archives that the bucket lacks, downloaded if necessary.
-
-        Raises `BaselineError`. Nothing in AWS changes.
+        """Return the archives missing in the bucket, downloaded if necessary. Changes nothing in
+        AWS. Raises `BaselineError`.
         """
         lacking = program.lacking()
         found = {
@@ -148,6 +147,6 @@ class HostPackages:
 
 
 def packages_folder(settings: Settings, root: Path) -> Path | None:
-    """Return the folder of archives that the settings name, by a path that counts from `root`."""
+    """Return the folder of archives in the settings, relative to `root`."""
     named = settings.network.host_packages
     return None if named is None else root / Path(named).expanduser()

@@ -1,4 +1,6 @@
-"""Configurations, plans, reports and drift of a workspace's stacks: nothing in AWS changes."""
+"""``Planner``: synthesise and plan a workspace's stacks, report and find drift. Changes nothing in
+AWS.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,12 @@ _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 class Planner:
-    """Plans a workspace's stacks, and says what there is to say before anything changes."""
+    """Plan a workspace's stacks, and report on the plans before any change."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self.aws = context.aws
         self._context = context
-        # At once: `cancel` of another thread has to reach the same one.
+        # Not lazily: `cancel` of another thread needs the same object.
         self._stacks = StackRunner(context)
 
     def synth(
@@ -100,7 +102,7 @@ class Planner:
         names = in_order(self._declared() if stacks is None else stacks)
         alone = names[0] if stacks is not None and len(names) == 1 else None
         if alone not in (None, NETWORK_STACK):
-            # A name that can't be is said before AWS is asked.
+            # Before any call to AWS.
             validate_cluster_name(alone)
         # First: planning writes files, and would make the checkout dirty.
         context = self._report_context()
@@ -123,7 +125,7 @@ class Planner:
             except TerraformCancelled:
                 raise
             except TerradaskError as error:
-                # Of one stack there is nothing to report beside the error.
+                # For a single stack, the error is the complete report.
                 if alone is not None:
                     raise
                 failed[name] = error
@@ -294,7 +296,7 @@ class Planner:
             expected = _configuration_in(folder)
             stack.init()
             if check is not None:
-                # Asked while the stack was written, which takes longer.
+                # Read while the stack was written.
                 check.check(self._context.warn, starts=starts)
             try:
                 return stack.plan(destroy=destroy, out=out, expected=expected)
@@ -311,7 +313,7 @@ class Planner:
         stack
             ``network``, or the name of a cluster.
         """
-        # The next plan knows no newer one.
+        # Without the record, the next plan accepts the older state.
         self._stacks.states.applied.remove(stack)
 
     def explain(self, name: str, **cluster_overrides: Any) -> HardwareExplanation:
@@ -362,7 +364,7 @@ class Planner:
         version = self._stacks.stack(plan.stack).terraform.binary.version_text
         plan.basis.check_origin(self._context.network.where, terraform_version=version)
         plan.basis.check_expiry()
-        # The folder may be old, or missing: what counts is what the settings say now.
+        # The folder may be outdated or missing: synthesise from the current settings.
         with self._stacks.locked(plan.stack):
             folder = configuration_of(self._context).stack(plan.stack, destroy=plan.destroy)
             plan.expected = _configuration_in(folder)
@@ -477,7 +479,7 @@ class Planner:
         return NamedEnvironments(self.aws, self._context.bucket).describe(named)
 
     def _report_context(self) -> ReportContext:
-        """Return where plans come from: the git commit of settings that are a checkout's, too."""
+        """Return the origin of plans, including the git commit of the settings."""
         from terradask._plans.basis import commit_of, terradask_version
         from terradask._plans.report import ReportContext
 
@@ -504,11 +506,11 @@ class Planner:
 
 
 def _configuration_in(folder: Path) -> bytes:
-    """Return what was just synthesised, before anything else can change it there."""
+    """Read the configuration directly after synthesis, before it can change."""
     return (folder / CONFIGURATION).read_bytes()
 
 
 def in_order(stacks: Iterable[str]) -> list[str]:
-    """Return stacks in the order in which they are applied, each once: the network first."""
+    """Return stacks in the order of their apply, each once: the network first."""
     names = list(dict.fromkeys(stacks))
     return sorted(names, key=lambda name: name != NETWORK_STACK)

@@ -1,4 +1,4 @@
-"""One stack's folder with Terraform in it: init, plan, apply and destroy, with progress."""
+"""``Stack``: run Terraform in a synthesised stack's folder (init, plan, apply, destroy)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from terradask._workspace.context import WorkspaceContext
     from terradask._workspace.states import StackStates
 
-#: How often a plan is made until it starts from the state that there is.
+#: Most attempts at a plan that starts from the existing state.
 _ATTEMPTS = 6
 
 
@@ -71,7 +71,7 @@ class Stack:
                 self.check_state()
 
     def check_state(self) -> None:
-        """Refuse a state with anything that isn't the stack's. Raises `ForeignResources`."""
+        """Refuse a state with resources of others. Raises `ForeignResources`."""
         if self._check is not None:
             self._check.stored()
 
@@ -91,10 +91,10 @@ class Stack:
         imports: Mapping[str, str] = MappingProxyType({}),
         expected: bytes | None = None,
     ) -> Plan:
-        """Plan, and keep the plan's file until it is applied, at most for a day. ``expected`` is
-        the configuration as it was synthesised.
+        """Plan, and keep the plan's file until its apply, at most for a day. ``expected`` is the
+        synthesised configuration.
         """
-        self._forget_old_plans()
+        self._remove_old_plans()
         with phase(self._progress, "plan", self.name), self._importing(imports), _without_secrets():
             plan_file = self._planned(destroy=destroy)
         plan = Plan(
@@ -109,8 +109,8 @@ class Stack:
         return plan
 
     def drift(self) -> PlanSummary:
-        """Return what was changed outside Terraform: a summary with ``drift`` alone."""
-        self._forget_old_plans()
+        """Return the changes outside Terraform: a summary with ``drift`` only."""
+        self._remove_old_plans()
         file = self._new_file()
         try:
             with (
@@ -149,7 +149,7 @@ class Stack:
                 self._destroy_checked(refresh=refresh)
 
     def _destroy_checked(self, *, refresh: bool) -> None:
-        """Destroy exactly what was checked: who may write the state can write it at any moment."""
+        """Destroy by a checked plan: the state may be rewritten at any moment."""
         plan_file = self._planned(destroy=True, refresh=refresh)
         try:
             self._apply(plan_file)
@@ -157,7 +157,7 @@ class Stack:
             plan_file.path.unlink(missing_ok=True)
 
     def _apply(self, plan_file: PlanFile) -> None:
-        """Apply a plan; again where Terraform calls it stale because it has missed the state."""
+        """Apply a plan; retry if Terraform calls it stale because it has missed the state."""
         for left in reversed(range(_ATTEMPTS)):
             try:
                 self.terraform.apply(plan_file)
@@ -166,10 +166,10 @@ class Stack:
                 planned = PlanArchive.read(plan_file.path).state
                 if not left or not planned.lineage or self._version() != planned:
                     raise
-                self._progress(Message("Terraform found no state, though there is one: once more"))
+                self._progress(Message("Terraform found no state, though one exists: trying again"))
 
     def _planned(self, **options: bool) -> PlanFile:
-        """Plan from the state, and check it; again where Terraform has missed the state."""
+        """Plan from the state, and check the plan; retry if Terraform has missed the state."""
         for left in reversed(range(_ATTEMPTS)):
             plan_file = self.terraform.plan(self._new_file(), **options)
             try:
@@ -181,7 +181,7 @@ class Stack:
                 raise
             plan_file.path.unlink(missing_ok=True)
             if left:
-                self._progress(Message("Terraform found no state, though there is one: once more"))
+                self._progress(Message("Terraform found no state, though one exists: trying again"))
         raise StateConflict(
             f"Terraform found no state of {self.name}, though there is one: nothing was changed",
             verb="plan",
@@ -190,8 +190,8 @@ class Stack:
         )
 
     def _missed_state(self, path: Path) -> bool:
-        """Return whether a plan starts from no state where there is one: S3 may miss objects of a
-        young bucket, which Terraform takes for absence.
+        """Return whether a plan starts without the existing state: S3 may miss objects of a young
+        bucket, which Terraform takes for absence.
         """
         return not PlanArchive.read(path).state.lineage and bool(self._version().lineage)
 
@@ -200,14 +200,14 @@ class Stack:
             self._check.planned(path)
 
     def remove(self) -> None:
-        """Remove the folder, and plans that can't be applied any more."""
+        """Remove the folder and its obsolete plans."""
         shutil.rmtree(self.folder, ignore_errors=True)
         for path in self._context.plans.glob(f"{self.name}--*"):
             path.unlink(missing_ok=True)
 
     def show(self, plan_file: PlanFile) -> dict[str, Any]:
         """Return a plan's JSON, secrets included."""
-        # A folder from another machine may not be initialised: the provider's schema is needed.
+        # A folder from another machine may not be initialised, and lack the provider's schema.
         self.terraform.init()
         with phase(self._progress, "show", self.name):
             return self.terraform.show(plan_file)
@@ -231,7 +231,7 @@ class Stack:
 
     @contextlib.contextmanager
     def _importing(self, imports: Mapping[str, str]) -> Iterator[None]:
-        """Give Terraform these imports and no others: an interrupted plan may have left some."""
+        """Write these imports for Terraform, and remove those of an interrupted plan."""
         file = self.folder / IMPORTS
         file.unlink(missing_ok=True)
         try:
@@ -240,11 +240,11 @@ class Stack:
                 file.write_text(json.dumps({"import": blocks}, indent=1), encoding="utf-8")
             yield
         finally:
-            # The plan's file contains them; the configuration is only what synthesis writes.
+            # The plan's file contains them; the configuration must be as synthesised.
             file.unlink(missing_ok=True)
 
-    def _forget_old_plans(self) -> None:
-        """Remove plans that were not applied in time: they contain secrets."""
+    def _remove_old_plans(self) -> None:
+        """Remove expired plans: they contain secrets."""
         oldest = time.time() - PLAN_LIFETIME.total_seconds()
         for path in self._context.plans.glob(f"{self.name}--*"):
             with contextlib.suppress(FileNotFoundError):
@@ -258,7 +258,7 @@ class Stack:
 
 @contextlib.contextmanager
 def _without_secrets() -> Iterator[None]:
-    """Mask secrets in Terraform's error: AWS's answers repeat the request."""
+    """Mask secrets in Terraform's errors: AWS's answers repeat the request."""
     try:
         yield
     except TerraformError as error:

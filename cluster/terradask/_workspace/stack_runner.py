@@ -1,4 +1,4 @@
-"""Terraform on one stack: its folder for this process alone, and an end in order on request."""
+"""``StackRunner``: open stacks for Terraform with locked folders, and cancel running ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StackRunner:
-    """Opens stacks for Terraform."""
+    """Open stacks for Terraform."""
 
     def __init__(self, context: WorkspaceContext) -> None:
         self._context = context
@@ -28,20 +28,20 @@ class StackRunner:
 
     @cached_property
     def states(self) -> StackStates:
-        """Where the stacks' states lie."""
+        """The states of the stacks."""
         from terradask._workspace.states import StackStates
 
         return StackStates(self._context)
 
     def stack(self, name: str) -> Stack:
-        """Return a stack, without its lock."""
+        """Return a stack without locking its folder."""
         from terradask._workspace.stack import Stack
 
         return Stack(name, self._context, self.states)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[Stack]:
-        """Give a stack's folder to this process alone, and let `cancel` reach it."""
+        """Lock a stack's folder for this process, and make it cancellable by `cancel`."""
         stack = self.stack(name)
         with self._lock:
             self._running.add(stack)
@@ -56,7 +56,7 @@ class StackRunner:
 
     @contextmanager
     def holding_state(self, cluster: str, command: str = "terradask sweep") -> Iterator[None]:
-        """Keep every other process, here and elsewhere, from working on a cluster."""
+        """Lock a cluster's folder and state against all other processes on any machine."""
         place = self.states.place(cluster)
         with self.locked(cluster) as stack, ExitStack() as held:
             lock = stack.terraform.lock
@@ -66,7 +66,7 @@ class StackRunner:
             yield
 
     def network_recovery(self, stack: Stack) -> NetworkRecovery:
-        """Return what an interruption leaves of the network, beside what its state knows."""
+        """Return the recovery of network resources outside the state, after an interruption."""
         from terradask._cleanup.recover import NetworkRecovery
 
         context = self._context
@@ -79,7 +79,7 @@ class StackRunner:
         )
 
     def cancel(self) -> None:
-        """Ask what is running to stop in order."""
+        """Request the graceful end of running Terraform processes."""
         with self._lock:
             for stack in self._running:
                 stack.terraform.cancel()

@@ -1,4 +1,4 @@
-"""The Terraform states of a workspace's stacks: place, lock, whether newest, whose entries."""
+"""``StackStates``: backends, versions, locks and checks of the Terraform states of a workspace."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ class StackStates:
 
     @property
     def applied(self) -> AppliedNotes:
-        """What each stack was applied from."""
+        """Records of the last apply of each stack."""
         return AppliedNotes(self._context.aws, self._context.bucket, self.version)
 
     @property
     def history(self) -> HistoryNotes:
-        """What was applied and destroyed."""
+        """Records of applies and destructions."""
         return HistoryNotes(self._context.aws, self._context.bucket)
 
     def place(self, stack: str) -> S3Backend:
-        """Return where a stack's state lies."""
+        """Return the backend of a stack's state."""
         if stack == NETWORK_STACK:
             return self.network.place()
         key = cluster_key(stack, STATE)
@@ -61,21 +61,21 @@ class StackStates:
         )
 
     def state(self, stack: str) -> StateInfo | None:
-        """Return what is known of a stack's state; None without one, or without its bucket.
+        """Read a stack's state; None without one, or without its bucket.
 
-        Permission needed: ``s3:GetObject`` on it, as Terraform itself needs.
+        Permission needed: ``s3:GetObject`` on it, as for Terraform itself.
         """
         with suppress(BackendMissing):
             return self.place(stack).read()
         return None
 
     def version(self, stack: str) -> StateVersion:
-        """Return which state a stack has, and how often it was written."""
+        """Return the lineage and serial of a stack's state."""
         found = self.state(stack)
         return StateVersion() if found is None else found.version
 
     def check_not_rolled_back(self, stack: str) -> None:
-        """Refuse to work from a state that is older than the one that the last apply left."""
+        """Refuse a state that is older than that of the last apply. Raises `StateConflict`."""
         noted, place = self.applied.version(stack), self.place(stack)
         found = None if noted is None else place.read()
         if noted is not None and found is not None and found.version.is_before(noted):
@@ -88,7 +88,7 @@ class StackStates:
                 f"{noted.serial} (lineage {noted.lineage})",
                 allowed=f"serial {noted.serial} or more",
                 advice="restore the newest version (aws s3api list-object-versions, or your "
-                "backup); to continue with the older one and see what that changes: terradask plan "
+                "backup); to continue with the older one and see its changes: terradask plan "
                 f"{stack} --accept-older-state",
             )
 
@@ -97,12 +97,12 @@ class StackStates:
         return ClusterStateCheck(self._context, cluster)
 
     def forget_applied(self, stack: str) -> None:
-        """Forget what a destroyed stack was applied from, if the caller may."""
+        """Remove the record of a destroyed stack's apply, if permitted."""
         with suppress(AwsError):
             self.applied.remove(stack)
 
     def unlock(self, stack: str, *, force: str | None = None) -> BrokenLock | None:
-        """Break the lock of a command that has ended; as `Workspace.unlock` says."""
+        """Break the lock of an ended command, as documented at `Workspace.unlock`."""
         place = self.place(stack if stack == NETWORK_STACK else validate_cluster_name(stack))
         context = self._context
         return unlock(
@@ -114,7 +114,7 @@ class StackStates:
         )
 
     def break_lock(self, stack: str, lock: LockInfo, proof: str) -> None:
-        """Break the lock of a command that has ended, after writing that down."""
+        """Break the lock of an ended command, after recording that."""
         place = self.place(stack)
         write_down(
             place,
@@ -128,15 +128,15 @@ class StackStates:
         place.break_lock(lock.id)
 
     def find_lock(self, stack: str) -> LockInfo | None:
-        """Return the lock on a stack's state, also where a young bucket hides it from Terraform."""
+        """Return the lock on a stack's state, even if a young bucket hides it from Terraform."""
         return self.place(stack).lock()
 
     def give_back(self, stack: str, ended: Mapping[str, Any]) -> bool:
-        """Delete the lock that a command of this process took and could not delete as it ended;
-        return whether none is left, as far as can be seen.
+        """Delete a lock that a command of this process could not delete at its end; return whether
+        no lock is visible afterwards.
         """
         place = self.place(stack)
-        # The command has failed already, and its error is what the user is to hear.
+        # The command has failed already: its error has priority.
         with suppress(AwsError, BackendMissing):
             lock = place.lock()
             if lock is not None and proof_of_loss(lock, ended) is not None:
@@ -147,7 +147,7 @@ class StackStates:
 
 
 class ClusterStateCheck:
-    """Checks one cluster's states; `terradask._cleanup.state_guard` says what for."""
+    """Check one cluster's states for resources of others, with `terradask._cleanup.state_guard`."""
 
     def __init__(self, context: WorkspaceContext, cluster: str) -> None:
         self._cluster = cluster
@@ -157,22 +157,22 @@ class ClusterStateCheck:
         self._found: StateGuard | None = None
 
     def stored(self) -> None:
-        """Refuse a state in the bucket with others' resources. Raises `ForeignResources`."""
+        """Refuse a stored state with resources of others. Raises `ForeignResources`."""
         found = self._read()
         if found is not None:
             self._guard.check(found[0], self._where)
 
     def planned(self, path: Path) -> None:
-        """Refuse a plan that starts from such a state. Raises `ForeignResources`."""
+        """Refuse a plan based on such a state. Raises `ForeignResources`."""
         self._guard.check(PlanArchive.read(path).document, self._where)
 
     def foreign(self) -> tuple[Mapping[str, str], ...]:
-        """Return the entries of the state in the bucket that aren't the cluster's."""
+        """Return the entries of the stored state that aren't the cluster's."""
         found = self._read()
         return () if found is None else self._guard.foreign(found[0])
 
     def remove_foreign(self) -> tuple[Mapping[str, str], ...]:
-        """Take these entries out of the locked state, and return them. Raises `StateConflict`."""
+        """Remove these entries from the locked state, and return them. Raises `StateConflict`."""
         found = self._read()
         if found is None:
             return ()
@@ -185,7 +185,7 @@ class ClusterStateCheck:
                     "the state was written while it was being repaired: nothing was changed",
                     verb="state",
                     given=self._where,
-                    advice=f"find out who writes it, then: terradask repair-state {self._cluster}",
+                    advice=f"find its writer, then: terradask repair-state {self._cluster}",
                 )
         return foreign
 

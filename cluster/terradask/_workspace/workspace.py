@@ -1,4 +1,6 @@
-"""The Python API under everything: load a workspace, plan, look at the plan, apply it."""
+"""``Workspace``: load a workspace's settings, plan, review and apply its stacks. Delegates to the
+modules of this package.
+"""
 
 from __future__ import annotations
 

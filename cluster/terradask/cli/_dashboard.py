@@ -1,22 +1,27 @@
-"""A cluster's dashboard and notebooks on this machine, as long as the command runs; and what
-Prometheus needs to scrape it.
+"""``terradask dashboard``, ``jupyter`` and ``metrics``: serve a cluster's dashboard or notebooks on
+this machine, and write a Prometheus scrape configuration.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from terradask._observe.keys import KeySet
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import flag, load_workspace
 from terradask.cli._output import result, say
+from terradask_host.http_proxy.pages import METRICS_PAGE
+from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
+from terradask_stacks.files import write_whole
 
 if TYPE_CHECKING:
     from terradask._dask.provision import Provisioned
-
 
 _shared_option = flag(
     "--shared",
@@ -150,7 +155,6 @@ def metrics(name: str, *, output: Path, private: bool) -> None:
     finds the scheduler by its tags, also after a replacement.
     """
     from terradask._aws.endpoints import is_aws
-    from terradask._observe.prometheus import ScrapeTarget, save_scrape_config
 
     load_workspace().deployment(name)
     running = _running(name)
@@ -170,3 +174,77 @@ def metrics(name: str, *, output: Path, private: bool) -> None:
     config = save_scrape_config(target, attachment.keys, output)
     say(f"run {attachment.run.run_id}; the next start makes another certificate")
     result(str(config))
+
+
+# ---- Prometheus scrape configuration -------------------------------------------------------------
+
+
+#: A name in every scheduler's certificate, independent of its address.
+_SERVER_NAME = "scheduler.terradask"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScrapeTarget:
+    """The scheduler of one cluster, as found by EC2's tags."""
+
+    workspace: str
+    cluster: str
+    region: str
+    #: The port of its dashboard, which also serves the metrics page.
+    port: int
+    #: Whether Prometheus reaches it at its public address.
+    public: bool
+    #: EC2 endpoint URL. None: AWS's own.
+    endpoint: str | None = None
+
+
+def save_scrape_config(target: ScrapeTarget, keys: KeySet, folder: Path) -> Path:
+    """Write the scrape configuration and its certificate files, readable by their owner only;
+    return the configuration's path. `keys` must have a certificate for metrics.
+    """
+    assert keys.metrics is not None
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {"ca": keys.ca, "cert": keys.metrics.cert, "key": keys.metrics.key}
+    paths = {part: folder / f"{target.cluster}-{part}.pem" for part in files}
+    for part, text in files.items():
+        write_whole(paths[part], text)
+    config = folder / f"{target.cluster}.yml"
+    write_whole(config, scrape_config(target, ca=paths["ca"], cert=paths["cert"], key=paths["key"]))
+    return config
+
+
+def scrape_config(target: ScrapeTarget, *, ca: Path, cert: Path, key: Path) -> str:
+    """Return a scrape configuration of one job, with workspace and cluster as labels."""
+    endpoint = "" if target.endpoint is None else f"\n        endpoint: {_text(target.endpoint)}"
+    address = "__meta_ec2_public_ip" if target.public else "__meta_ec2_private_ip"
+    return f"""\
+scrape_configs:
+  - job_name: {_text(f"terradask-{target.workspace}-{target.cluster}")}
+    scheme: https
+    metrics_path: {METRICS_PAGE}
+    tls_config:
+      ca_file: {_text(str(ca))}
+      cert_file: {_text(str(cert))}
+      key_file: {_text(str(key))}
+      server_name: {_SERVER_NAME}
+    ec2_sd_configs:
+      - region: {_text(target.region)}{endpoint}
+        refresh_interval: 60s
+        filters:
+          - {{name: "tag:{TAG_WORKSPACE}", values: [{_text(target.workspace)}]}}
+          - {{name: "tag:{TAG_CLUSTER}", values: [{_text(target.cluster)}]}}
+          - {{name: "tag:{TAG_ROLE}", values: [scheduler]}}
+          - {{name: instance-state-name, values: [running]}}
+    relabel_configs:
+      - {{source_labels: [{address}], regex: "(.+)", replacement: "$1:{target.port}",
+         target_label: __address__}}
+      - {{source_labels: [__meta_ec2_instance_id], target_label: instance}}
+      - {{replacement: {_text(target.workspace)}, target_label: workspace}}
+      - {{replacement: {_text(target.cluster)}, target_label: cluster}}
+"""
+
+
+def _text(value: str) -> str:
+    # JSON strings are valid YAML.
+    return json.dumps(value)

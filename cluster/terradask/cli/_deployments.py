@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from terradask._clusters.overview import cluster_hourly_usd
 from terradask._common.text_table import table
+from terradask._observe.live_view import live_view
 from terradask.cli._completion import cluster_argument, complete_cluster
 from terradask.cli._invocation import (
     answer,
@@ -16,14 +21,17 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, caller_name, result_json, say, usd
+from terradask.cli._output import ago, caller_name, result, result_json, say, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import Console
+
     from terradask._clusters.deployment import Deployment
     from terradask._clusters.overview import ClusterOverview
     from terradask._observe.status import DeploymentStatus
+    from terradask._workspace.workspace import Workspace
 
 #: AWS ends an instance in a minute or two; a command that waits shows the end of it.
 _STOP_SECONDS = 300
@@ -142,8 +150,6 @@ def status(name: str | None, events: bool, watched: bool) -> None:
         raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
     workspace = load_workspace()
     if watched and name is not None:
-        from terradask.cli._watch import watch
-
         watch(workspace, name)
         return
     if events:
@@ -300,3 +306,63 @@ def stop(name: str, no_wait: bool) -> None:
                 else "of which AWS takes no more versions today, until its next start or stop"
             )
         )
+
+
+# ---- status --watch ------------------------------------------------------------------------------
+
+
+#: Between two looks, each of which takes some seconds itself.
+_SECONDS = 1.0
+_EVENTS_SECONDS = 5.0
+#: What machines cost takes calls of its own.
+_PRICE_SECONDS = 30.0
+
+
+def watch(workspace: Workspace, name: str) -> None:
+    """Show a cluster until Ctrl-C: drawn anew in a terminal, elsewhere a line for each event."""
+    from rich.console import Console
+
+    console, deployment = Console(), workspace.deployment(name)
+    try:
+        if console.is_terminal:
+            _draw(console, workspace, deployment)
+        else:
+            _print_events(deployment)
+    except KeyboardInterrupt:
+        say("closed; the cluster goes on")
+
+
+def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> None:
+    from rich.live import Live
+
+    from terradask._observe.live_drawing import Drawing
+
+    watched, pools = deployment.watch(), deployment.descriptor.pools
+    price: Decimal | None = None
+    priced_at = -_PRICE_SECONDS
+    first = f"reading the state of {deployment.name}"
+    with Live(first, console=console, auto_refresh=False) as live:
+        while True:
+            status = watched.read()
+            if time.monotonic() - priced_at >= _PRICE_SECONDS:
+                price = cluster_hourly_usd(
+                    workspace.aws,
+                    workspace=workspace.settings.workspace.name,
+                    cluster=deployment.name,
+                )
+                priced_at = time.monotonic()
+            view = live_view(
+                status, pools, run=watched.run, hourly_usd=price, now=datetime.now(UTC)
+            )
+            live.update(Drawing(view), refresh=True)
+            time.sleep(_SECONDS)
+
+
+def _print_events(deployment: Deployment) -> None:
+    said: set[str] = set()
+    while True:
+        for event in deployment.events():
+            if str(event) not in said:
+                said.add(str(event))
+                result(str(event))
+        time.sleep(_EVENTS_SECONDS)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from terradask._observe.last_words import LastWords
+from terradask._observe.scheduler_host_log import SchedulerHostLog
 from terradask.errors import HostFailed
 
 from ...waiting import eventually
@@ -75,7 +75,7 @@ def test_a_schedulers_host_that_s3_refuses_says_so_in_its_log_and_clients_find_i
         aws=SimpleNamespace(client=lambda name: getattr(account, name)),
         where=SimpleNamespace(workspace=LOG_GROUP.removeprefix("/terradask/")),
     )
-    words = LastWords(record, SimpleNamespace(run_id=RUN_ID))  # type: ignore[arg-type]
+    words = SchedulerHostLog(record, SimpleNamespace(run_id=RUN_ID))  # type: ignore[arg-type]
     try:
         host = cluster.scheduler(
             timing={"run_deadline_seconds": 8.0, "log_flush_seconds": 0.2},

@@ -1,4 +1,4 @@
-"""The events of a cluster: from AWS, the hosts, the run, and earlier runs' event logs."""
+"""Collect a cluster's events from AWS, hosts and event logs, and write event logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from terradask._observe.events.timeline import (
     run_events,
 )
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.kept import ReportStore
+from terradask._observe.reports.store import ReportStore
 from terradask._observe.store import EVENTS
 from terradask.errors import ClusterNotFound
 from terradask_host.documents import HostReport, Run, SchedulerAddress
@@ -47,9 +47,7 @@ def events_of_run(
     read_reports: Callable[[], Sequence[HostReport]] | None = None,
     read_scheduler: Callable[[], SchedulerAddress | None] | None = None,
 ) -> list[Event]:
-    """Return the events of a run whose documents exist; by default all reports are read, by one
-    call for each host.
-    """
+    """Return the events of a run; by default all reports are read, with one call for each host."""
     since = moment(run.started_at)
     groups = record.groups
     found: list[Any] = side_by_side(
@@ -80,8 +78,8 @@ def write_event_log(
     done: str = "stopped",
     when: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Write the log of a run that is stopped, or destroyed, and delete the oldest, if `when` says
-    so once all is read; failures are logged.
+    """Write the log of a stopped or destroyed run, and delete the oldest logs, if `when` allows it
+    after the reads; failures are logged.
     """
     objects, by = record.objects, record.aws.caller_arn
     try:
@@ -100,7 +98,7 @@ def write_event_log(
         listed = [event.as_dict() for event in [*events, stopped]]
         document = {"format": _FORMAT, "run_id": run.run_id, "events": listed}
         own = f"{EVENTS}{run.run_id}.json"
-        # Beside its reports, which outlive the cluster.
+        # Also beside its reports, which outlive the cluster.
         reports = ReportStore(record.aws, record.bucket, record.name)
         writes = [partial(objects.write, own, document), partial(reports.keep_events, document)]
         side_by_side(writes, len(writes))
@@ -109,7 +107,7 @@ def write_event_log(
         # An interrupted destruction has removed its structure already.
         logger.debug("cluster %s: no event log of run %s", record.name, run.run_id)
     except Exception:
-        # Stopping matters more.
+        # Stopping has priority.
         logger.warning(
             "cluster %s: can't write the event log of run %s",
             record.name,
@@ -119,21 +117,23 @@ def write_event_log(
 
 
 def read_event_logs(record: ClusterRecord) -> list[Event]:
-    """Return the events of the stopped runs whose logs are kept."""
+    """Return the events of stopped runs with stored logs."""
     documents = record.objects.read_all(sorted(record.objects.names(EVENTS)))
-    return [event for document in documents if document for event in events_in(document)]
+    return [event for document in documents if document for event in read_events(document)]
 
 
-def events_in(document: Any) -> list[Event]:
+def read_events(document: Any) -> list[Event]:
     """Return the events of a log; none if it doesn't match its format."""
     try:
         return (
-            [_read(event) for event in document["events"]] if document["format"] == _FORMAT else []
+            [_read_event(event) for event in document["events"]]
+            if document["format"] == _FORMAT
+            else []
         )
     except (AttributeError, LookupError, TypeError, ValueError):
         return []
 
 
-def _read(document: Mapping[str, Any]) -> Event:
+def _read_event(document: Mapping[str, Any]) -> Event:
     texts = {name: document.get(name) for name in ("group", "step", "reason")}
     return Event(moment(document["at"]), document["subject"], state=document["state"], **texts)

@@ -1,4 +1,4 @@
-"""What AWS, the hosts and the run tell of a cluster, merged into one timeline. Pure.
+"""Merge observations of AWS, hosts and run into one timeline of a cluster. No calls.
 
 The host program reports finer states (`terradask_host.states`), which are steps of those here.
 """
@@ -15,7 +15,7 @@ from terradask._common.clock import utc_text
 from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.rules.launch_problem import launch_failure
 
-#: State -> the states that may follow it; ``docs/running.md`` says why. The first is ``requested``.
+#: State -> the states that may follow it, as in ``docs/running.md``. The first is ``requested``.
 EDGES: Mapping[str, tuple[str, ...]] = {
     "requested": ("launched", "booting", "retiring", "failed"),
     "launched": ("booting", "retiring", "gone"),
@@ -86,18 +86,18 @@ class Event:
 
 
 def merge(observations: Iterable[Event], others: Iterable[Event] = ()) -> list[Event]:
-    """Return the events, oldest first: of hosts as AWS or the host has observed them, and others.
+    """Return the events, oldest first: hosts' states as observed by AWS and hosts, and others.
 
-    Hosts report whole seconds; within one, states are sorted by their order. AWS and the host may
-    still disagree: a state that can't follow the host's current one was observed late and is left
-    out.
+    Times have a resolution of a second; within one, states are sorted by their order. AWS and hosts
+    may disagree: a state that can't follow the host's current one was observed late, and is
+    dropped.
     """
     present: dict[str, tuple[str, str | None]] = {}
     events = list(others)
     for seen in sorted(observations, key=lambda each: (_second(each.at), _ORDER[each.state])):
         state, step = present.get(seen.subject, (None, None))
-        goes_on = seen.state == state and seen.step not in (None, step)
-        if goes_on or may_follow(state, seen.state):
+        is_new_step = seen.state == state and seen.step not in (None, step)
+        if is_new_step or may_follow(state, seen.state):
             present[seen.subject] = seen.state, seen.step
             events.append(replace(seen, at=_second(seen.at)))
     return sorted(events, key=lambda event: _second(event.at))
@@ -107,7 +107,7 @@ def _second(at: datetime.datetime) -> datetime.datetime:
     return at.replace(microsecond=0)
 
 
-# ---- what AWS's scaling activities tell ----------------------------------------------------------
+# ---- events of AWS's scaling activities ----------------------------------------------------------
 
 #: Descriptions and causes are those of
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
@@ -134,7 +134,7 @@ def observed_by_aws(group: str, activities: Iterable[Mapping[str, Any]]) -> Iter
 
 
 def failures_of(group: str, activities: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
-    """Yield the launches that failed, with AWS's message."""
+    """Yield failed launches with AWS's message."""
     for activity in activities:
         text = launch_failure(activity)
         if text is not None:
@@ -149,11 +149,11 @@ def cause_of(activity: Mapping[str, Any]) -> str | None:
     return sentences[0].rstrip(".") if sentences else None
 
 
-# ---- what hosts' reports, the run and the scheduler's address tell -------------------------------
+# ---- events of hosts' reports, the run and the scheduler's address -------------------------------
 
 
 def observed_by_hosts(reports: Iterable[HostReport]) -> Iterator[Event]:
-    """Yield each step that hosts have reported, without those that this version doesn't know."""
+    """Yield the steps that hosts have reported, without unknown ones."""
     for report in reports:
         last = len(report.history) - 1
         for number, (step, at) in enumerate(report.history):
@@ -170,16 +170,16 @@ def observed_by_hosts(reports: Iterable[HostReport]) -> Iterator[Event]:
                 )
 
 
-#: What a scheduler's host did to a group -> the event's state.
+#: Action of a scheduler's host on a group -> the event's state.
 _STATE_OF_NOTE = {"removed": "retiring", "scaled": "scaled"}
 
 
 def notes_of(reports: Iterable[HostReport]) -> Iterator[Event]:
-    """Yield the scheduler's host's notes about other groups' hosts, and hosts' own."""
+    """Yield events of the notes in hosts' reports, including those about other groups."""
     for report in reports:
-        for at, group, what, why in report.notes:
-            state = _STATE_OF_NOTE.get(what, "failed")
-            yield Event(moment(at), group, group, state, None if state == what else what, why)
+        for at, group, action, why in report.notes:
+            state = _STATE_OF_NOTE.get(action, "failed")
+            yield Event(moment(at), group, group, state, None if state == action else action, why)
 
 
 def run_events(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
@@ -194,7 +194,7 @@ def run_events(run: Run, scheduler: SchedulerAddress | None) -> Iterator[Event]:
     if scheduler is not None and scheduler.run_id == run.run_id and scheduler.started_at:
         reason = f"the scheduler listens on {scheduler.instance_id}, boot {scheduler.boot}"
         if scheduler.boot > 1:
-            reason += "; the tasks and results that the one before it held are lost"
+            reason += "; the tasks and results of the previous one are lost"
         yield Event(moment(scheduler.started_at), "cluster", None, "running", reason=reason)
         if scheduler.ended is not None:
             yield Event(

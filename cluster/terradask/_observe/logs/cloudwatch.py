@@ -1,4 +1,4 @@
-"""The workspace's log group in CloudWatch: its streams, and their events page by page."""
+"""Read the streams and events of the workspace's log group in CloudWatch, page by page."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from terradask._aws.answers import unless
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.session import Aws
 from terradask._aws.translation import is_transient
-from terradask._observe.logs.question import Streams
+from terradask._observe.logs.query import Streams
 from terradask.errors import AccessDenied, EndpointUnreachable
 from terradask_host.log_streams import LogStream, parse_stream
 from terradask_modules.names import log_group_name
 
-#: Most that DescribeLogStreams and FilterLogEvents return at once.
+#: Largest pages of DescribeLogStreams and FilterLogEvents.
 _STREAMS_PAGE, EVENTS_PAGE = 50, 10_000
 
-#: AWS answers 25 of these calls a second of all callers in an account and region, 5 of the other:
+#: Pauses between calls. AWS allows 25 and 5 calls a second of all callers in account and region:
 #: https://repost.aws/knowledge-center/cloudwatch-logs-throttling
 _STREAMS_SECONDS, _EVENTS_SECONDS = 0.1, 0.5
 
-#: How long a call is repeated where AWS is busy, beside boto3's own repeating.
+#: Time of retries while AWS throttles, beyond boto3's own retries.
 _BUSY_SECONDS = 60.0
 
 
 class LogGroup:
-    """Reads the workspace's log group, slowly enough for AWS's limits.
+    """Read the workspace's log group within AWS's rate limits.
 
     Permissions needed: ``logs:DescribeLogStreams`` and ``logs:FilterLogEvents`` on it.
     """
@@ -38,38 +38,36 @@ class LogGroup:
         aws: Aws,
         workspace: str,
         *,
-        of_streams: RateLimiter | None = None,
-        of_events: RateLimiter | None = None,
+        stream_limiter: RateLimiter | None = None,
+        event_limiter: RateLimiter | None = None,
         busy_seconds: float = _BUSY_SECONDS,
     ) -> None:
         self.name = log_group_name(workspace)
         self._aws = aws
         self._busy_seconds = busy_seconds
-        self._of_streams = of_streams or RateLimiter(_STREAMS_SECONDS)
-        self._of_events = of_events or RateLimiter(_EVENTS_SECONDS)
+        self._stream_limiter = stream_limiter or RateLimiter(_STREAMS_SECONDS)
+        self._event_limiter = event_limiter or RateLimiter(_EVENTS_SECONDS)
 
     def streams(self, prefix: str, *, newest_first: bool = False) -> Iterator[LogStream]:
-        """Return the hosts' streams whose names begin so, sorted by name; of several runs, the
-        newest run's last or first.
+        """Return hosts' streams with a prefix, sorted by name, which puts the newest run last, or
+        first.
         """
         return _hosts(self._described(logStreamNamePrefix=prefix, descending=newest_first))
 
     def recent(self, *, most: int) -> Iterator[LogStream]:
-        """Return at most so many hosts' streams of all clusters, the newest events' first,
-        as far as AWS knows by now.
+        """Return at most `most` hosts' streams of all clusters, those with the newest events first;
+        AWS's order may lag.
         """
         return _hosts(islice(self._described(orderBy="LastEventTime", descending=True), most))
 
     def runless(self, cluster: str, run_start_ms: int) -> list[LogStream]:
-        """Return streams, made since a run's start, of a cluster's hosts that didn't know their
-        run.
-        """
+        """Return streams, created since a run's start, of a cluster's hosts without a known run."""
         every = self._described(logStreamNamePrefix=f"{cluster}/-/")
         return list(_hosts(one for one in every if one["creationTime"] >= run_start_ms))
 
-    def _described(self, **question: Any) -> Iterator[dict[str, Any]]:
-        question = {"limit": _STREAMS_PAGE, **question}
-        for page in self._pages(self._of_streams, "describe_log_streams", question):
+    def _described(self, **query: Any) -> Iterator[dict[str, Any]]:
+        query = {"limit": _STREAMS_PAGE, **query}
+        for page in self._pages(self._stream_limiter, "describe_log_streams", query):
             yield from page.get("logStreams", ())
 
     def events(
@@ -83,10 +81,10 @@ class LogGroup:
             if streams.prefix is None
             else {"logStreamNamePrefix": streams.prefix}
         )
-        question = {**which, "startTime": start_ms, "limit": EVENTS_PAGE, **more}
+        query = {**which, "startTime": start_ms, "limit": EVENTS_PAGE, **more}
         if end_ms is not None:
-            question["endTime"] = end_ms
-        for page in self._pages(self._of_events, "filter_log_events", question):
+            query["endTime"] = end_ms
+        for page in self._pages(self._event_limiter, "filter_log_events", query):
             yield from page.get("events", ())
 
     @property
@@ -96,27 +94,25 @@ class LogGroup:
         return "startFromHead" in model.input_shape.members
 
     def _pages(
-        self, limiter: RateLimiter, method: str, question: dict[str, Any]
+        self, limiter: RateLimiter, method: str, query: dict[str, Any]
     ) -> Iterator[dict[str, Any]]:
         token: dict[str, str] = {}
         while True:
-            page = self._call(limiter, method, **question, **token)
+            page = self._call(limiter, method, **query, **token)
             yield page
-            # A page may be empty though more is to come.
+            # A page may be empty although others follow.
             if not page.get("nextToken"):
                 return
             token = {"nextToken": page["nextToken"]}
 
-    def _call(self, limiter: RateLimiter, method: str, **question: Any) -> dict[str, Any]:
-        """Call once, or again while AWS is busy; return nothing where there is no such group or
-        stream.
-        """
+    def _call(self, limiter: RateLimiter, method: str, **query: Any) -> dict[str, Any]:
+        """Call, and repeat while AWS throttles; return nothing for an unknown group or stream."""
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
                 with limiter.slot(), unless("ResourceNotFoundException"):
                     call = getattr(self._aws.client("logs"), method)
-                    answer: dict[str, Any] = call(logGroupName=self.name, **question)
+                    answer: dict[str, Any] = call(logGroupName=self.name, **query)
                     return answer
                 return {}
             except AccessDenied as error:
@@ -135,7 +131,7 @@ class LogGroup:
                         given=f"{self.name}: {error}",
                         allowed="5 calls of FilterLogEvents a second, of all callers in the "
                         "account and region",
-                        advice="try again later, or ask for less: a host, --since, --tail",
+                        advice="try again later, or read less: a host, --since, --tail",
                     ) from error
 
 

@@ -1,4 +1,4 @@
-"""The logs of one cluster: which run is meant, its lines, and new ones as they come."""
+"""Read the log lines of one cluster's run, and follow new ones until its end."""
 
 from __future__ import annotations
 
@@ -7,42 +7,40 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from terradask._observe.logs.cloudwatch import LogGroup
-from terradask._observe.logs.lines import Leveller, LogLine
-from terradask._observe.logs.question import ALL_RUNS, Question, Streams
-from terradask._observe.logs.reader import Event, LogReader, levelled_line, span
+from terradask._observe.logs.lines import LineLevels, LogLine
+from terradask._observe.logs.query import ALL_RUNS, LogQuery, Streams
+from terradask._observe.logs.reader import Event, LogReader, line_with_level, span
 from terradask._observe.record import ClusterRecord
 from terradask.errors import ClusterNotFound, DocumentFormat, InvalidInput
 from terradask_host.log_streams import RUN_ID
 
 
-def cluster_lines(record: ClusterRecord, question: Question, *, follow: bool) -> Iterator[LogLine]:
-    """Yield a cluster's lines, oldest first, whether or not it is deployed; with `follow` also
-    those to come, until the run is over.
+def cluster_lines(record: ClusterRecord, query: LogQuery, *, follow: bool) -> Iterator[LogLine]:
+    """Yield the lines of a cluster, deployed or not, oldest first; with `follow` also new ones,
+    until the run is over.
     """
-    if follow and (question.until is not None or question.run is not None):
+    if follow and (query.until is not None or query.run is not None):
         raise InvalidInput(
             "Only the last run's logs can be followed, and until its end.",
-            given="until" if question.run is None else f"run {question.run}",
+            given="until" if query.run is None else f"run {query.run}",
             allowed="neither until nor run",
         )
     reader = _reader(record)
-    run_id = _asked_run(record, reader, question)
+    run_id = _requested_run(record, reader, query)
     if run_id is None:
         return
-    is_last = question.run is None or question.run == reader.last_run()
-    chosen = reader.choose(question, run_id, is_last=is_last)
+    is_last = query.run is None or query.run == reader.last_run()
+    chosen = reader.choose(query, run_id, is_last=is_last)
     if follow:
-        yield from Follower(reader, lambda: _is_over(record, run_id)).lines(
-            question, chosen, run_id
-        )
+        yield from Follower(reader, lambda: _is_over(record, run_id)).lines(query, chosen, run_id)
     else:
-        yield from (line for _, line in reader.lines(question, chosen, run_id))
+        yield from (line for _, line in reader.lines(query, chosen, run_id))
 
 
-def hosts_with_logs(record: ClusterRecord, question: Question) -> dict[str, str]:
-    """Return the hosts with logs of the run that is asked for: instance id -> group."""
+def hosts_with_logs(record: ClusterRecord, query: LogQuery) -> dict[str, str]:
+    """Return the hosts with logs of the requested run: instance id -> group."""
     reader = _reader(record)
-    run_id = _asked_run(record, reader, question)
+    run_id = _requested_run(record, reader, query)
     streams = [] if run_id is None else reader.hosts(run_id)
     return {stream.instance_id: stream.group for stream in streams}
 
@@ -51,15 +49,15 @@ def _reader(record: ClusterRecord) -> LogReader:
     return LogReader(LogGroup(record.aws, record.where.workspace), record.name)
 
 
-def _asked_run(record: ClusterRecord, reader: LogReader, question: Question) -> str | None:
+def _requested_run(record: ClusterRecord, reader: LogReader, query: LogQuery) -> str | None:
     """Return the run to read; None for a deployed cluster without logs."""
-    started = None if question.run is not None else _run_of_record(record)
-    return started or _run_with_logs(record, reader, question)
+    started = None if query.run is not None else _run_of_record(record)
+    return started or _run_with_logs(record, reader, query)
 
 
 def _run_of_record(record: ClusterRecord) -> str | None:
-    """Return the run that was started last, also if it ended by itself; None if its document is
-    gone, or isn't as terradask writes it: the logs may say why.
+    """Return the last started run, even if it has ended; None if its document is missing or
+    invalid: the logs may contain the reason.
     """
     try:
         run = record.run()
@@ -68,14 +66,14 @@ def _run_of_record(record: ClusterRecord) -> str | None:
     return run.run_id if run is not None and RUN_ID.fullmatch(run.run_id) else None
 
 
-def _run_with_logs(record: ClusterRecord, reader: LogReader, question: Question) -> str | None:
-    if question.run not in (None, ALL_RUNS):
-        reader.check_run(str(question.run))
-        return question.run
+def _run_with_logs(record: ClusterRecord, reader: LogReader, query: LogQuery) -> str | None:
+    if query.run not in (None, ALL_RUNS):
+        reader.check_run(str(query.run))
+        return query.run
     last = reader.last_run()
     if last is None and not record.exists:
         raise reader.not_found()
-    return ALL_RUNS if last is not None and question.run == ALL_RUNS else last
+    return ALL_RUNS if last is not None and query.run == ALL_RUNS else last
 
 
 def _is_over(record: ClusterRecord, run_id: str) -> bool:
@@ -88,55 +86,55 @@ def _is_over(record: ClusterRecord, run_id: str) -> bool:
 
 # ---- new lines ----------------------------------------------------------------------------------
 
-#: Between two looks for lines, and for whether the run goes on.
-_PAUSE_SECONDS, _LOOK_SECONDS = 2.0, 10.0
+#: Intervals of polls for lines, and for the run's end.
+_PAUSE_SECONDS, _RUN_POLL_SECONDS = 2.0, 10.0
 
-#: Hosts ship their lines within seconds, and CloudWatch shows them some seconds later: so much is
-#: read again each time, and so long after the run's end.
+#: Hosts ship their lines within seconds, and CloudWatch shows them some seconds later: each poll
+#: reads the first time span again, and polling continues for the second after the run's end.
 _LATE_SECONDS, _LAST_SECONDS = 30.0, 10.0
 
 
 @dataclass(eq=False)
 class Follower:
-    """Yields lines until the run is over, each once."""
+    """Yield lines until the run is over, each once."""
 
     reader: LogReader
     is_over: Callable[[], bool]
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     wall_clock: Callable[[], float] = time.time
-    #: Event id -> its time, as far back as is read again.
+    #: Event id -> its time, within the span that is read again.
     _seen: dict[str, int] = field(default_factory=dict, init=False)
     _newest_ms: int = field(default=0, init=False)
     _floor_ms: int = field(default=0, init=False)
 
-    def lines(self, question: Question, chosen: list[Streams], run_id: str) -> Iterator[LogLine]:
-        """Yield what there is, then what comes."""
+    def lines(self, query: LogQuery, chosen: list[Streams], run_id: str) -> Iterator[LogLine]:
+        """Yield existing lines, then new ones."""
         was_over = self.is_over()
-        for event, line in self.reader.lines(question, chosen, run_id):
-            if not self._seen and question.tail is not None:
-                # What is older was left out.
+        for event, line in self.reader.lines(query, chosen, run_id):
+            if not self._seen and query.tail is not None:
+                # `tail` has omitted older lines.
                 self._floor_ms = int(event["timestamp"])
             self._note(event)
             yield line
         if was_over:
             return
-        start_ms, _ = span(question, run_id)
-        levels = Leveller()
-        look_at, end_at = self.clock() + _LOOK_SECONDS, float("inf")
+        start_ms, _ = span(query, run_id)
+        levels = LineLevels()
+        poll_at, end_at = self.clock() + _RUN_POLL_SECONDS, float("inf")
         while True:
             is_last = self.clock() >= end_at
-            yield from self._new(question, chosen, start_ms, levels)
+            yield from self._new(query, chosen, start_ms, levels)
             if is_last:
                 return
-            if end_at == float("inf") and self.clock() >= look_at:
-                look_at = self.clock() + _LOOK_SECONDS
+            if end_at == float("inf") and self.clock() >= poll_at:
+                poll_at = self.clock() + _RUN_POLL_SECONDS
                 if self.is_over():
                     end_at = self.clock() + _LAST_SECONDS
             self.sleep(_PAUSE_SECONDS)
 
     def _new(
-        self, question: Question, chosen: list[Streams], start_ms: int, levels: Leveller
+        self, query: LogQuery, chosen: list[Streams], start_ms: int, levels: LineLevels
     ) -> Iterator[LogLine]:
         # A host's clock may be ahead.
         until_ms = min(self._newest_ms, int(self.wall_clock() * 1000))
@@ -146,8 +144,8 @@ class Follower:
             if event["eventId"] in self._seen or int(event["timestamp"]) < self._floor_ms:
                 continue
             self._note(event)
-            line = levelled_line(event, levels)
-            if question.wants(line):
+            line = line_with_level(event, levels)
+            if query.wants(line):
                 yield line
 
     def _note(self, event: Event) -> None:

@@ -1,7 +1,7 @@
-"""Lines of a cluster's logs, their levels, and how they are shown. Pure.
+"""``LogLine`` and ``ClusterLogs``: log lines, their levels, and their display. No calls.
 
-Tasks write most of them, so no line is shown as it came: control characters could rewrite what a
-terminal shows, and turn round how it reads.
+Tasks write most lines, so control characters are replaced for display: they could rewrite a
+terminal's content or reverse the direction of text.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _WORDS = {
     "FATAL": "critical",
 }
 _WORD = "|".join(_WORDS)
-#: `2026-11-24 08:00:00,123 - distributed.worker - WARNING - …`, as Dask writes it, and close
-#: relatives; `WARNING:root:…`, as Python does; `terradask-host: ERROR: …`.
+#: Dask's `2026-11-24 08:00:00,123 - distributed.worker - WARNING - …` and similar formats;
+#: Python's `WARNING:root:…`; `terradask-host: ERROR: …`.
 _FORMATS = (
     re.compile(rf"\d{{4}}-\d\d-\d\d[T ][\d:,.Z+]+ .{{0,120}}?\b({_WORD})\b", re.ASCII),
     re.compile(rf"\[?({_WORD})\]?\s?[:|-]", re.ASCII),
@@ -41,9 +41,9 @@ _FORMATS = (
 )
 _OWN = ("terradask-host: ", "terradask-boot: ")
 _TRACEBACK = "Traceback (most recent call last):"
-#: Lines that go on with the message before them, beside indented ones: of tracebacks, and Dask's
-#: `Key:`, `Task:`, … of a task that failed.
-_GOES_ON = re.compile(
+#: Lines that continue the previous message, besides indented ones: of tracebacks, and Dask's
+#: `Key:`, `Task:`, … of a failed task.
+_CONTINUATION = re.compile(
     r"During handling of the above exception|The above exception was the direct cause"
     r"|[A-Za-z_][\w.]*(?:Error|Exception)\b|[A-Z][a-z]{1,20}:\s",
     re.ASCII,
@@ -59,7 +59,7 @@ def check_level(level: str) -> Level:
 
 
 def own_level(text: str) -> Level | None:
-    """Return the level that a line itself names; None if it names none."""
+    """Return the level in a line's text, or None."""
     for form in _FORMATS:
         if found := form.match(text):
             level = _WORDS[found[1]]
@@ -67,25 +67,25 @@ def own_level(text: str) -> Level | None:
     return "info" if text.startswith(_OWN) else None
 
 
-class Leveller:
-    """Gives each host's lines their levels: lines that go on with a message, such as a traceback's,
-    have the message's.
+class LineLevels:
+    """Determine the levels of each host's lines: continuation lines, such as a traceback's, have
+    their message's level.
     """
 
     def __init__(self) -> None:
-        #: Host -> the level of the message that may go on, and whether its last line was indented.
+        #: Host -> the level of its last message, and whether its last line was indented.
         self._messages: dict[str, tuple[Level | None, bool]] = {}
 
     def level_of(self, host: str, text: str) -> Level | None:
-        """Return the level of a host's next line; None for what tasks print."""
+        """Return the level of a host's next line; None for tasks' output."""
         level = own_level(text)
         before, was_indented = self._messages.get(host, (None, False))
         is_indented = text.startswith((" ", "\t"))
         if level is None and text.startswith(_TRACEBACK):
-            # Written by something else than a logger, if no message came before.
+            # Not from a logger, if there is no previous message.
             level = before or "error"
-        elif level is None and (is_indented or was_indented or _GOES_ON.match(text)):
-            # What follows indented lines ends the traceback: the exception itself.
+        elif level is None and (is_indented or was_indented or _CONTINUATION.match(text)):
+            # The line after indented ones ends the traceback: the exception itself.
             level = before
         self._messages[host] = (level, is_indented)
         return level
@@ -96,7 +96,7 @@ def is_at_least(level: Level | None, least: Level) -> bool:
     return level is not None and LEVELS.index(level) >= LEVELS.index(least)
 
 
-#: So many lines, the newest, a notebook shows.
+#: Most lines in a notebook, the newest.
 _SHOWN_LINES = 1_000
 
 

@@ -1,4 +1,4 @@
-"""A cluster's logs, as `Deployment` has them."""
+"""The log methods of `Deployment`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReadableLogs:
-    """Reads a cluster's logs."""
+    """Read a cluster's logs."""
 
     record: ClusterRecord
 
@@ -109,12 +109,12 @@ class ReadableLogs:
             As for `logs`.
         """
         from terradask._observe.logs.cluster_logs import cluster_lines
-        from terradask._observe.logs.question import Question
+        from terradask._observe.logs.query import LogQuery
 
-        question = Question.of(
+        query = LogQuery.of(
             hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
         )
-        return cluster_lines(self.record, question, follow=follow)
+        return cluster_lines(self.record, query, follow=follow)
 
     def log_hosts(self, run: str | None = None) -> dict[str, str]:
         """Return the hosts that have logs.
@@ -135,6 +135,6 @@ class ReadableLogs:
             As for `logs`.
         """
         from terradask._observe.logs.cluster_logs import hosts_with_logs
-        from terradask._observe.logs.question import Question
+        from terradask._observe.logs.query import LogQuery
 
-        return hosts_with_logs(self.record, Question.of(run=run))
+        return hosts_with_logs(self.record, LogQuery.of(run=run))

@@ -1,4 +1,4 @@
-"""Reads the lines of one cluster's logs."""
+"""Read the lines of one cluster's logs from its streams."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from terradask._observe.logs.cloudwatch import EVENTS_PAGE, LogGroup
-from terradask._observe.logs.lines import Leveller, LogLine
-from terradask._observe.logs.question import ALL_RUNS, Question, Streams, choose_streams
+from terradask._observe.logs.lines import LineLevels, LogLine
+from terradask._observe.logs.query import ALL_RUNS, LogQuery, Streams, choose_streams
 from terradask._observe.logs.times import from_milliseconds, milliseconds, run_start
 from terradask.errors import ClusterNotFound, InvalidInput
 from terradask_host.log_streams import NO_RUN, RUN_ID, LogStream, parse_stream
 
-#: So many streams are looked through for what an error names.
+#: Most streams that are read for the names in an error.
 _MOST_STREAMS = 500
 
 Event = dict[str, Any]
@@ -32,13 +32,13 @@ class LogReader:
     def last_run(self) -> str | None:
         """Return the id of the last run that has a stream; None if there is none."""
         for stream in self._group.streams(f"{self._cluster}/", newest_first=True):
-            # Any host of the workspace may make streams: of runs to come, too.
+            # Any host of the workspace can create streams, even of future runs.
             if run_start(stream.run_id) <= datetime.datetime.now(datetime.UTC):
                 return stream.run_id
         return None
 
     def runs(self) -> list[str]:
-        """Return the ids of runs with streams, newest first, as far as some hundred streams say."""
+        """Return the ids of runs with streams, newest first, from at most 500 streams."""
         streams = self._group.streams(f"{self._cluster}/", newest_first=True)
         some = (stream for _, stream in zip(range(_MOST_STREAMS), streams, strict=False))
         return list(dict.fromkeys(stream.run_id for stream in some))
@@ -49,7 +49,7 @@ class LogReader:
         return list(self._group.streams(f"{self._cluster}/{run}"))
 
     def not_found(self) -> ClusterNotFound:
-        """Return the error for a cluster without logs, with clusters that have some."""
+        """Return the error for a cluster without logs, with the names of clusters with logs."""
         others = sorted({one.cluster for one in self._group.recent(most=_MOST_STREAMS)})
         return ClusterNotFound(
             f"There are no logs of a cluster {self._cluster!r} in this workspace.",
@@ -65,7 +65,7 @@ class LogReader:
         )
 
     def check_run(self, run_id: str) -> None:
-        """Check that a run has logs. Raises `InvalidInput`, with the runs that have some."""
+        """Check that a run has logs. Raises `InvalidInput` with the runs with logs."""
         is_name = run_id == NO_RUN or RUN_ID.fullmatch(run_id) is not None
         if not is_name or next(self._group.streams(f"{self._cluster}/{run_id}/"), None) is None:
             runs = self.runs()
@@ -75,41 +75,41 @@ class LogReader:
                 f"Cluster {self._cluster!r} has no logs of such a run.",
                 given=run_id,
                 allowed=", ".join([*runs, ALL_RUNS]),
-                advice="`terradask status NAME --events` shows what happened when",
+                advice="`terradask status NAME --events` shows the events with their times",
             )
 
-    def choose(self, question: Question, run_id: str, *, is_last: bool) -> list[Streams]:
-        """Return which streams to read. Raises `InvalidInput` for an unknown host or group."""
-        known = self.hosts(run_id) if question.names_hosts else []
+    def choose(self, query: LogQuery, run_id: str, *, is_last: bool) -> list[Streams]:
+        """Return the streams to read. Raises `InvalidInput` for an unknown host or group."""
+        known = self.hosts(run_id) if query.names_hosts else []
         runless: list[LogStream] = []
         if is_last and run_id not in (ALL_RUNS, NO_RUN):
             begin = milliseconds(run_start(run_id))
             runless = self._group.runless(self._cluster, begin)
         run = None if run_id == ALL_RUNS else run_id
-        chosen = choose_streams(self._cluster, run, question.hosts, [*known, *runless])
+        chosen = choose_streams(self._cluster, run, query.hosts, [*known, *runless])
         names = {one.name for one in runless if chosen.wanted(one)} - set(chosen.names)
         if not names or chosen.prefix is None:
             return [chosen]
         return [chosen, Streams(None, tuple(sorted(names)), chosen.wanted)]
 
     def lines(
-        self, question: Question, chosen: list[Streams], run_id: str
+        self, query: LogQuery, chosen: list[Streams], run_id: str
     ) -> Iterator[tuple[Event, LogLine]]:
-        """Yield the lines that are asked for, oldest first, with their events."""
-        start_ms, end_ms = span(question, run_id)
-        if question.tail is None:
-            yield from self._levelled(question, self.events(chosen, start_ms, end_ms))
+        """Yield the requested lines, oldest first, with their events."""
+        start_ms, end_ms = span(query, run_id)
+        if query.tail is None:
+            yield from self._with_levels(query, self.events(chosen, start_ms, end_ms))
             return
-        # A line's level may depend on the one before it.
-        if question.level is None and self._group.reads_from_tail:
-            few = {} if question.pattern else {"limit": min(question.tail, EVENTS_PAGE)}
+        # A line's level may depend on the previous line.
+        if query.level is None and self._group.reads_from_tail:
+            few = {} if query.pattern else {"limit": min(query.tail, EVENTS_PAGE)}
             newest = self.events(chosen, start_ms, end_ms, newest_first=True, **few)
-            wanted = (event for event in newest if question.wants(read_line(event)))
-            last = [event for _, event in zip(range(question.tail), wanted, strict=False)]
-            yield from self._levelled(question, reversed(last))
+            wanted = (event for event in newest if query.wants(read_line(event)))
+            last = [event for _, event in zip(range(query.tail), wanted, strict=False)]
+            yield from self._with_levels(query, reversed(last))
             return
-        forward = self._levelled(question, self.events(chosen, start_ms, end_ms))
-        yield from deque(forward, question.tail)
+        forward = self._with_levels(query, self.events(chosen, start_ms, end_ms))
+        yield from deque(forward, query.tail)
 
     def events(
         self,
@@ -126,13 +126,13 @@ class LogReader:
         each = [_of_hosts(one, self._group.events(one, start_ms, end_ms, **more)) for one in chosen]
         return heapq.merge(*each, key=lambda one: int(one["timestamp"]), reverse=newest_first)
 
-    def _levelled(
-        self, question: Question, events: Iterable[Event]
+    def _with_levels(
+        self, query: LogQuery, events: Iterable[Event]
     ) -> Iterator[tuple[Event, LogLine]]:
-        levels = Leveller()
+        levels = LineLevels()
         for event in events:
-            line = levelled_line(event, levels)
-            if question.wants(line):
+            line = line_with_level(event, levels)
+            if query.wants(line):
                 yield event, line
 
 
@@ -143,14 +143,14 @@ def read_line(event: Event) -> LogLine:
     return LogLine(at, host, group, None if run_id == NO_RUN else run_id, None, event["message"])
 
 
-def levelled_line(event: Event, levels: Leveller) -> LogLine:
+def line_with_level(event: Event, levels: LineLevels) -> LogLine:
     """Return a host's next event as a line with its level."""
     line = read_line(event)
     return replace(line, level=levels.level_of(line.host, line.text))
 
 
 def _of_hosts(streams: Streams, events: Iterator[Event]) -> Iterator[Event]:
-    """Yield the events of wanted hosts alone: any name may stand in the group."""
+    """Yield the events of wanted hosts; the log group may contain streams of any name."""
     wanted: dict[str, bool] = {}
     for event in events:
         name = event["logStreamName"]
@@ -161,8 +161,8 @@ def _of_hosts(streams: Streams, events: Iterator[Event]) -> Iterator[Event]:
             yield event
 
 
-def span(question: Question, run_id: str) -> tuple[int, int | None]:
-    """Return from when on and until when to read, as CloudWatch counts."""
+def span(query: LogQuery, run_id: str) -> tuple[int, int | None]:
+    """Return the begin and end of the time to read, in CloudWatch's milliseconds."""
     first = run_start(None if run_id == ALL_RUNS else run_id)
-    start = first if question.since is None else max(question.since, first)
-    return milliseconds(start), None if question.until is None else milliseconds(question.until)
+    start = first if query.since is None else max(query.since, first)
+    return milliseconds(start), None if query.until is None else milliseconds(query.until)

@@ -1,4 +1,4 @@
-"""Points in time as users write them, and as log streams and CloudWatch count them. Pure."""
+"""Parse points in time, and convert them for log streams and CloudWatch. No calls."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PART = re.compile(r"(\d+)([smhdw])", re.ASCII)
 
 #: Hosts' own clocks may differ from the clock of the client that named the run.
 _BEFORE_START = datetime.timedelta(minutes=10)
-#: No run is older; CloudWatch reads from the newest event on only for times after it.
+#: No run is older. CloudWatch can read newest events first only for start times after it.
 _FIRST = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
 
 
-def moment_of(given: Moment, now: datetime.datetime, option: str) -> datetime.datetime:
-    """Return a point in time, in UTC. Raises `InvalidInput`, with the option's name."""
+def parse_moment(given: Moment, now: datetime.datetime, option: str) -> datetime.datetime:
+    """Return a point in time, in UTC. Raises `InvalidInput` with the option's name."""
     if isinstance(given, datetime.timedelta):
         return now - given
     if isinstance(given, str):
@@ -33,7 +33,7 @@ def moment_of(given: Moment, now: datetime.datetime, option: str) -> datetime.da
             given = datetime.datetime.fromisoformat(text)
         except (ValueError, OverflowError) as error:
             raise InvalidInput(
-                f"{option} is no time.",
+                f"{option} is not a time.",
                 given=text,
                 allowed=(
                     "how long ago (10m, 2h, 1d12h), or a time in UTC (2026-11-24, "
@@ -50,7 +50,7 @@ def _span(part: tuple[str, str]) -> datetime.timedelta:
 
 
 def run_start(run_id: str | None) -> datetime.datetime:
-    """Return from when on a run, or any if it isn't given, can have lines."""
+    """Return the earliest time of lines of a run, or of any run."""
     if run_id is None or run_id == NO_RUN:
         return _FIRST
     try:
@@ -61,12 +61,12 @@ def run_start(run_id: str | None) -> datetime.datetime:
 
 
 def milliseconds(at: datetime.datetime) -> int:
-    """Return a time as CloudWatch counts it."""
+    """Return a time in CloudWatch's milliseconds."""
     return max(int(at.timestamp() * 1000), 0)
 
 
 def from_milliseconds(at: int) -> datetime.datetime:
-    """Return a time that CloudWatch has counted; one beyond the calendar is its end."""
+    """Return the time of CloudWatch's milliseconds, limited to the last time of the calendar."""
     try:
         return datetime.datetime.fromtimestamp(at / 1000, datetime.UTC)
     except (OverflowError, ValueError, OSError):

@@ -1,9 +1,8 @@
-"""What a run did, as users get it: a page to open in a browser, with the run's events, and Dask's
-report where it can do nothing else.
+"""``RunReport``: a page for a browser with a run's events and, in a sandbox, Dask's report.
 
-The report is HTML with scripts, from a host that runs tasks' code. The frame's sandbox gives it an
-origin of its own, so that it reads neither files nor cookies; the page's policy, which holds for
-the frame too, lets it load and send nothing.
+Dask's report is HTML with scripts, from a host that runs tasks' code. The frame's sandbox gives it
+a separate origin without access to files and cookies; the page's policy, which applies to the frame
+too, forbids it to load or send anything.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from terradask._common.clock import utc_text
-from terradask._observe.events.gather import events_in, events_of_run
+from terradask._observe.events.gather import events_of_run, read_events
 from terradask._observe.events.timeline import Event
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.kept import KeptReport, ReportStore
+from terradask._observe.reports.store import KeptReport, ReportStore
 from terradask.errors import ClusterNotFound, ReportNotFound
 from terradask_host.documents import plain_lines
 
@@ -53,7 +52,7 @@ class RunReport:
 
     @classmethod
     def of(cls, cluster: str, kept: KeptReport, html: str, events: Iterable[Event]) -> RunReport:
-        """Return the report that is kept."""
+        """Return the report of a stored page."""
         return cls(cluster, kept.run, kept.boot, kept.at, tuple(events), html)
 
     @property
@@ -86,33 +85,33 @@ class RunReport:
 
 def read_report(record: ClusterRecord, run: str | None) -> RunReport:
     """Return a run's report. Raises `ReportNotFound`."""
-    store = store_of(record)
+    store = report_store(record)
     for kept in store.list(run)[:1]:
         if (page := store.read(kept)) is not None:
             return RunReport.of(record.name, kept, page, _events(record, store, kept.run))
     raise ReportNotFound(record.name, run, sorted({one.run for one in store.list()}))
 
 
-def store_of(record: ClusterRecord) -> ReportStore:
-    """Return where a cluster's reports are."""
+def report_store(record: ClusterRecord) -> ReportStore:
+    """Return the store of a cluster's reports."""
     return ReportStore(record.aws, record.bucket, record.name)
 
 
 def _events(record: ClusterRecord, store: ReportStore, run_id: str) -> list[Event]:
-    """Return a run's events: those kept at its end, else those that AWS and its hosts have now."""
+    """Return a run's events: those stored at its end, else the current ones of AWS and hosts."""
     if (document := store.events(run_id)) is not None:
-        return events_in(document)
+        return read_events(document)
     run = record.run()
     try:
         return events_of_run(record, run) if run is not None and run.run_id == run_id else []
     except ClusterNotFound:
-        # Its groups went before what else there is of it.
+        # The cluster's groups are deleted before its documents.
         return []
 
 
 # ---- the page -----------------------------------------------------------------------------------
 
-#: Bokeh's scripts and styles are in the report itself; it compiles some of its functions.
+#: Bokeh's scripts and styles are inside the report, and Bokeh compiles some functions.
 POLICY = "; ".join(
     (
         "default-src 'none'",

@@ -1,9 +1,9 @@
-"""The account of one run, as ``accounts/<run id>/<cluster>.json`` holds it, and how what AWS and
-hosts say comes into it. Pure.
+"""``Account``: the cost account of one run (``accounts/<run id>/<cluster>.json``), and the merge of
+observations of AWS and hosts into it. No calls.
 
-AWS's word comes first: EC2 lists an instance for about an hour after its end, Auto Scaling keeps
-what a group has done for six weeks, also of a deleted one. Whatever runs on a host can write its
-report, so that counts for an instance's type alone, and only among those that its group could have.
+AWS's data has priority: EC2 lists an instance for about an hour after its end, and Auto Scaling
+keeps a group's activities for six weeks, even of a deleted group. Code on a host can write its
+report, so that only determines an instance's type, and only among the types of its group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from terradask_modules.names import TAG_GROUP, TAG_PREFIX, TAG_RUN_PREFIX
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-#: What has a price: an instance type, its market, and on spot a zone.
+#: Key of a price: an instance type, its market, and for Spot a zone.
 Offer = tuple[str, Market, str | None]
 
 _INSTANCE_ID = re.compile(r"i-[0-9a-f]{1,32}", re.ASCII)
@@ -36,7 +36,7 @@ _MOST_SECONDS = 2**33
 
 @dataclass(frozen=True)
 class AccountGroup:
-    """What a group of the run was: its market, and the instance types that it could have."""
+    """A group of the run: its market, and its possible instance types."""
 
     market: Market
     types: tuple[str, ...] = ()
@@ -47,56 +47,56 @@ class Use(NamedTuple):
 
     instance_id: str
     group: str
-    #: None: neither AWS nor its host has said it, and its group could have several.
+    #: None: unknown to AWS and not reported, and its group has several.
     instance_type: str | None
-    #: Who says so: AWS; the settings, which allow one alone; its host.
+    #: Source of the type: AWS, the settings (which allow only one), or its host.
     type_from: Literal["aws", "settings", "host"] | None
     zone: str | None
     #: Seconds since the epoch, by AWS's clock.
     start: int
-    #: None: it hadn't ended when it was looked at.
+    #: None: it hadn't ended at the last observation.
     end: int | None = None
 
 
 @dataclass(frozen=True)
 class UsePrice:
-    """What an hour of an instance cost when the account was made."""
+    """The hourly price of an instance at the time of the account."""
 
     instance_type: str
     market: Market
-    #: Spot has a price in each zone; None on demand.
+    #: Zone of a Spot price; None for On-Demand.
     zone: str | None
     usd: Decimal
-    #: When AWS said so, and whose price it is.
+    #: Date and source of the price.
     as_of: str
     source: str
 
 
 @dataclass(frozen=True)
 class Account:
-    """One run: whose it was, which instances it had, and what they cost by the hour. Times are
-    seconds since the epoch, by AWS's clock.
+    """One run: its owner, its instances and their hourly prices. Times are seconds since the epoch,
+    by AWS's clock.
     """
 
     run_id: str
     cluster: str
-    #: ARN of the caller that has started it.
+    #: ARN of the caller that started it.
     owner: str
     started_at: int
     #: Its groups, by their names in the cluster.
     groups: Mapping[str, AccountGroup]
     #: Tags of its instances, without terradask's own.
     tags: Mapping[str, str] = field(default_factory=dict)
-    #: None: the run goes on.
+    #: None: the run is active.
     ended_at: int | None = None
-    #: When AWS was asked last.
+    #: Time of the last observation.
     looked_at: int | None = None
     #: Its instances, by id.
     uses: Mapping[str, Use] = field(default_factory=dict)
     prices: Mapping[Offer, UsePrice] = field(default_factory=dict)
-    #: Why it has ended; None while it goes on, and where that isn't known.
+    #: Reason of its end; None while active, or if unknown.
     reason: str | None = None
-    #: Of the version in the bucket that it was read from.
+    #: ETag of the version in the bucket that it was read from.
     etag: str | None = field(default=None, compare=False)
 
     @property
@@ -106,17 +106,17 @@ class Account:
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing can be added: the run and all of its instances have ended."""
+        """Whether the account is final: the run and all of its instances have ended."""
         return self.ended_at is not None and all(use.end is not None for use in self.uses.values())
 
     @property
     def last_end(self) -> int:
-        """When its last instance has ended, or when the run was found to be over."""
+        """The end of its last instance, or the time at which the run was found to be over."""
         ends = [use.end for use in self.uses.values() if use.end is not None]
         return max(ends) if ends and self.is_settled else self.ended_at or self.started_at
 
     def offer(self, use: Use) -> Offer | None:
-        """Return what has an instance's price; None if that isn't known."""
+        """Return the key of an instance's price; None if unknown."""
         group = self.groups.get(use.group)
         if group is None or use.instance_type is None:
             return None
@@ -125,20 +125,20 @@ class Account:
         return None if use.zone is None else (use.instance_type, "spot", use.zone)
 
     def unpriced(self) -> list[Offer]:
-        """Return what a price is still to be asked for: each once."""
+        """Return the keys of missing prices, each once."""
         offers = dict.fromkeys(map(self.offer, self.uses.values()))
         return [offer for offer in offers if offer is not None and offer not in self.prices]
 
     def with_prices(self, found: Mapping[Offer, UsePrice]) -> Account:
-        """Return the account with prices that it lacks; those that it has stay."""
+        """Return the account with missing prices added; existing ones stay."""
         more = {offer: found[offer] for offer in self.unpriced() if offer in found}
         return replace(self, prices={**self.prices, **more})
 
     def to_document(self) -> dict[str, Any]:
-        """Return what the account's object holds."""
+        """Return the document of the account."""
         facts = asdict(self)
         prices = [{**each, "usd": format(each["usd"], "f")} for each in facts["prices"].values()]
-        # An older terradask reads of each instance whether its end is a guess.
+        # An older terradask expects a flag for a guessed end in each row.
         instances = [[*use, 0] for use in self.uses.values()]
         for name in ("run_id", "cluster", "etag", "uses"):
             del facts[name]
@@ -146,9 +146,9 @@ class Account:
 
 
 def read_account(key: str, document: Mapping[str, Any], etag: str | None = None) -> Account:
-    """Read an account, whose key says which run's it is."""
+    """Read an account; its key identifies the run."""
     if document["format"] != FORMAT:
-        raise ValueError("an account isn't as format 1 says")
+        raise ValueError("an account has another format")
     facts = plain_lines(document)
     run_id, _, name = key.partition("/")
     own = {"run_id": run_id, "cluster": name.removesuffix(".json"), "etag": etag}
@@ -159,20 +159,20 @@ def read_account(key: str, document: Mapping[str, Any], etag: str | None = None)
     for use in account.uses.values():
         times += [use.start, use.end]
         if not _INSTANCE_ID.fullmatch(use.instance_id) or (use.end or use.start) < use.start:
-            raise ValueError("an instance's id isn't one, or it has ended before its start")
+            raise ValueError("an instance's id is invalid, or its end is before its start")
     if not all(at is None or 0 <= at < _MOST_SECONDS for at in times):
-        raise ValueError("a time of an account is none")
+        raise ValueError("a time of an account is invalid")
     for price in account.prices.values():
         moment_text(price.as_of)
         if price.usd < 0:
-            raise ValueError("a price is no amount")
+            raise ValueError("a price is negative")
     return account
 
 
 def next_starts(accounts: Iterable[Account]) -> dict[str, int]:
-    """Return when the cluster's next run has started, by accounts' keys; not of the last ones.
+    """Return the start of each cluster's next run, by accounts' keys, without the last runs.
 
-    What its groups launch from then on is the next run's.
+    Later launches of its groups belong to the next run.
     """
     runs = sorted(accounts, key=lambda one: (one.cluster, one.started_at))
     return {
@@ -190,10 +190,10 @@ def _adapter() -> TypeAdapter[Account]:
     return TypeAdapter(Account)
 
 
-# ---- what AWS and hosts say ---------------------------------------------------------------------
+# ---- observations of AWS and hosts --------------------------------------------------------------
 
 
-#: EC2 lists an instance at least so long after its end.
+#: EC2 lists an instance at least this long after its end.
 #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
 _LISTED_SECONDS = 3_600
 
@@ -202,96 +202,101 @@ _AT = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Look:
-    """What AWS and hosts say of a run at one time."""
+class Observation:
+    """The data of AWS and hosts about a run at one time."""
 
     #: Seconds since the epoch, by AWS's clock.
     at: int
-    #: Group -> its scaling activities since the run's start, as AWS lists them.
+    #: Group -> its scaling activities since the run's start.
     activities: Mapping[str, Sequence[Mapping[str, Any]]]
-    #: The instances that carry the run's tag, as EC2 describes them.
+    #: The instances with the run's tag, as EC2 describes them.
     instances: Sequence[Mapping[str, Any]]
-    #: Reports of hosts, as far as there still are any.
+    #: The remaining reports of hosts.
     reports: Sequence[HostReport] = ()
 
 
-def looked(
+def merge_observation(
     account: Account,
-    look: Look,
+    observed: Observation,
     *,
     is_over: bool,
     next_start: int | None = None,
     reason: str | None = None,
 ) -> Account:
-    """Return the account with what a look has shown; of a run that is over, up to the start of the
-    cluster's next run, if there is one, and with the reason, unless one is known already.
+    """Return the account updated by an observation. A run that is over ends at the start of the
+    cluster's next run, if there is one, and gets the reason, unless it has one.
     """
     ended_at, tags = account.ended_at, dict(account.tags)
     if ended_at is None and (is_over or next_start is not None):
-        ended_at = look.at if next_start is None else min(look.at, next_start)
-    # Launches of the present second are seen the next time.
-    launched, ends = _activities(account, look, look.at if ended_at is None else ended_at)
+        ended_at = observed.at if next_start is None else min(observed.at, next_start)
+    # The next observation covers launches of the present second.
+    last = observed.at if ended_at is None else ended_at
+    launched, ends = _activities(account, observed, last)
     seen, described = {**launched, **account.uses}, {}
-    for one in look.instances:
+    for one in observed.instances:
         its, instance_id = tags_of(one.get("Tags")), one["InstanceId"]
         group = its.get(TAG_GROUP, "")
         if its.get(f"{TAG_RUN_PREFIX}id") != account.run_id or group not in account.groups:
             continue
         described[instance_id] = one
-        # EC2's time of the launch is nearer to what is billed than the group's request.
+        # EC2's launch time is nearer to the billed time than the group's request.
         start, zone = _seconds(one["LaunchTime"]), one.get("Placement", {}).get("AvailabilityZone")
         use = Use(instance_id, group, one["InstanceType"], "aws", zone, start)
         seen[instance_id] = use._replace(end=seen.get(instance_id, use).end)
         others = (key for key in its if not key.startswith((TAG_PREFIX, "aws:")) and key != "Name")
         tags.update({key: its[key] for key in others})
-    types = {report.instance_id: report.instance_type for report in look.reports}
+    types = {report.instance_id: report.instance_type for report in observed.reports}
     uses = {}
     for key, use in seen.items():
-        whole = _ended(use, account, look.at, described.get(key), ends.get(key))
-        uses[key] = _typed(whole, account, types.get(key))
+        ended = _with_end(use, account, observed.at, described.get(key), ends.get(key))
+        uses[key] = _with_type(ended, account, types.get(key))
     why = reason if account.reason is None and ended_at is not None else account.reason
-    return replace(account, ended_at=ended_at, looked_at=look.at, reason=why, uses=uses, tags=tags)
+    return replace(
+        account, ended_at=ended_at, looked_at=observed.at, reason=why, uses=uses, tags=tags
+    )
 
 
-def _activities(account: Account, look: Look, last: int) -> tuple[dict[str, Use], dict[str, int]]:
-    """Return the instances that the run's groups have launched while it went on, and when they have
-    ended any.
+def _activities(
+    account: Account, observed: Observation, last: int
+) -> tuple[dict[str, Use], dict[str, int]]:
+    """Return the instances that the run's groups launched during the run, and the times of
+    terminations.
     """
     launched: dict[str, Use] = {}
     ends: dict[str, int] = {}
-    for group, activities in look.activities.items():
+    for group, activities in observed.activities.items():
         for activity in activities:
             at = _seconds(activity["StartTime"])
-            # One that was cancelled has ended before it ran, and costs nothing.
-            went_on = activity["StatusCode"] not in ("Failed", "Cancelled")
+            # A cancelled launch ends before the instance runs, and costs nothing.
+            succeeded = activity["StatusCode"] not in ("Failed", "Cancelled")
             if ended := TERMINATING.match(activity["Description"]):
                 ends[ended[1]] = at
             started = LAUNCHING.match(activity["Description"])
-            if started and went_on and account.started_at <= at < last:
+            if started and succeeded and account.started_at <= at < last:
                 launched[started[1]] = Use(started[1], group, None, None, zone_of(activity), at)
     return launched, ends
 
 
-def _ended(
+def _with_end(
     use: Use, account: Account, now: int, described: Mapping[str, Any] | None, end: int | None
 ) -> Use:
-    """Return an instance with its end, as far as that is known now; `end` is its group's word."""
+    """Return an instance with its end, if known; `end` is the time of its group's activity."""
     if described is not None:
         if described["State"]["Name"] in ("pending", "running"):
             return use._replace(end=None)
-        if told := _AT.search(described.get("StateTransitionReason") or ""):
-            at = _seconds(datetime.datetime.fromisoformat(f"{told[1]}+00:00"))
+        if matched := _AT.search(described.get("StateTransitionReason") or ""):
+            at = _seconds(datetime.datetime.fromisoformat(f"{matched[1]}+00:00"))
             return use._replace(end=max(use.start, at))
     if use.end is not None:
         return use
     if end is None and described is None and now - use.start > _LISTED_SECONDS:
-        # It is gone, and when, is known no more: not before it was seen.
+        # The time of its end is unknown, but not before the last observation.
         end = account.looked_at or 0
     return use if end is None else use._replace(end=max(use.start, end))
 
 
-def _typed(use: Use, account: Account, reported: str | None) -> Use:
-    """Return an instance with its type, as far as that is known now."""
+def _with_type(use: Use, account: Account, reported: str | None) -> Use:
+    """Return an instance with its type, if known."""
     if use.instance_type is not None and use.type_from != "host":
         return use
     types = account.groups[use.group].types if use.group in account.groups else ()

@@ -1,4 +1,4 @@
-"""The accounts in a workspace's bucket: read, listed, and brought up to date from AWS."""
+"""List, read and update the accounts of runs in a workspace's bucket."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from terradask._aws.tags import tag_filters
 from terradask._catalog.prices.prices import PriceKey, PriceList
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
-from terradask._observe.place import where_is
+from terradask._observe.location import locate_cluster
 from terradask._observe.run_costs.account import (
     Account,
-    Look,
+    Observation,
     Offer,
     UsePrice,
-    looked,
+    merge_observation,
     read_account,
 )
 from terradask.errors import AwsError, DocumentFormat
@@ -60,7 +60,7 @@ class AccountBook:
 
     aws: Aws
     bucket: str
-    #: None: instances that have no price yet get none.
+    #: None: unpriced instances stay unpriced.
     prices: Callable[[], PriceList] | None = None
 
     @property
@@ -68,14 +68,14 @@ class AccountBook:
         return ObjectStore(self.aws, self.bucket, ACCOUNTS)
 
     def keys(self, since: datetime.datetime | None = None) -> list[str]:
-        """List the accounts' keys, the oldest run first: of those that may have gone on at a time
-        or later, by their ids. A call for each thousand.
+        """List the accounts' keys, the oldest run first; with `since`, of runs that may have been
+        active at that time or later. One call for each thousand.
         """
         first = "" if since is None else f"{since:%Y%m%dT%H%M%SZ}"
         return sorted(key for key in self._store.names() if _KEY.fullmatch(key) and key >= first)
 
     def read_all(self, keys: Sequence[str]) -> list[Account]:
-        """Read accounts, several at a time; those that can't be read are warned of and left out."""
+        """Read accounts in parallel; warn of unreadable ones and drop them."""
         found = side_by_side([partial(self._read, key) for key in keys], _PARALLEL_READS)
         return [account for account in found if account is not None]
 
@@ -86,11 +86,11 @@ class AccountBook:
                 return None
             return read_account(key, parse_json(found.content), found.etag)
         except (*UNREADABLE, DocumentFormat, ArithmeticError) as error:
-            problem = "is left out: it isn't as terradask writes it"
+            problem = "is ignored: its content is invalid"
             logger.warning("%s%s %s (%s)", ACCOUNTS, key, problem, type(error).__name__)
             return None
 
-    def bring_up_to_date(
+    def update(
         self,
         account: Account,
         read_reports: Callable[[], Sequence[HostReport]] = tuple,
@@ -100,29 +100,31 @@ class AccountBook:
         reason: str | None = None,
         when: Callable[[], bool] = lambda: True,
     ) -> Account:
-        """Ask AWS about a run, and return its account as it is then; keep that in the bucket, if
-        `when` says so.
+        """Read a run's current data from AWS, and return its updated account; write it, if `when`
+        allows it.
         """
         with ThreadPoolExecutor(1) as pool:
-            look = begun(pool, partial(self._look, account, read_reports))
+            observation = begun(pool, partial(self._observe, account, read_reports))
             stored = account if account.etag else self._read(account.key) or account
 
             def change(base: Account) -> Account:
-                now = looked(base, look(), is_over=is_over, next_start=next_start, reason=reason)
+                now = merge_observation(
+                    base, observation(), is_over=is_over, next_start=next_start, reason=reason
+                )
                 if self.prices is None or not (offers := now.unpriced()):
                     return now
                 return now.with_prices(find_prices(self.prices(), self.aws.region, offers))
 
-            return self.keep(stored, change, when)
+            return self.write_change(stored, change, when)
 
-    def keep(
+    def write_change(
         self,
         account: Account,
         change: Callable[[Account], Account],
         when: Callable[[], bool] = lambda: True,
     ) -> Account:
-        """Return an account that is changed, and write it. If another caller was first, its version
-        is changed; if AWS refuses that, it is logged.
+        """Change an account, write it, and return it. After a concurrent write, change that version
+        instead; a failure to write is logged.
         """
         for _ in range(_ATTEMPTS):
             now = change(account)
@@ -136,27 +138,29 @@ class AccountBook:
         return now
 
     def write(self, account: Account) -> bool:
-        """Write an account in place of the version that it was read from, or of none; return
-        whether no other caller was first.
+        """Write a new account, or replace the version that it was read from; return whether there
+        was no concurrent write.
         """
         content = as_json(account.to_document())
         if account.etag is None:
             return self._store.claim(account.key, content)
         return self._store.replace(account.key, content, account.etag)
 
-    def _look(self, account: Account, read_reports: Callable[[], Sequence[HostReport]]) -> Look:
-        # The run's first second is that of its document.
+    def _observe(
+        self, account: Account, read_reports: Callable[[], Sequence[HostReport]]
+    ) -> Observation:
+        # A run begins in the second of its document.
         since = datetime.datetime.fromtimestamp(account.started_at, datetime.UTC)
-        where = where_is(self.bucket, self.aws.region, account.cluster)
+        where = locate_cluster(self.bucket, self.aws.region, account.cluster)
         autoscaling, ec2 = self.aws.client("autoscaling"), self.aws.client("ec2")
-        of_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
+        by_run = tag_filters({f"{TAG_RUN_PREFIX}id": account.run_id})
         groups = [where.group_name(name) for name in account.groups]
         calls: list[Callable[[], Any]] = [
             *(partial(activities_since, autoscaling, group, since) for group in groups),
-            lambda: list(listed_instances(ec2, Filters=of_run)),
+            lambda: list(listed_instances(ec2, Filters=by_run)),
         ]
         *shown, instances = side_by_side(calls, _PARALLEL_CALLS)
-        return Look(
+        return Observation(
             round(max(at for _, at in shown).timestamp()),
             {name: each for name, (each, _) in zip(account.groups, shown, strict=True)},
             instances,
@@ -165,7 +169,7 @@ class AccountBook:
 
 
 def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict[Offer, UsePrice]:
-    """Return the prices that AWS has."""
+    """Look up prices at AWS."""
     keys = {PriceKey("instance", region, *offer): offer for offer in offers}
     quotes = prices.look_up(keys)
     return {
@@ -175,8 +179,8 @@ def find_prices(prices: PriceList, region: str, offers: Iterable[Offer]) -> dict
     }
 
 
-def log_failure(cluster: str, run_id: str, error: Exception, what: str = "written") -> None:
-    """Log that an account can't be kept: runs matter more."""
-    text = "cluster %s: the account of run %s, of what it costs, can't be %s: %s"
+def log_failure(cluster: str, run_id: str, error: Exception, verb: str = "write") -> None:
+    """Log a failure with an account, which must not affect the run."""
+    text = "cluster %s: can't %s the cost account of run %s: %s"
     why = " ".join(str(error).split()) or type(error).__name__
-    logger.warning(text, cluster, run_id, what, why)
+    logger.warning(text, cluster, verb, run_id, why)

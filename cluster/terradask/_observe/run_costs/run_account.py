@@ -1,4 +1,4 @@
-"""A cluster's run and its account: opened when it starts, brought up to date when it ends."""
+"""Open the account of a run at its start, and update it at its end."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from terradask_host.documents import HostReport, Run, SchedulerAddress
 from terradask_host.structure import Structure
 from terradask_modules.names import SCHEDULER_GROUP
 
-#: Of a reason, which may be a process's last words.
+#: Limit for a reason, which may contain a process's output.
 _REASON_CHARACTERS = 500
 
 
 def open_account(record: ClusterRecord, run: Run) -> None:
-    """Write the account of a run that begins; a failure is logged: the run matters more."""
+    """Write the account of a starting run; a failure is only logged: the run has priority."""
     try:
         account = account_of(record, run, record.objects.written_at(RUN))
         AccountBook(record.aws, record.bucket).write(account)
@@ -42,27 +42,27 @@ def close_account(
     with_prices: bool = True,
     when: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Bring the account of a run that is over up to date, if `when` says so once AWS was asked; a
-    failure is logged.
+    """Update the account of a run that is over, if `when` allows it after the reads; a failure is
+    logged.
 
-    `done` is what the caller has done to end it, if it hasn't ended by itself. Instances that still
-    end are finished by the next look at the workspace's costs.
+    `done` is the caller's action that ended the run, if it hasn't ended by itself. The next update
+    of the workspace's costs completes instances that are still ending.
     """
     try:
         with ThreadPoolExecutor(1) as pool:
-            prices = begun(pool, partial(_asked_ahead, record)) if with_prices else None
+            prices = begun(pool, partial(_prefetched_prices, record)) if with_prices else None
             account = account_of(record, run, read_written_at())
             book = AccountBook(record.aws, record.bucket, prices)
             by = None if done is None else f"{done} by {record.aws.caller_arn}"
-            reason = why_over(run, read_scheduler(), by)
-            book.bring_up_to_date(account, read_reports, is_over=True, reason=reason, when=when)
+            reason = end_reason(run, read_scheduler(), by)
+            book.update(account, read_reports, is_over=True, reason=reason, when=when)
     except Exception as error:  # noqa: BLE001 - any
         log_failure(record.name, run.run_id, error)
 
 
-def why_over(run: Run, scheduler: SchedulerAddress | None, by: str | None = None) -> str:
-    """Return why a run is over: its scheduler's host has said it, or it was ended `by` a caller, or
-    neither is known.
+def end_reason(run: Run, scheduler: SchedulerAddress | None, by: str | None = None) -> str:
+    """Return the reason of a run's end: its scheduler host's, else the action in `by`, else
+    unknown.
     """
     ended = ended_by_itself(run, scheduler)
     reason = ended.reason if ended is not None else by or SILENT
@@ -70,7 +70,7 @@ def why_over(run: Run, scheduler: SchedulerAddress | None, by: str | None = None
 
 
 def close_last_account(record: ClusterRecord, done: str | None = None) -> None:
-    """Do the same for the run that ``run.json`` describes, if there is one."""
+    """Update the account of the run in ``run.json``, if there is one."""
     try:
         if run := record.run():
             written_at = partial(record.objects.written_at, RUN)
@@ -82,14 +82,14 @@ def close_last_account(record: ClusterRecord, done: str | None = None) -> None:
 def account_of(
     record: ClusterRecord, run: Run, written_at: datetime.datetime | None = None
 ) -> Account:
-    """Return the account of a run before anything was seen of its instances; it has begun when its
-    document was written, by AWS's clock.
+    """Return the account of a run without instances. It begins at the time of its document, by
+    AWS's clock.
     """
     begun = written_at or datetime.datetime.fromisoformat(run.started_at)
     structure: Structure | None = run.structure
     types: dict[str, tuple[str, ...]] = {}
     tags: dict[str, str] = {}
-    # Terraform may have destroyed the cluster, and left the run's own documents.
+    # Terraform may have destroyed the cluster, but not the run's documents.
     if record.exists:
         structure = structure or record.descriptor.structure
         types = {key: pool.instance_types for key, pool in record.descriptor.pools.items()}
@@ -108,9 +108,9 @@ def account_of(
     )
 
 
-def _asked_ahead(record: ClusterRecord) -> PriceList:
-    """Return what finds prices. One is asked for at once, before it is known which instances the
-    run had: that of the type which AWS launches first for the scheduler.
+def _prefetched_prices(record: ClusterRecord) -> PriceList:
+    """Return a price list, after reading the price of the scheduler's first instance type, while
+    the run's instances are still unknown.
     """
     from terradask._catalog.prices.price_list import AwsPriceList
 

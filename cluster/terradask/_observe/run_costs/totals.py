@@ -1,4 +1,6 @@
-"""What runs have cost: accounts cut to a span of time, and summed by what is asked for. Pure."""
+"""Sum the costs of runs from their accounts, by cluster, owner and other keys, within a time span.
+No calls.
+"""
 
 from __future__ import annotations
 
@@ -18,38 +20,38 @@ from terradask.errors import InvalidInput
 LEAST_SECONDS = 60
 
 _HOUR = Decimal(3600)
-_CENTS_OF_A_CENT = Decimal("0.0001")
+_FOUR_DIGITS = Decimal("0.0001")
 
-#: What costs are summed by; and ``tag:KEY``.
+#: Keys to sum costs by, besides ``tag:KEY``.
 BY = ("run", "cluster", "owner", "group", "type")
 
-#: An instance's part of a row: its run, for how long it is billed, and its price.
+#: An instance's part of a row: its run, billed seconds, and price.
 _Part = tuple[Account, int, UsePrice | None]
 
 
 @dataclass(frozen=True)
 class CostRow:
-    """What one run, cluster, owner, group, type or tag's value has cost."""
+    """The costs of one run, cluster, owner, group, type or value of a tag."""
 
-    #: What it is the row of; None where instances have no such tag, or no known type.
+    #: The row's run, cluster, …; None for instances without such a tag, or of unknown type.
     key: str | None
-    #: How many runs that are, and how many instances they had.
+    #: Numbers of runs and of their instances.
     runs: int = 0
     instances: int = 0
-    #: For how long these are billed.
+    #: Billed time of these instances.
     instance_seconds: int = 0
-    #: What that cost, in US dollars, as far as prices are known.
+    #: Costs in US dollars, as far as prices are known.
     usd: Decimal = Decimal(0)
-    #: Of `instance_seconds`, those that have no price, and are not in `usd`.
+    #: Part of `instance_seconds` without a price, not included in `usd`.
     unpriced_seconds: int = 0
-    #: Whether a run goes on, or the end of an instance isn't known yet.
+    #: Whether a run is active, or the end of an instance isn't known yet.
     is_going_on: bool = False
-    #: Of a run alone: ``cluster``, ``owner``, ``started_at``, ``ended_at``.
+    #: Only for rows of runs: ``cluster``, ``owner``, ``started_at``, ``ended_at``.
     facts: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
-        """Whether `usd` has all instances in it."""
+        """Whether `usd` includes all instances."""
         return not self.unpriced_seconds
 
     def as_dict(self, by: str) -> dict[str, Any]:
@@ -60,16 +62,16 @@ class CostRow:
 
 @dataclass(frozen=True)
 class RunCosts:
-    """What runs have cost."""
+    """The costs of runs."""
 
-    #: What the rows are: ``run``, ``cluster``, ``owner``, ``group``, ``type`` or ``tag:KEY``.
+    #: Key of the rows: ``run``, ``cluster``, ``owner``, ``group``, ``type`` or ``tag:KEY``.
     by: str
-    #: One for each, with the largest amount first; runs in the order of time.
+    #: The rows, the largest amount first; runs in the order of time.
     rows: tuple[CostRow, ...]
-    #: The span that is counted; None: from the first run on, and until now.
+    #: The counted time span; None: from the first run on, and until now.
     since: datetime.datetime | None
     until: datetime.datetime | None
-    #: Whose prices these are, with the dates of the oldest and of the newest.
+    #: Source of prices -> dates of its oldest and newest price.
     sources: Mapping[str, tuple[str, str]]
 
     @property
@@ -79,12 +81,12 @@ class RunCosts:
 
     @property
     def instance_seconds(self) -> int:
-        """For how long instances are billed."""
+        """Billed time of all instances."""
         return sum(row.instance_seconds for row in self.rows)
 
     @property
     def unpriced_seconds(self) -> int:
-        """Of these, what has no price."""
+        """Billed time without a price."""
         return sum(row.unpriced_seconds for row in self.rows)
 
     def as_dict(self) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def costs_of(
     since: datetime.datetime | None = None,
     until: datetime.datetime | None = None,
 ) -> RunCosts:
-    """Return what runs have cost within a span of time. Raises `InvalidInput`."""
+    """Sum the costs of runs within a time span. Raises `InvalidInput`."""
     check_by(by)
     first = 0 if since is None else round(since.timestamp())
     last = None if until is None else round(until.timestamp())
@@ -137,8 +139,8 @@ def costs_of(
 def billed_seconds(
     use: Use, looked_at: int | None, since: int = 0, until: int | None = None
 ) -> int:
-    """Return for how many seconds of a span an instance is billed; one that hasn't ended, up to
-    when AWS was asked.
+    """Return the billed seconds of an instance within a time span; until the last observation, if
+    it hasn't ended.
     """
     last = (looked_at or use.start) if use.end is None else use.end
     end = max(last, use.start + LEAST_SECONDS)
@@ -146,16 +148,16 @@ def billed_seconds(
 
 
 def usd_text(usd: Decimal) -> str:
-    """Return an amount with four digits behind the point."""
-    return format(usd.quantize(_CENTS_OF_A_CENT), "f")
+    """Return an amount with four decimal places."""
+    return format(usd.quantize(_FOUR_DIGITS), "f")
 
 
 def check_by(by: str) -> None:
-    """Check what costs are to be summed by. Raises `InvalidInput`."""
+    """Check the key to sum costs by. Raises `InvalidInput`."""
     kind, _, tag = by.partition(":")
     if by not in BY and not (kind == "tag" and tag):
         allowed = f"{', '.join(BY)}, or tag:KEY"
-        raise InvalidInput("costs can't be summed by that", given=by, allowed=allowed)
+        raise InvalidInput("costs can't be summed by this key", given=by, allowed=allowed)
 
 
 def _key(by: str, account: Account, use: Use) -> str | None:
@@ -163,20 +165,20 @@ def _key(by: str, account: Account, use: Use) -> str | None:
         return f"{account.cluster}/{use.group}"
     if by == "type":
         return use.instance_type
-    of_run = {"run": account.run_id, "cluster": account.cluster, "owner": account.owner}
-    return of_run[by] if by in of_run else account.tags.get(by.removeprefix("tag:"))
+    keys = {"run": account.run_id, "cluster": account.cluster, "owner": account.owner}
+    return keys[by] if by in keys else account.tags.get(by.removeprefix("tag:"))
 
 
 def _row(key: str | None, parts: Sequence[_Part], by: str) -> CostRow:
     accounts = {account.key: account for account, _, _ in parts}
     first = parts[0][0]
-    of_run = {
+    facts = {
         "cluster": first.cluster,
         "owner": first.owner,
         "started_at": epoch_text(first.started_at),
         "ended_at": epoch_text(first.last_end) if first.is_settled else None,
     }
-    # US dollars by the hour times seconds: exact, so that the order makes no difference.
+    # Hourly US dollars times seconds: exact, so independent of the order.
     usd = [price.usd * seconds for _, seconds, price in parts if price is not None]
     return CostRow(
         key,
@@ -186,5 +188,5 @@ def _row(key: str | None, parts: Sequence[_Part], by: str) -> CostRow:
         usd=(sum(usd, Decimal(0)) / _HOUR).quantize(SMALLEST_USD),
         unpriced_seconds=sum(seconds for _, seconds, price in parts if price is None),
         is_going_on=not all(account.is_settled for account in accounts.values()),
-        facts=of_run if by == "run" else {},
+        facts=facts if by == "run" else {},
     )

@@ -1,4 +1,4 @@
-"""The reports that schedulers' hosts keep in the workspace's bucket."""
+"""List and read the performance reports and event logs that are stored in the bucket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from terradask_modules.names import REPORTED_EVENTS, REPORTS
 MOST_PAGE_BYTES = 256 * 2**20
 #: Largest list of a run's events that is read.
 MOST_EVENTS_BYTES = 16 * 2**20
-#: So many are listed: what runs on a cluster can write others.
+#: Most listed reports: code on a cluster can write any number of objects.
 MOST_REPORTS = 1_000
 
 _NAME = re.compile(rf"(?P<run>{RUN_ID.pattern})/(?P<boot>\d{{1,6}})\.html\.gz", re.ASCII)
@@ -51,7 +51,7 @@ class KeptReport:
 
     @property
     def name(self) -> str:
-        """Its key behind the cluster's name."""
+        """Key below the cluster's prefix."""
         return f"{self.run}/{self.boot}.html.gz"
 
 
@@ -79,19 +79,19 @@ class ReportStore:
         return found[:MOST_REPORTS]
 
     def read(self, kept: KeptReport) -> str | None:
-        """Return a report's HTML; None if it is gone.
+        """Return a report's HTML, or None. Raises `DocumentFormat`.
 
-        It is made on a host that runs tasks' code, and may be anything. Raises `DocumentFormat`.
+        It comes from a host that runs tasks' code: treat it as untrusted.
         """
         found = self._store.read(kept.name, most_bytes=MOST_REPORT_BYTES)
         return None if found is None else _unpack(found.content, self._where + kept.name)
 
     def keep_events(self, document: Mapping[str, Any]) -> None:
-        """Keep the log of a run's events beside its reports."""
+        """Write the log of a run's events beside its reports."""
         self._store.write(f"{document['run_id']}/{REPORTED_EVENTS}", as_json(document))
 
     def events(self, run: str) -> Any:
-        """Return the document of a run's events; None without any that can be read."""
+        """Return the document of a run's events; None if missing or unreadable."""
         found = self._store.read(f"{run}/{REPORTED_EVENTS}", most_bytes=MOST_EVENTS_BYTES)
         try:
             return None if found is None else parse_json(found.content)
@@ -106,16 +106,16 @@ def _unpack(content: bytes, where: str) -> str:
         page = unpacking.decompress(content, MOST_PAGE_BYTES)
     except zlib.error as error:
         raise DocumentFormat(
-            "a performance report isn't packed as terradask packs it",
+            "a performance report isn't in gzip format",
             given=f"{where}: {error}",
-            allowed="what the scheduler's host wrote there",
-            advice="tasks can write reports of their own: find out which run did",
+            allowed="a report written by the scheduler's host",
+            advice="tasks can write reports of their own: find the run that did",
         ) from error
     if unpacking.unconsumed_tail:
         raise DocumentFormat(
             "a performance report is too large",
             given=f"{where}: more than {MOST_PAGE_BYTES} bytes",
             allowed=f"{MOST_PAGE_BYTES} bytes unpacked",
-            advice="tasks can write reports of their own: find out which run did",
+            advice="tasks can write reports of their own: find the run that did",
         )
     return page.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""What a scheduler's host says in its log, where it can't say it in its report: S3 refuses it."""
+"""Read the failure of a scheduler's host from its log, if S3 refuses its reports."""
 
 from __future__ import annotations
 
@@ -21,70 +21,70 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("terradask")
 
-#: An instance takes this long to boot, and a host reports as soon as it has. Then its log is read,
-#: and again so often; CloudWatch has lines a few seconds after they were written.
-_SILENT_SECONDS, _LOOK_SECONDS = 60.0, 30.0
+#: An instance boots within the first time, and its host then reports. Without a report, the log is
+#: read, and again at the second interval; CloudWatch shows lines a few seconds after their time.
+_SILENT_SECONDS, _POLL_SECONDS = 60.0, 30.0
 
-#: The wait for a scheduler goes on while CloudWatch is busy.
+#: Limit of one read while CloudWatch is busy: the wait for a scheduler continues.
 _BUSY_SECONDS = 5.0
 
-#: So many lines are kept and shown, as of a report.
+#: Most lines in an error, as in a report.
 _LINES = 40
 
-#: How the host program and ``boot.sh`` say why they fail, and that a report wasn't taken.
+#: The messages of the host program and ``boot.sh`` for a failure, and for a refused report.
 _FAILED = re.compile(r"terradask-(?:host|boot): ERROR: ")
 _UNREPORTED = re.compile(r"terradask-host: reports can't be written: ")
 
 
 @dataclass
-class LastWords:
-    """Reads the log of a run's scheduler hosts while none of them has reported.
+class SchedulerHostLog:
+    """Read the log of a run's scheduler hosts while none of them has reported.
 
     Permissions needed: ``logs:DescribeLogStreams`` and ``logs:FilterLogEvents`` on the workspace's
-    log group. Without them, or logs, there is nothing to read.
+    log group. Without them, or without logs, nothing is found.
     """
 
     record: ClusterRecord
     run: Run
-    _look_at: float | None = field(default=None, init=False)
+    _due_at: float | None = field(default=None, init=False)
 
     def check(self, instance_ids: Collection[str]) -> None:
-        """Raise `HostFailed` if one of these hosts has failed, by its log; looks now and then."""
+        """Read the log if due, and raise `HostFailed` if it has a failure of one of these hosts."""
         now = time.monotonic()
-        if self._look_at is None and instance_ids:
-            self._look_at = now + _SILENT_SECONDS
-        if self._look_at is None or now < self._look_at:
+        if self._due_at is None and instance_ids:
+            self._due_at = now + _SILENT_SECONDS
+        if self._due_at is None or now < self._due_at:
             return
-        self._look_at = now + _LOOK_SECONDS
+        self._due_at = now + _POLL_SECONDS
         self.check_now(instance_ids)
 
     def check_now(self, instance_ids: Collection[str]) -> str | None:
-        """Return what these hosts' log says of their reports; None if nothing. Raises `HostFailed`
-        as `check` does.
+        """Return the last message about refused reports, or None. Raises `HostFailed` as `check`
+        does.
         """
         lines = self._read(instance_ids) if instance_ids else ()
         failed = [number for number, line in enumerate(lines) if _FAILED.match(line.text)]
         if failed:
             raise self._failure(lines[failed[-1] :], lines)
-        told = [line for line in lines if _UNREPORTED.match(line.text)]
-        return told[-1].plain_text if told else None
+        refused = [line for line in lines if _UNREPORTED.match(line.text)]
+        return refused[-1].plain_text if refused else None
 
     def _read(self, instance_ids: Collection[str]) -> Sequence[LogLine]:
-        # Few who attach need them, and the readers of logs take time to import.
+        # Rarely needed, and slow to import.
         from terradask._observe.logs.cloudwatch import LogGroup
-        from terradask._observe.logs.question import Question
+        from terradask._observe.logs.query import LogQuery
         from terradask._observe.logs.reader import LogReader
 
         record, run_id = self.record, self.run.run_id
-        question = Question(hosts=(SCHEDULER_GROUP,), run=run_id)
+        query = LogQuery(hosts=(SCHEDULER_GROUP,), run=run_id)
         try:
             group = LogGroup(record.aws, record.where.workspace, busy_seconds=_BUSY_SECONDS)
             reader = LogReader(group, record.name)
-            chosen = reader.choose(question, run_id, is_last=True)
-            lines = (line for _, line in reader.lines(question, chosen, run_id))
+            chosen = reader.choose(query, run_id, is_last=True)
+            lines = (line for _, line in reader.lines(query, chosen, run_id))
             return tuple(deque((line for line in lines if line.host in instance_ids), _LINES))
         except Exception:
-            # The caller's policy may not allow it; then the wait ends without these words.
+            # The caller's policy may not allow it: then the wait ends without a reason.
             logger.debug("can't read the log of %s's scheduler", record.name, exc_info=True)
             return ()
 
@@ -102,8 +102,8 @@ class LastWords:
             reason=reason,
             log_tail=[line.plain_text for line in lines if line.host == first.host],
             advice=(
-                "where S3 or KMS refuses hosts, check the rights of their role, which terradask "
-                "apply network restores, and the policies of the bucket and its key; terradask "
-                f"logs {cluster} scheduler shows all of the log. Then: terradask start {cluster}"
+                "if S3 or KMS refuses hosts, check the rights of their role, which terradask apply "
+                "network restores, and the policies of the bucket and its key; terradask logs "
+                f"{cluster} scheduler shows the complete log. Then: terradask start {cluster}"
             ),
         )

@@ -1,4 +1,4 @@
-"""What is asked of a cluster's logs: which hosts, when, which lines. Pure."""
+"""Parse queries for a cluster's logs (hosts, times, lines), and choose their streams. No calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from terradask._observe.logs.lines import Level, LogLine, check_level, is_at_least
-from terradask._observe.logs.times import Moment, moment_of
+from terradask._observe.logs.times import Moment, parse_moment
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream
 from terradask_modules.names import SCHEDULER_GROUP
@@ -21,27 +21,27 @@ ALL_RUNS = "all"
 
 _SPOT = "-spot"
 
-#: So many names FilterLogEvents takes.
+#: Most names in a call of FilterLogEvents.
 MOST_NAMES = 100
 
-#: So many hosts an error names.
+#: Most hosts in an error.
 _SHOWN_HOSTS = 20
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked of a cluster's logs."""
+class LogQuery:
+    """A query for a cluster's logs."""
 
     #: ``scheduler``, ``workers`` (all of them), a group, an instance id or how one ends; empty for
     #: all hosts.
     hosts: tuple[str, ...] = ()
     since: datetime.datetime | None = None
     until: datetime.datetime | None = None
-    #: What a line's text matches anywhere.
+    #: Matches anywhere in a line's text.
     pattern: re.Pattern[str] | None = None
     #: The least serious level.
     level: Level | None = None
-    #: So many lines, the newest; None for all.
+    #: Most lines, the newest; None for all.
     tail: int | None = None
     #: Id of the run, or ``all``; None for the last one.
     run: str | None = None
@@ -58,15 +58,15 @@ class Question:
         tail: int | None = None,
         run: str | None = None,
         now: datetime.datetime | None = None,
-    ) -> Question:
-        """Return a question from what a user gives. Raises `InvalidInput`."""
+    ) -> LogQuery:
+        """Parse a user's options. Raises `InvalidInput`."""
         now = now or datetime.datetime.now(datetime.UTC)
         if tail is not None and (isinstance(tail, bool) or tail < 1):
-            raise InvalidInput("tail is no number of lines.", given=tail, allowed="1 or more")
+            raise InvalidInput("tail is not a number of lines.", given=tail, allowed="1 or more")
         return cls(
             tuple(hosts),
-            None if since is None else moment_of(since, now, "since"),
-            None if until is None else moment_of(until, now, "until"),
+            None if since is None else parse_moment(since, now, "since"),
+            None if until is None else parse_moment(until, now, "until"),
             None if pattern is None else _compiled(pattern),
             None if level is None else check_level(level),
             tail,
@@ -74,44 +74,44 @@ class Question:
         )
 
     def wants(self, line: LogLine) -> bool:
-        """Return whether a line of a wanted host is one that is asked for."""
+        """Return whether a line of a wanted host matches the query."""
         return (self.level is None or is_at_least(line.level, self.level)) and (
             self.pattern is None or self.pattern.search(line.text) is not None
         )
 
     @property
     def names_hosts(self) -> bool:
-        """Whether some of the words can be told only from the hosts that there are."""
+        """Whether the query contains names that only the list of hosts can resolve."""
         return not set(self.hosts) <= {SCHEDULER_GROUP, WORKERS}
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Which streams of a run are read, as FilterLogEvents can be asked for them."""
+    """The streams of a run to read, in the form of FilterLogEvents' arguments."""
 
-    #: What the streams' names begin with; None if they are named.
+    #: Prefix of the streams' names; None if they are listed in `names`.
     prefix: str | None
     names: tuple[str, ...]
-    #: Whether one of them is a wanted host's.
+    #: Whether a stream belongs to a wanted host.
     wanted: Callable[[LogStream], bool]
 
 
 def choose_streams(
     cluster: str, run_id: str | None, words: Sequence[str], known: Collection[LogStream]
 ) -> Streams:
-    """Return which streams to read for the words of a question; `known` are those of the run, which
-    only `Question.names_hosts` needs. Raises `InvalidInput` for a word that fits no host.
+    """Return the streams to read for the host words of a query; `known` are the run's streams,
+    which only `LogQuery.names_hosts` needs. Raises `InvalidInput` for a word without a match.
     """
-    whole = f"{cluster}/" if run_id is None else f"{cluster}/{run_id}/"
+    prefix = f"{cluster}/" if run_id is None else f"{cluster}/{run_id}/"
     if not words:
-        return Streams(whole, (), lambda stream: True)
-    groups, hosts = _fitting(words, known)
+        return Streams(prefix, (), lambda stream: True)
+    groups, hosts = _match_words(words, known)
     if not groups:
         names = tuple(sorted(one.name for one in known if one.instance_id in hosts))
         if len(names) <= MOST_NAMES:
             return Streams(None, names, lambda stream: True)
     if words == (SCHEDULER_GROUP,) and run_id is not None:
-        whole += f"{SCHEDULER_GROUP}/"
+        prefix += f"{SCHEDULER_GROUP}/"
     has_workers = WORKERS in groups
 
     def wanted(stream: LogStream) -> bool:
@@ -122,35 +122,35 @@ def choose_streams(
             or (has_workers and is_worker)
         )
 
-    return Streams(whole, (), wanted)
+    return Streams(prefix, (), wanted)
 
 
-def _fitting(words: Sequence[str], known: Collection[LogStream]) -> tuple[set[str], set[str]]:
-    """Return the groups and the instance ids that the words name."""
-    there = {stream.group.removesuffix(_SPOT) for stream in known}
+def _match_words(words: Sequence[str], known: Collection[LogStream]) -> tuple[set[str], set[str]]:
+    """Return the groups and the instance ids that the words match."""
+    known_groups = {stream.group.removesuffix(_SPOT) for stream in known}
     groups, hosts = set[str](), set[str]()
     for word in words:
-        # As labels of narrow terminals show hosts, too: `workers/…89abcdef`.
+        # Including the labels of narrow terminals: `workers/…89abcdef`.
         ending = word.rpartition("/")[2].lstrip("…")
-        if word in (SCHEDULER_GROUP, WORKERS) or word in there:
+        if word in (SCHEDULER_GROUP, WORKERS) or word in known_groups:
             groups.add(word)
-        elif fits := {one.instance_id for one in known if ending and _is(one, ending)}:
-            hosts |= fits
+        elif matches := {one.instance_id for one in known if ending and _ends_with(one, ending)}:
+            hosts |= matches
         else:
             raise InvalidInput(
                 "The cluster's logs have no such host or group.",
                 given=word,
-                allowed=_there(known),
-                advice="name a group, an instance id, or how one ends",
+                allowed=_known_names(known),
+                advice="name a group, an instance id, or the end of one",
             )
     return groups, hosts
 
 
-def _is(stream: LogStream, ending: str) -> bool:
+def _ends_with(stream: LogStream, ending: str) -> bool:
     return stream.instance_id.endswith(ending) and len(ending) >= min(4, len(stream.instance_id))
 
 
-def _there(known: Collection[LogStream]) -> str:
+def _known_names(known: Collection[LogStream]) -> str:
     groups = sorted({stream.group.removesuffix(_SPOT) for stream in known} - {SCHEDULER_GROUP})
     hosts = sorted({stream.instance_id for stream in known})
     more = f", … ({len(hosts)} hosts)" if len(hosts) > _SHOWN_HOSTS else ""
@@ -163,8 +163,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise InvalidInput(
-            "The filter is no regular expression.",
+            "The filter is not a valid regular expression.",
             given=pattern,
-            allowed="one of Python's, such as Error|Warning",
-            advice=f"{error}; put \\ before characters that stand for themselves",
+            allowed="Python's syntax, such as Error|Warning",
+            advice=f"{error}; put \\ before literal special characters",
         ) from error

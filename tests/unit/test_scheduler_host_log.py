@@ -11,7 +11,7 @@ import pytest
 
 from terradask._aws.rate_limit import RateLimiter
 from terradask._clusters.attach import attach
-from terradask._observe import last_words
+from terradask._observe import scheduler_host_log
 from terradask._observe.documents import Descriptor
 from terradask.errors import HostFailed, SchedulerMissing
 from terradask_host.documents import Run
@@ -77,7 +77,7 @@ def stream(host: str, group: str = "scheduler", run: str = RUN_ID) -> str:
 
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Iterator[LogAccount]:
-    monkeypatch.setattr(last_words, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setattr(scheduler_host_log, "_SILENT_SECONDS", 0.0)
     with log_account() as made:
         yield made
 
@@ -122,7 +122,7 @@ def test_without_logs_or_the_right_to_read_them_the_wait_ends_as_before(
         wait(account, HOST, timeout_seconds=0.3)
     account.put(stream(HOST), *GAVE_UP)
     monkeypatch.setattr(account.aws, "client", lambda name: {}[name])
-    words = last_words.LastWords(SimpleNamespace(name="etl", aws=account.aws), RUN)  # type: ignore[arg-type]
+    words = scheduler_host_log.SchedulerHostLog(SimpleNamespace(name="etl", aws=account.aws), RUN)  # type: ignore[arg-type]
     assert words.check_now([HOST]) is None
 
 
@@ -130,8 +130,8 @@ def test_a_log_is_read_rarely_and_of_no_host_that_boots(
     account: LogAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account.calls.clear()
-    monkeypatch.setattr(last_words, "_SILENT_SECONDS", 60.0)
-    words = last_words.LastWords(SimpleNamespace(name="etl", aws=account.aws), RUN)  # type: ignore[arg-type]
+    monkeypatch.setattr(scheduler_host_log, "_SILENT_SECONDS", 60.0)
+    words = scheduler_host_log.SchedulerHostLog(SimpleNamespace(name="etl", aws=account.aws), RUN)  # type: ignore[arg-type]
     for _ in range(100):
         words.check([HOST])
     assert account.calls == {}

@@ -1,7 +1,8 @@
-"""Which cluster it is, and where: known before any of its documents is read. Pure.
+"""Derive a cluster's resource names from its bucket and name, and check its descriptor against
+them. No calls.
 
-``cluster.json`` can be written by every user of the workspace, so no name in it counts: each
-follows from the cluster's, and a document with other names is refused.
+Every user of the workspace can write ``cluster.json``, so its names aren't trusted: all names are
+derived from the cluster's name, and a document with other names is refused.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from terradask_modules.names import (
 from terradask_modules.where import ClusterWhere, Where
 
 
-def where_is(bucket: str, region: str, cluster: str) -> ClusterWhere:
-    """Return which cluster is meant in a workspace's bucket. Raises `InvalidInput`."""
+def locate_cluster(bucket: str, region: str, cluster: str) -> ClusterWhere:
+    """Return a cluster's location and names, by its workspace's bucket. Raises `InvalidInput`."""
     where = Where.of_bucket(bucket, region)
     if where is None:
         raise InvalidInput(
-            "this is no workspace's bucket",
+            "this is not a workspace's bucket",
             given=bucket,
             allowed=f"terradask-<workspace>-<account>-{region}",
             advice="take the bucket from Workspace.load().bucket",
@@ -53,13 +54,13 @@ def _foreign(where: ClusterWhere, field: str, given: str, expected: str) -> Fore
     name = where.cluster
     at = f"s3://{where.bucket}/{cluster_key(name, 'cluster.json')}"
     return ForeignDescriptor(
-        f"cluster.json of cluster {name!r} names something else in {field}: no apply wrote it "
-        "like that, and nothing was changed.",
+        f"cluster.json of cluster {name!r} has an unexpected {field}: no apply wrote it, and "
+        "nothing was changed.",
         given=given,
         allowed=expected,
         advice=(
-            f"find out who wrote {at}; then remove it (aws s3 rm {at}): terradask apply "
-            f"{name} writes it again, terradask destroy {name} needs none. The rights of "
-            "terradask iam user suffice for both: no administrator's are needed"
+            f"find the writer of {at}; then remove it (aws s3 rm {at}): terradask apply "
+            f"{name} writes it again, terradask destroy {name} works without it. Both need only "
+            "the rights of terradask iam user, not an administrator's"
         ),
     )
