@@ -280,7 +280,7 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
         faulty.cluster.scale(3 + FAILURES)
         eventually(
             lambda: any(
-                "launches no more" in str(event.reason) for event in faulty.cluster.events()
+                "stops launching" in str(event.reason) for event in faulty.cluster.events()
             )
         )
         eventually(lambda: faulty.faults.workers() == before)

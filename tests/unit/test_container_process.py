@@ -256,7 +256,7 @@ def test_a_host_of_an_older_network_says_what_to_do(
     paths: Paths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(runtime, "START_SECONDS", 0.3)
-    with pytest.raises(DaskFailed, match="makes no container") as caught:
+    with pytest.raises(DaskFailed, match="creates no container") as caught:
         Container(image(), paths, print).start({}, paths.scratch)
     assert "terradask apply network" in str(caught.value.advice)
 

@@ -139,8 +139,8 @@ def test_a_clients_word_is_answered_when_it_is_kept(stand):
     ("policies", "says"),
     [
         ({"tpu": EAGER.to_document()}, "no group of workers tpu"),
-        ({"workers": {"minimum": 3, "maximum": 1}}, "not a policy"),
-        ({"workers": [1, 2]}, "not a policy"),
+        ({"workers": {"minimum": 3, "maximum": 1}}, "not a valid policy"),
+        ({"workers": [1, 2]}, "not a valid policy"),
     ],
 )
 def test_a_word_that_can_not_be_is_refused(stand, policies, says):

@@ -308,7 +308,7 @@ def test_what_others_say_of_an_environment_counts_as_nothing(
     cluster.objects.write_document(SCHEDULER, {"format": 1, "run_id": cluster.run_id})
     python = cluster.host("i-worker", Timing(environment_share_seconds=0.0)).follow()
     imports(python)
-    assert any("no word of the scheduler's host" in line for line in cluster.logs["i-worker"])
+    assert any("no message from the scheduler's host" in line for line in cluster.logs["i-worker"])
 
 
 @pytest.mark.parametrize(
