@@ -279,9 +279,7 @@ def test_hosts_that_never_join_are_ended_and_their_group_is_given_up(faulty: Soa
     with faulty.simulator.break_environments():
         faulty.cluster.scale(3 + FAILURES)
         eventually(
-            lambda: any(
-                "stops launching" in str(event.reason) for event in faulty.cluster.events()
-            )
+            lambda: any("stops launching" in str(event.reason) for event in faulty.cluster.events())
         )
         eventually(lambda: faulty.faults.workers() == before)
     faulty.target = 3
