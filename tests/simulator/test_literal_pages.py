@@ -35,8 +35,8 @@ UNUSABLE = {
 #: Before there is a network.
 ENDS_WITH = {
     "terradask doctor": 3,
-    "terradask doctor        # checks Python, Node, Terraform, provider, credentials, region; says "
-    "the fix for each": 3,
+    "terradask doctor        # checks Python, Node, Terraform, provider, credentials, region; "
+    "names the fix for each": 3,
 }
 
 #: Hosts of the embedded AWS run in its own environment unless it is told otherwise, and so package
