@@ -280,7 +280,7 @@ async def test_a_workers_certificate_makes_no_worker_on_an_instance_that_boots(
         assert booting not in cluster.worker_names()
     with pytest.raises(RuntimeError, match="failed to start") as caught:
         await poser(cluster, sim, "stranger", **own)
-    assert "no instance of this cluster" in str(caught.value.__cause__)
+    assert "isn't an instance of this cluster" in str(caught.value.__cause__)
     await eventually_async(said)
     assert {(event.subject, event.state, event.step) for event in said()} == {
         ("workers", "failed", "refused")

@@ -78,7 +78,7 @@ class Running:
 
     async def record(self, job: str) -> dict[str, Any]:
         """Return a job's record."""
-        found = await self.jobs.look(job, rows=True)
+        found = await self.jobs.read(job, rows=True)
         assert found is not None
         record: dict[str, Any] = found["record"]
         return record

@@ -311,7 +311,7 @@ async def test_a_job_that_isnt_one_is_refused_with_the_reason(one: Running) -> N
     ):
         with pytest.raises(CommandRefused, match=why):
             await one.jobs.submit(wrong)
-    assert await one.jobs.look("20261124T153000Z-0000000") is None
+    assert await one.jobs.read("20261124T153000Z-0000000") is None
     assert await one.jobs.read_output("x") is None
     assert await one.jobs.cancel("x") == 0
     assert one.jobs.begin("x", 0, "i-1", "") is None
@@ -321,12 +321,12 @@ async def test_a_client_that_waits_is_answered_at_the_end_or_when_its_wait_is_ov
     one: Running,
 ) -> None:
     job = await one.submit(shell("sleep 0.5"), [str(number) for number in range(6)])
-    assert await one.jobs.look(job) == {"exit_code": None}
+    assert await one.jobs.read(job) == {"exit_code": None}
     began = time.monotonic()
-    assert await one.jobs.look(job, wait_seconds=0.2) == {"exit_code": None}
+    assert await one.jobs.read(job, wait_seconds=0.2) == {"exit_code": None}
     assert time.monotonic() - began >= 0.2
     # Six tasks begin and end meanwhile.
-    assert await one.jobs.look(job, wait_seconds=20.0) == {"exit_code": 0}
+    assert await one.jobs.read(job, wait_seconds=20.0) == {"exit_code": 0}
 
 
 def test_the_supervisor_ends_its_command_with_the_worker(tmp_path: Path) -> None:

@@ -156,7 +156,7 @@ DIRECTIONS = {
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_READS", 0.0)
 
 
 def calls_of(direction: Direction) -> int:

@@ -17,8 +17,8 @@ from terradask_host.rules.lifetime import (
     BLOCKED_SECONDS,
     Activity,
     Observation,
-    beside_dask,
     duration,
+    effective_policy,
     end_reason,
     ends_at,
     lifetime_end_reason,
@@ -208,7 +208,7 @@ def test_dasks_own_idle_timeout_takes_the_place_of_the_default_alone(
     given: Any, dask: float | None, idle: float | None
 ) -> None:
     life = lifetime_policy(ClusterSettings(idle_timeout_seconds=given))
-    assert beside_dask(life, dask).idle_timeout_seconds == idle
+    assert effective_policy(life, dask).idle_timeout_seconds == idle
 
 
 def test_a_lifetime_is_over_when_it_is_over_and_the_switch_lies_never_behind_it() -> None:

@@ -29,7 +29,7 @@ AGAIN_AT_ONCE = Timing(spot_again_seconds=0.0)
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_READS", 0.0)
 
 
 class Turns:

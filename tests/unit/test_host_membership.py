@@ -14,7 +14,7 @@ from terradask_host.preload import worker_admission
 from terradask_host.preload.instance_proofs import startup_information
 from terradask_host.preload.leave import Questions
 from terradask_host.preload.scaling import ScalingWatch
-from terradask_host.preload.worker_admission import MOST_TOLD, WorkerAdmission
+from terradask_host.preload.worker_admission import MAX_LOGGED_REFUSALS, WorkerAdmission
 from terradask_host.rules.instance_proof import PROOF_KEY
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 from terradask_host.structure import WorkerEntry
@@ -181,7 +181,7 @@ async def test_a_stranger_is_told_so_and_never_gets_a_task():
             waiting = client.submit(lambda: "worked")
             with pytest.raises(Exception, match="failed to start") as caught:
                 await worker(scheduler, "stranger")
-            assert "no instance of this cluster" in str(caught.value.__cause__)
+            assert "isn't an instance of this cluster" in str(caught.value.__cause__)
             assert not scheduler.workers
             assert waiting.status == "pending"
         assert (asked, refused) == ([], ["'stranger'"])
@@ -219,7 +219,7 @@ async def test_a_worker_without_a_proof_is_refused_before_aws_is_asked(proof):
     async with scheduler_with(Rules(), lambda: ["i-1"]) as (scheduler, _, asked, refused):
         with pytest.raises(Exception, match="failed to start") as caught:
             await worker(scheduler, "i-1", proof)
-        assert "brought no proof of its instance" in str(caught.value.__cause__)
+        assert "no proof of its instance" in str(caught.value.__cause__)
         assert (asked, refused, scheduler.workers) == ([], ["'i-1'"], {})
 
 
@@ -312,7 +312,7 @@ async def test_no_worker_of_a_host_that_is_retired_before_it_joins_may_join():
 
 async def test_what_strangers_call_themselves_is_told_short_and_not_for_ever():
     async with scheduler_with(Rules(), list) as (_, admission, _, refused):
-        for number in range(2 * MOST_TOLD):
+        for number in range(2 * MAX_LOGGED_REFUSALS):
             admission._report_refused(f"{number}\n" + "x" * 1000, "tls://10.0.0.1:1", "why")
-    assert len(refused) == MOST_TOLD
+    assert len(refused) == MAX_LOGGED_REFUSALS
     assert all(len(name) < 100 and "\n" not in name for name in refused)

@@ -18,7 +18,7 @@ from .scaler_stand import Stand, stands
 
 @pytest.fixture(autouse=True)
 def _no_pauses(monkeypatch):
-    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_READS", 0.0)
 
 
 stand = pytest.fixture(stands)

@@ -46,11 +46,11 @@ def test_the_cookie_opens(headers, line):
 @pytest.mark.parametrize(
     ("headers", "line", "why"),
     [
-        ([], {}, "opens with the link"),
-        ([f"Cookie: {HERE.cookie}={HERE.token[:-1]}"], {}, "opens with the link"),
-        ([f"Cookie: {HERE.cookie}=é"], {}, "opens with the link"),
-        ([f"Cookie: {SHARED.cookie}={HERE.token}"], {}, "opens with the link"),
-        ([f"Authorization: Bearer {HERE.token}"], {}, "opens with the link"),
+        ([], {}, "needs a link with its token"),
+        ([f"Cookie: {HERE.cookie}={HERE.token[:-1]}"], {}, "needs a link with its token"),
+        ([f"Cookie: {HERE.cookie}=é"], {}, "needs a link with its token"),
+        ([f"Cookie: {SHARED.cookie}={HERE.token}"], {}, "needs a link with its token"),
+        ([f"Authorization: Bearer {HERE.token}"], {}, "needs a link with its token"),
         ([COOKIE], {"host": "evil.example:4711"}, "not served under this name"),
         ([COOKIE], {"host": "127.0.0.1.evil.example"}, "not served under this name"),
         ([COOKIE, "Origin: http://evil.example"], {}, "another origin"),
@@ -61,14 +61,14 @@ def test_the_cookie_opens(headers, line):
             {},
             "another origin",
         ),
-        ([COOKIE], {"target": "/status?terradask-token=wrong"}, "not this dashboard"),
-        ([COOKIE], {"target": "/status?terradask-token="}, "not this dashboard"),
+        ([COOKIE], {"target": "/status?terradask-token=wrong"}, "not valid for this dashboard"),
+        ([COOKIE], {"target": "/status?terradask-token="}, "not valid for this dashboard"),
         (
             [],
             {"target": f"/status?terradask-token={HERE.token}", "method": "POST"},
-            "not this dashboard",
+            "not valid for this dashboard",
         ),
-        ([], {"target": f"/status?token={HERE.token}"}, "opens with the link"),
+        ([], {"target": f"/status?token={HERE.token}"}, "needs a link with its token"),
     ],
 )
 def test_everything_else_is_refused_with_the_reason(headers, line, why):
@@ -123,12 +123,12 @@ def test_a_token_in_the_path_opens_alone():
         f"//{HERE.token}/status",
         f"/status?terradask-token={HERE.token}",
     ):
-        assert "opens with the link" in in_path(target)
-        assert "opens with the link" in in_path(target, COOKIE)
+        assert "needs a link with its token" in in_path(target)
+        assert "needs a link with its token" in in_path(target, COOKIE)
     assert "another origin" in in_path(f"/{HERE.token}/status", "Origin: http://evil.example")
     assert "not served under" in in_path(f"/{HERE.token}/status", host="evil.example")
     # Nor does it open where it belongs into a link and a cookie.
-    assert "opens with the link" in judged(target=f"/{HERE.token}/status")
+    assert "needs a link with its token" in judged(target=f"/{HERE.token}/status")
 
 
 def test_links_with_the_token_in_their_path_are_short():
@@ -167,7 +167,7 @@ def test_what_is_behind_never_sees_the_token_and_leads_back_below_it(
 def test_behind_a_proxy_any_name_is_served_and_the_cookie_is_asked_for():
     door = dataclasses.replace(HERE, hosts=None)
     assert judged(COOKIE, "Origin: https://hub.example", door=door, host="hub.example") is None
-    assert "opens with the link" in judged(door=door, host="hub.example")
+    assert "needs a link with its token" in judged(door=door, host="hub.example")
 
 
 def test_a_shared_door_speaks_tls_alone():

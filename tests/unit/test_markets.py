@@ -16,11 +16,11 @@ from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_host.rules.markets import (
     PendingGroups,
-    dearest_first,
     grown,
     lacking,
+    most_expensive_first,
     moved_on,
-    still_owed,
+    pending_raises,
     without_missing,
 )
 from terradask_host.scaling_policy import Exchange
@@ -102,14 +102,14 @@ class TestNumbers:
     )
     def test_what_is_owed_of_a_move_is_its_second_half_once(self, spot, on_demand, owed):
         groups = [group("workers-spot", spot), group("workers", on_demand)]
-        assert still_owed(Exchange(planned=7, count=4, spot=2), groups) == owed
-        assert still_owed(Exchange(planned=7, count=4), groups) == {}
+        assert pending_raises(Exchange(planned=7, count=4, spot=2), groups) == owed
+        assert pending_raises(Exchange(planned=7, count=4), groups) == {}
 
     def test_the_dearest_leave_first_unless_they_hold_something(self):
         groups = [group("workers-spot", 2, 2), group("workers", 2, 2)]
         by_cost = ["i-workers-spot0", "i-workers0", "i-workers-spot1", "i-workers1"]
         idle = {"i-workers-spot0", "i-workers0"}
-        assert dearest_first(by_cost, idle, groups) == [
+        assert most_expensive_first(by_cost, idle, groups) == [
             "i-workers0",
             "i-workers-spot0",
             "i-workers-spot1",

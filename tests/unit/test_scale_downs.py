@@ -31,7 +31,7 @@ ROUNDS = 300
 def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scale_commands, "_AGAIN_SECONDS", 0.001)
     monkeypatch.setattr(worker_hosts, "SHOWN_SECONDS", 0.0)
-    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(worker_hosts, "LEAST_SECONDS_BETWEEN_READS", 0.0)
 
 
 class World:

@@ -28,7 +28,7 @@ from terradask.errors import ClusterError, VersionMismatch
 from terradask_host.commands import Command, MakeReport, ReadDashboardLink
 from terradask_host.http_proxy.admission import LOOPBACK, Admission
 from terradask_host.http_proxy.jupyter_site import PAGE, PROTOCOL, jupyter_site
-from terradask_host.http_proxy.pages import COMMAND_PAGE, dasks_own
+from terradask_host.http_proxy.pages import COMMAND_PAGE, is_dask_page
 from terradask_host.http_proxy.pipes import Streams
 from terradask_host.http_proxy.server import ProxyServer, Site
 
@@ -116,7 +116,7 @@ class DashboardForward(Forward):
 
     def __init__(self, find: FindEndpoint, context: ssl.SSLContext) -> None:
         admission = Admission(secure=False, hosts=_names_of_this_machine(), in_path=True)
-        super().__init__(find, context, Site(admission, self._dial, opens=dasks_own))
+        super().__init__(find, context, Site(admission, self._dial, opens=is_dask_page))
 
     @property
     def link(self) -> str:

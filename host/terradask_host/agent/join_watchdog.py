@@ -27,7 +27,7 @@ class JoinWatchdog:
         self._memory: Mapping[str, GroupMemory] = {}
         #: The instances whose workers joined since the last answered check.
         self._joined: set[str] = set()
-        #: Those whose workers left in order since then.
+        #: Those whose workers left in order in that time.
         self._retired: set[str] = set()
         self._trouble = Trouble(host.log.info)
         #: AWS's last refusal.

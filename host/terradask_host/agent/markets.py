@@ -16,7 +16,7 @@ from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import CapacityMemory, LaunchProblem
 from terradask_host.rules.lifetime import duration
 from terradask_host.rules.load import Load
-from terradask_host.rules.markets import PendingGroups, lacking, moved_on, still_owed
+from terradask_host.rules.markets import PendingGroups, lacking, moved_on, pending_raises
 from terradask_host.rules.scaling import Decision, Shrink, WorkersSeen, numbers
 from terradask_host.rules.spot_return import (
     Begin,
@@ -221,7 +221,7 @@ class Markets:
 
     def _finish_fall_back(self, name: str, exchange: Exchange, chain: tuple[Group, ...]) -> None:
         """Finish a move to on demand that a failed call or an ended host program interrupted."""
-        if raised := still_owed(exchange, chain):
+        if raised := pending_raises(exchange, chain):
             self._hosts.set_desired(raised)
             self._report(
                 name,

@@ -21,7 +21,7 @@ SETTLED_SECONDS = 60.0
 SHOWN_SECONDS = 5.0
 
 #: Interval between two reads of the groups.
-LEAST_SECONDS_BETWEEN_LOOKS = 0.5
+LEAST_SECONDS_BETWEEN_READS = 0.5
 
 #: A retired host that still exists after this is ended by the scheduler's host.
 RETIRED_SECONDS = 300.0
@@ -47,7 +47,7 @@ class WorkerHosts:
         self._groups, self._send = groups, send
         #: Group of workers -> its Auto Scaling groups, in the order in which they are tried.
         self.seen: dict[str, tuple[Group, ...]] = {}
-        self.looked_at = float("-inf")
+        self.read_at = float("-inf")
         #: When a group last grew.
         self.raised_at = float("-inf")
         #: Whether the groups were changed since the last read.
@@ -66,14 +66,14 @@ class WorkerHosts:
 
     def refresh(self, now: float) -> bool:
         """Read the groups, unless they were read just now; return whether they were read."""
-        if now - self.looked_at < LEAST_SECONDS_BETWEEN_LOOKS:
+        if now - self.read_at < LEAST_SECONDS_BETWEEN_READS:
             return False
         self.read_groups(now)
         return True
 
     def read_groups(self, now: float) -> None:
         """Read the groups."""
-        self.seen, self.looked_at, self.stale = self._groups.worker_chains(), now, False
+        self.seen, self.read_at, self.stale = self._groups.worker_chains(), now, False
         there = self.active_ids
         self.leaving = {one: at for one, at in self.leaving.items() if one in there}
         self._retired &= self.leaving.keys()
@@ -101,7 +101,7 @@ class WorkerHosts:
             or not settled
             or self.leaving
             or joined - active
-            or now - self.looked_at >= SETTLED_SECONDS
+            or now - self.read_at >= SETTLED_SECONDS
         )
 
     def shows_all(self, joined: Set[str]) -> bool:
@@ -172,7 +172,7 @@ class WorkerHosts:
         return self.leaving.keys() - self._retired
 
     def _end(self, instance_id: str) -> None:
-        if time.monotonic() - self.looked_at > FRESH_SECONDS:
+        if time.monotonic() - self.read_at > FRESH_SECONDS:
             self.read_groups(time.monotonic())
         if self.closing.is_set() or instance_id not in self.active_ids:
             return

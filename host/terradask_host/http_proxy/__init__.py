@@ -1,3 +1,1 @@
-"""An HTTP proxy in front of a dashboard, for browsers: it asks for a token. The scheduler's host
-has it, and the user's machine.
-"""
+"""An HTTP proxy with a token, in front of a dashboard; runs on hosts and on the user's machine."""

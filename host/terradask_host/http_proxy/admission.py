@@ -1,6 +1,4 @@
-"""Which requests the dashboard admits: those with the token, once in a link and then in a
-cookie, or each time in the path. Pure.
-"""
+"""Token checks of the dashboard's proxy: in a link, then in a cookie, or in each path. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +9,13 @@ from dataclasses import dataclass, field
 
 from terradask_host.http_proxy.request import Request
 
-#: The token's name in a link: a name of our own, since Jupyter's proxies take `token` for theirs.
+#: The token's name in a link; Jupyter's proxies already use `token`.
 TOKEN_NAME = "terradask-token"  # noqa: S105
 
 #: 128 bits, which make 22 characters.
 TOKEN_BYTES = 16
 
-#: What a browser on the same machine calls it.
+#: Names of the local machine in browsers.
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 _REASONS = {200: "OK", 400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway"}
@@ -30,10 +28,9 @@ class Admission:
     Parameters
     ----------
     secure
-        Whether browsers speak TLS to it: the cookie then goes over TLS alone.
+        Whether browsers use TLS, so that the cookie is sent over TLS only.
     hosts
-        Names under which browsers may ask for it, so that no other name can be made to lead here;
-        None: any, since a proxy's is not known.
+        Allowed host names, against DNS rebinding; None: any, since a load balancer's is unknown.
     token
         The token. By default a new one.
     """
@@ -41,13 +38,13 @@ class Admission:
     secure: bool
     hosts: frozenset[str] | None
     token: str = field(default_factory=lambda: secrets.token_urlsafe(TOKEN_BYTES), repr=False)
-    #: Whether the token is in the path of each request, and no cookie is used: pages then also
-    #: work where a browser sends none, as in a frame of another site.
+    #: Whether the token is in each request's path, without a cookie: for browsers that send none,
+    #: as in a frame of another site.
     in_path: bool = False
-    #: What is behind it, and where its link is shown.
+    #: The service's name, and the place that shows its link.
     what: str = "dashboard"
     shown_by: str = "cluster.dashboard_link"
-    #: Of its own for each proxy: cookies of one address are common to all of its ports.
+    #: Unique to each proxy: ports of one address share cookies.
     cookie: str = field(default_factory=lambda: f"terradask-{secrets.token_hex(4)}")
 
     def link(self, link: str) -> str:
@@ -59,20 +56,20 @@ class Admission:
         return f"{link}{'&' if '?' in link else '?'}{TOKEN_NAME}={self.token}"
 
     def judge(self, request: Request) -> bytes | None:
-        """Return what a request is answered; None: it is let in."""
+        """Return the answer that refuses or redirects a request; None: it is admitted."""
         if self.hosts is not None and request.host_name not in self.hosts:
             return refusal(
                 403,
                 f"The {self.what} is not served under this name. Open the link as it was given.",
             )
-        # A proxy in front may speak TLS to the browser where this one doesn't.
+        # A proxy in front may use TLS where this one doesn't.
         own_origins = (
             {f"https://{request.host}"}
             if self.secure
             else {f"https://{request.host}", f"http://{request.host}"}
         )
         if any(origin.lower() not in own_origins for origin in request.values("origin")):
-            return refusal(403, f"A page of another origin asked for the {self.what}.")
+            return refusal(403, f"A page of another origin requested the {self.what}.")
         if self.in_path:
             return None if self._is_token(request.path.split("/")[1]) else self._closed()
         return self._judge_cookie(request)
@@ -84,8 +81,8 @@ class Admission:
                 return refusal(
                     403,
                     (
-                        f"The token in this link is not this {self.what}'s, or no longer. Ask for "
-                        "the link again."
+                        f"The token in this link is not valid for this {self.what}. Get the link "
+                        "again."
                     ),
                 )
             return self._welcome(request)
@@ -96,19 +93,18 @@ class Admission:
     def _closed(self) -> bytes:
         return refusal(
             403,
-            f"The {self.what} opens with the link that has the token in it, such as "
-            f"{self.shown_by} shows.",
+            f"The {self.what} needs a link with its token; {self.shown_by} shows it.",
         )
 
     def _is_token(self, value: str) -> bool:
         return hmac.compare_digest(value.encode("latin-1"), self.token.encode())
 
     def _welcome(self, request: Request) -> bytes:
-        """Hand out the cookie, and lead to the same page without the token.
+        """Set the cookie, and redirect to the same page without the token.
 
-        By a page and not by status 303: a strict cookie isn't sent along redirects that began on
-        another site, such as a notebook's. Relative, and the cookie without a path: behind a proxy,
-        both are about the path that the browser sees.
+        A page redirects, not status 303: a strict cookie isn't sent along redirects that began on
+        another site, such as a notebook's. The target is relative and the cookie has no path, so
+        that both refer to the browser's path behind a proxy.
         """
         query = "&".join(request.without_query(TOKEN_NAME))
         target = html.escape(
@@ -123,7 +119,7 @@ class Admission:
 
 
 def refusal(status: int, why: str) -> bytes:
-    """Return an answer that says why there is no other."""
+    """Return an error page with its reason."""
     return _page(status, f"<title>{_REASONS[status]}</title>", f"<p>{html.escape(why)}</p>")
 
 
@@ -137,7 +133,7 @@ def _page(status: int, head: str, body: str, *headers: str) -> bytes:
 
 
 def answer(status: int, content_type: str, content: bytes, *headers: str) -> bytes:
-    """Return an answer that is the last of its connection."""
+    """Return an answer that closes its connection."""
     lines = [
         f"HTTP/1.1 {status} {_REASONS[status]}",
         f"Content-Type: {content_type}",

@@ -1,6 +1,4 @@
-"""The pages of a scheduler: our own, which clients ask for over mutual TLS and without Dask's
-protocol, and which of them a link opens. Pure.
-"""
+"""A scheduler's pages by audience: own ones over mutual TLS, and those a link opens. Pure."""
 
 from __future__ import annotations
 
@@ -9,23 +7,23 @@ from collections.abc import Callable, Iterable
 
 from terradask_host.http_proxy.request import Request
 
-#: What the paths of clients' own begin with. No link that a browser opens leads there.
+#: Prefix of terradask's own paths, which browsers' links never open.
 OWN = "/terradask/"
 
-#: Takes commands.
+#: Receives commands.
 COMMAND_PAGE = "/terradask/command"
 
-#: Has the gauges, for Prometheus with its own certificate.
+#: Serves the gauges, for Prometheus with its own certificate.
 METRICS_PAGE = "/metrics"
 
-#: Whether a request that was let in is passed on.
+#: Returns whether an admitted request is passed on.
 Opens = Callable[[Request], bool]
 
-#: What Bokeh asks for to draw a plot.
+#: Bokeh's requests for a plot.
 _PARTS = ("", "/ws", "/autoload.js", "/metadata")
 
-#: Dask's pages about workers and tasks, and the files of all pages. Not logs, call stacks and what
-#: programs ask for.
+#: Dask's pages about workers and tasks, and static files; no logs, call stacks or pages for
+#: programs.
 _PAGES = re.compile(
     r"/|/favicon\.ico|/(?:static|statics)/.*|/info"
     r"|/info/main/(?:workers|exceptions)\.html|/info/(?:worker|task)/[^/]*\.html"
@@ -33,9 +31,7 @@ _PAGES = re.compile(
 
 
 def watching(plots: Iterable[str]) -> Opens:
-    """Return what opens the dashboard for people who only watch: these plots, by their paths, and
-    the pages about workers and tasks. Whatever else a scheduler serves stays closed.
-    """
+    """Return the filter of a read-only dashboard: plots by path, pages about workers and tasks."""
     opened = frozenset(plot + part for plot in plots for part in _PARTS)
 
     def opens(request: Request) -> bool:
@@ -45,6 +41,6 @@ def watching(plots: Iterable[str]) -> Opens:
     return opens
 
 
-def dasks_own(request: Request) -> bool:
-    """Return whether it is for a page of Dask's: ours are for programs with a certificate."""
+def is_dask_page(request: Request) -> bool:
+    """Return whether a request is for a page of Dask's; terradask's own need a certificate."""
     return not request.path.startswith(OWN)

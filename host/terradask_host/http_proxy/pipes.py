@@ -1,5 +1,5 @@
-"""A listener whose connections end with it, and two connections joined: bytes of each go to the
-other, no faster than it takes them.
+"""A listener that closes its connections at its end, and a join of two connections with flow
+control.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from terradask_host.http_proxy.request import END_OF_HEAD
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
-#: Connects to what is behind a proxy or a forward; raises ``OSError`` or ``TimeoutError``.
+#: Connects to the service behind a proxy or a forward; raises ``OSError`` or ``TimeoutError``.
 Dial = Callable[[], Awaitable[Streams]]
 
 CHUNK_BYTES = 65_536
 
-#: A reader that takes nothing for so long is gone.
+#: Time after which a reader that takes no bytes counts as gone.
 STALLED_SECONDS = 300.0
 
-#: So long an answer may take whose asker has said all there was to say.
+#: Time for an answer after the client has closed its direction.
 HALF_CLOSED_SECONDS = 60.0
 
-#: How an answer begins with which another protocol does.
+#: Start of an answer that switches protocols.
 _SWITCHED = b"HTTP/1.1 101 "
 
-#: So long the last bytes may take on their way out.
+#: Time for sending the last bytes.
 FLUSH_SECONDS = 30.0
 
 
 class Listener(ABC):
-    """Accepts connections, and ends every one with itself; a subclass serves them."""
+    """Accepts connections, which a subclass serves, and closes them all at its end."""
 
-    #: So long what was written may take on its way out when this closes.
+    #: Time for sending written bytes at the end.
     last_seconds = 0.0
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Listener(ABC):
 
     @property
     def port(self) -> int | None:
-        """The port, or None when it isn't listening."""
+        """The port, or None if it isn't listening."""
         if self._server is None or not self._server.sockets:
             return None
         port: int = self._server.sockets[0].getsockname()[1]
@@ -55,14 +55,15 @@ class Listener(ABC):
     async def listen(
         self, host: str, port: int, context: ssl.SSLContext | None, **options: float
     ) -> None:
-        """Listen, with TLS where there is a context; port 0 is a free one. Raises ``OSError`` where
-        the port is taken.
+        """Listen, with TLS if a context is given; port 0 is a free one.
+
+        Raises ``OSError`` if the port is taken.
         """
         accept: Any = self._accept
         self._server = await asyncio.start_server(accept, host, port, ssl=context, **options)  # type: ignore[arg-type]
 
     async def close(self) -> None:
-        """Stop listening and end every connection."""
+        """Stop listening and close every connection."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -72,19 +73,19 @@ class Listener(ABC):
 
     @abstractmethod
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a connection; it is closed then."""
+        """Serve a connection, which is closed afterwards."""
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task, seconds = asyncio.current_task(), self.last_seconds
         assert task is not None
         self._tasks.add(task)
         try:
-            # It may have been accepted, and the listener closed before this ran.
+            # The listener may have closed between the acceptance and this call.
             if self._server is not None:
                 await self.serve(reader, writer)
             seconds = FLUSH_SECONDS
         except (OSError, asyncio.CancelledError):
-            # The other side may disconnect at any time; closing the listener cancels.
+            # The peer may disconnect at any time; closing the listener cancels.
             pass
         finally:
             await finish(writer, seconds)
@@ -92,19 +93,17 @@ class Listener(ABC):
 
 
 def to_port(host: str, port: int) -> Dial:
-    """Return what connects to a port."""
+    """Return a function that connects to a port."""
     return lambda: asyncio.open_connection(host, port)
 
 
 def to_socket(path: str) -> Dial:
-    """Return what connects to a socket of this machine's."""
+    """Return a function that connects to a local socket."""
     return lambda: asyncio.open_unix_connection(short(path))
 
 
 def short(path: str) -> str:
-    """Return a socket's path in at most 107 bytes, all that its address can have, if that is
-    possible.
-    """
+    """Return a socket's path in at most 107 bytes, its address's limit, if that is possible."""
     return min(path, os.path.relpath(path), key=len)
 
 
@@ -116,15 +115,13 @@ async def join(
     change_head: Callable[[bytes], bytes] | None = None,
     patient: bool = False,
 ) -> None:
-    """Carry bytes both ways until the far end has said all, or the near one is gone; closes the far
-    one.
+    """Carry bytes both ways until the far end closes or the near one is gone; close the far one.
 
-    `upgrade`: the near end has asked for another protocol, such as a websocket's. If the far one
-    agrees, they talk to each other, and the end of one is the end of both. If it doesn't, it gets
-    no more: what follows would be another request, which was not judged. Without, a near end
-    that has asked may already have closed its direction, and still gets its answer.
-    `change_head` changes the head of the far end's answer. An end that takes nothing for
-    long is gone, unless this is `patient`.
+    `upgrade`: the near end has requested another protocol, such as a websocket's. If the far end
+    agrees, bytes go both ways, and the end of one closes both. If it doesn't, it gets no more
+    bytes: they would be another, unchecked request. Without `upgrade`, the near end may have
+    closed its direction and still gets its answer. `change_head` changes the head of the far end's
+    answer. An end that takes no bytes for long counts as gone, unless this is `patient`.
     """
     agreed = asyncio.Event() if upgrade else None
     asking = asyncio.create_task(_pump(near[0], far[1], patient=patient, after=agreed))
@@ -137,13 +134,13 @@ async def join(
     finally:
         for task in (asking, answering):
             task.cancel()
-        # Whatever comes while they end, it is closed.
+        # Close it in any case, even if another error comes meanwhile.
         close_soon(far[1])
         await asyncio.gather(asking, answering, return_exceptions=True)
 
 
 async def finish(writer: asyncio.StreamWriter, seconds: float) -> None:
-    """Close a connection once what was written is sent, or its reader is gone; within a limit."""
+    """Close a connection once written bytes are sent or the reader is gone, within a limit."""
     close_soon(writer)
     try:
         async with asyncio.timeout(seconds):
@@ -151,18 +148,18 @@ async def finish(writer: asyncio.StreamWriter, seconds: float) -> None:
     except (OSError, TimeoutError, asyncio.CancelledError):
         pass
     finally:
-        # Nothing happens to one that is closed.
+        # This has no effect on a closed connection.
         writer.transport.abort()
 
 
 def close_soon(writer: asyncio.StreamWriter) -> None:
-    """Close a connection that may be broken, or whose loop may be at its end."""
+    """Close a connection that may be broken, or whose loop may be ending."""
     with contextlib.suppress(OSError, RuntimeError):
         writer.close()
 
 
 def _end(writer: asyncio.StreamWriter) -> None:
-    """Say that no more comes. TLS knows no half-closed connection."""
+    """Send the end of the stream; TLS has no half-closed connections."""
     if writer.can_write_eof():
         writer.write_eof()
 
@@ -179,7 +176,7 @@ async def _answer(
             try:
                 head = await far[0].readuntil(END_OF_HEAD)
             except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-                # An answer without a head that could be changed is none.
+                # An answer without a changeable head isn't passed on.
                 return
             writer.write(head if change_head is None else change_head(head))
             if agreed is not None and head.startswith(_SWITCHED):

@@ -1,6 +1,4 @@
-"""The head of an HTTP/1 request, read strictly: what is not as RFC 9112 wants it is refused rather
-than guessed.
-"""
+"""The head of an HTTP/1 request, parsed strictly by RFC 9112: deviations are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-#: As much as Tornado, which serves the dashboard, takes.
+#: The limit of Tornado, which serves the dashboard.
 MAX_HEAD_BYTES = 65_536
 
 END_OF_HEAD = b"\r\n\r\n"
@@ -20,14 +18,12 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z._\-]+)(?::[0-9]{1,5})?")
 
 
 class BadRequest(ValueError):
-    """The head of a request can't be read; the text says why, and has nothing of the
-    request in it.
-    """
+    """The head of a request is invalid; the text is the reason, without parts of the request."""
 
 
 @dataclass(frozen=True, repr=False)
 class Request:
-    """The head of a request. Its repr shows no header, path or query: they may carry a token."""
+    """The head of a request. Its repr omits headers, path and query: they may carry a token."""
 
     method: str
     path: str
@@ -39,16 +35,16 @@ class Request:
         return f"Request({self.method!r})"
 
     def header(self, name: str) -> str | None:
-        """Return the first header of this name, which is given in small letters."""
+        """Return the first header of this lowercase name."""
         return next(self.values(name), None)
 
     def values(self, name: str) -> Iterator[str]:
-        """Return every header of this name, which is given in small letters."""
+        """Return every header of this lowercase name."""
         return (value for key, value in self.headers if key.lower() == name)
 
     @property
     def host(self) -> str:
-        """Address and port that the browser was given."""
+        """Address and port in the browser's request."""
         return (self.header("host") or "").lower()
 
     @property
@@ -59,7 +55,7 @@ class Request:
 
     @property
     def is_upgrade(self) -> bool:
-        """Whether it asks for another protocol, such as a websocket."""
+        """Whether it requests another protocol, such as a websocket."""
         return (
             any("upgrade" in value.lower() for value in self.values("connection"))
             and self.header("upgrade") is not None
@@ -74,7 +70,7 @@ class Request:
                     yield value
 
     def query_value(self, name: str) -> str | None:
-        """Return the first value of this name in the query, as it stands there."""
+        """Return the first value of this name in the query, undecoded."""
         return next(
             (
                 value
@@ -85,14 +81,13 @@ class Request:
         )
 
     def without_query(self, name: str) -> tuple[str, ...]:
-        """Return the query without what has this name."""
+        """Return the query without parameters of this name."""
         return tuple(pair for pair in self.query if pair.partition("=")[0] != name)
 
     def forwarded(self, *, without_cookie: str) -> bytes:
-        """Return the head as the dashboard gets it: without a cookie, and the last of its
-        connection unless that changes its protocol.
+        """Return the head for the dashboard: without a cookie, closing unless it upgrades.
 
-        So each request comes over a connection of its own, and none gets in behind another one.
+        So each request has its own connection, and no request can follow behind another one.
         """
         headers = [
             (name, _without(value, without_cookie) if name.lower() == "cookie" else value)
@@ -115,19 +110,16 @@ class Request:
 
 
 def parse_request(head: bytes) -> Request:
-    """Read the head of a request.
+    """Parse the head of a request.
 
-    Raises
-    ------
-    BadRequest
-        When it isn't one, or leaves room for two readings: several hosts, a length and an encoding.
+    Raises `BadRequest` if it is invalid or ambiguous: several hosts, a length and an encoding.
     """
     if not head.endswith(END_OF_HEAD):
         raise BadRequest("It ends in the middle.")
     first, *rest = head[: -len(END_OF_HEAD)].decode("latin-1").split("\r\n")
     line = _REQUEST_LINE.fullmatch(first)
     if line is None:
-        raise BadRequest("It is no HTTP/1 request for a path.")
+        raise BadRequest("It isn't an HTTP/1 request for a path.")
     path, _, query = line[2].partition("?")
     found = [_HEADER.fullmatch(each) for each in rest]
     headers = tuple((each[1], each[2].rstrip(" \t")) for each in found if each is not None)
@@ -136,13 +128,13 @@ def parse_request(head: bytes) -> Request:
     request = Request(line[1], path, tuple(query.split("&")) if query else (), line[3], headers)
     hosts, lengths = list(request.values("host")), list(request.values("content-length"))
     if len(hosts) != 1 or not _HOST.fullmatch(hosts[0]):
-        raise BadRequest("It names no host, several, or none that could be one.")
+        raise BadRequest("It must name one valid host.")
     if (
         any(request.values("transfer-encoding"))
         or len(lengths) > 1
         or not all(re.fullmatch("[0-9]{1,18}", each) for each in lengths)
     ):
-        raise BadRequest("Its body has no plain length.")
+        raise BadRequest("Its body has no valid length.")
     return request
 
 

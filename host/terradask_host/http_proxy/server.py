@@ -1,6 +1,4 @@
-"""The proxy's listener: reads the head of each request, and joins what is let in to the
-dashboard.
-"""
+"""The proxy's listener: checks each request's head, and joins admitted ones to the dashboard."""
 
 from __future__ import annotations
 
@@ -22,38 +20,36 @@ from terradask_host.http_proxy.request import (
     parse_request,
 )
 
-#: So long a browser may take for TLS, and for the head of a request: some open connections ahead of
-#: use.
+#: Time for a browser's TLS handshake and for a request's head: some open connections in advance.
 HEAD_SECONDS = 60.0
 HANDSHAKE_SECONDS = 10.0
 
-#: Connections that were not let in yet, at most: strangers shall not use up the descriptors of a
+#: Most connections not yet admitted: strangers must not exhaust the file descriptors of a
 #: scheduler's process.
 MOST_WAITING = 200
 
 
-#: What a browser is told when the dashboard doesn't answer.
+#: The browser's message when the dashboard doesn't answer.
 SILENT = "The scheduler's host doesn't answer. Has the cluster stopped, or its scheduler died?"
 
-#: What it is told of a page that a link doesn't open.
-CLOSED = "This link is for watching: it doesn't open this page."
+#: The browser's message for a page that a link doesn't open.
+CLOSED = "This link is read-only: it doesn't open this page."
 
 
 @dataclass(frozen=True)
 class Site:
-    """What is behind a proxy, and whom that lets in.
+    """A service behind a proxy, and its admission rules.
 
     Parameters
     ----------
     admission
-        Which requests are let in.
+        Decides which requests are admitted.
     dial
-        Connects to what is behind. Its ``OSError`` and ``TimeoutError`` are reported to the
-        browser.
+        Connects to the service. The browser gets a message for ``OSError`` and ``TimeoutError``.
     silent
-        What the browser is told then.
+        That message.
     opens
-        Which requests of those that are let in are passed on. By default all.
+        Filter of admitted requests. By default all are passed on.
     """
 
     admission: Admission
@@ -63,9 +59,9 @@ class Site:
 
 
 class ProxyServer(Listener):
-    """Takes HTTP connections, and carries what a site lets in.
+    """Accepts HTTP connections, and passes on a site's admitted requests.
 
-    `beside` are further sites, by the beginning of their paths: each with a token of its own.
+    `beside` are further sites by path prefix, each with its own token.
     """
 
     def __init__(self, site: Site, beside: Mapping[str, Site] | None = None) -> None:
@@ -75,14 +71,15 @@ class ProxyServer(Listener):
         self._waiting = 0
 
     async def start(self, host: str, port: int, *, context: ssl.SSLContext | None = None) -> None:
-        """Listen, with TLS where there is a context; port 0 is a free one. Raises ``OSError`` where
-        the port is taken.
+        """Listen, with TLS if a context is given; port 0 is a free one.
+
+        Raises ``OSError`` if the port is taken.
         """
         timeout = {} if context is None else {"ssl_handshake_timeout": HANDSHAKE_SECONDS}
         await self.listen(host, port, context, limit=MAX_HEAD_BYTES, **timeout)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer a request, or carry it to what is behind."""
+        """Answer a request, or pass it to the service."""
         if self._waiting < MOST_WAITING:
             await self._serve(reader, writer)
 
@@ -91,7 +88,7 @@ class ProxyServer(Listener):
         try:
             request = await read_request(reader)
         except BadRequest as error:
-            return writer.write(refusal(400, f"This is no request that can be understood. {error}"))
+            return writer.write(refusal(400, f"The request is invalid. {error}"))
         finally:
             self._waiting -= 1
         if request is None:
@@ -119,7 +116,7 @@ class ProxyServer(Listener):
 
 
 async def read_request(reader: asyncio.StreamReader) -> Request | None:
-    """Read the head of a request; None where nothing comes. Raises `BadRequest`."""
+    """Read the head of a request; None at the end of the stream. Raises `BadRequest`."""
     try:
         async with asyncio.timeout(HEAD_SECONDS):
             head = await reader.readuntil(END_OF_HEAD)
@@ -134,7 +131,7 @@ async def read_request(reader: asyncio.StreamReader) -> Request | None:
     return parse_request(head)
 
 
-# ---- requests with a token at the beginning of their path, and their answers ---------------------
+# ---- requests with a token at the start of their path, and their answers -------------------------
 
 
 _LOCATION = re.compile(rb"(?im)^(location:[ \t]*)/(?!/)([^\r\n]*)")
@@ -147,8 +144,8 @@ def without_token(request: Request) -> Request:
 
 
 def with_token(head: bytes, inner: Request) -> bytes:
-    """Return the head of an answer as the browser gets it: a redirect stays below the token, by a
-    relative path, and no page names its address to another one.
+    """Return the head of an answer for the browser: redirects stay below the token, by a relative
+    path, and no page sends its address to another one.
     """
     up = b"../" * (inner.path.count("/") - 1) or b"./"
     changed = _LOCATION.sub(lambda found: found[1] + up + found[2], _REFERRER_POLICY.sub(b"", head))

@@ -1,1 +1,1 @@
-"""What runs inside the Dask process; only here may distributed be imported."""
+"""Code inside the Dask process; only here may distributed be imported."""

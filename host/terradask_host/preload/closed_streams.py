@@ -1,7 +1,7 @@
-"""Connections over TLS that the other side closes while they are made, as an ``OSError``.
+"""Turn TLS connections that the peer closes during the handshake into an ``OSError``.
 
-Tornado raises a ``ValueError`` for them. Dask takes it for a defect: a client doesn't try again,
-and a worker whose peer goes away at that moment fails its tasks, or waits for ever. The error is in
+Tornado raises a ``ValueError``, which Dask takes for a defect: a client doesn't try again, and a
+worker whose peer goes away at that moment fails its tasks or waits for ever. See
 https://github.com/dask/distributed/issues/6877.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from distributed.comm import Comm, CommClosedError, backends
 from distributed.comm.tcp import TLSBackend, TLSConnector
 
-#: What tornado's ``IOStream.start_tls`` says of a stream that is closed.
+#: Message of tornado's ``IOStream.start_tls`` for a closed stream.
 _CLOSED = "IOStream is not idle"
 
 
@@ -31,11 +31,11 @@ class _Backend(TLSBackend):  # type: ignore[misc]  # distributed has no types
 
 
 def expect_closed_streams() -> None:
-    """Have all of this process's connections over TLS fail as Dask expects it."""
+    """Make all TLS connections of this process fail as Dask expects."""
     if not isinstance(backends["tls"], _Backend):
         backends["tls"] = _Backend()
 
 
 def dask_setup(server: object) -> None:
-    """Do so in a worker's own process, as a preload module of Dask's."""
+    """Call `expect_closed_streams` in a worker's own process, as a preload module of Dask's."""
     expect_closed_streams()

@@ -1,4 +1,4 @@
-"""Take clients' commands in the scheduler's process: one table says what takes each."""
+"""Run clients' commands in the scheduler's process, by a table of handlers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask_host.documents import UNREADABLE
 from terradask_host.errors import CommandRefused
 from terradask_host.http_proxy.pages import COMMAND_PAGE
 
-#: What takes the arguments of each command, and returns or awaits the answer. It may raise
+#: A handler takes a command's arguments, and returns or awaits the answer. It may raise
 #: `CommandRefused`.
 Handlers = Mapping[type[Command], Callable[..., Any]]
 
@@ -27,7 +27,7 @@ class Commands:
         _add_page(scheduler.http_application, self)
 
     async def take(self, sealed: Any) -> bytes:
-        """Take a command over Dask's connection, in a wrapper that logs don't show."""
+        """Take a command over Dask's connection, in a wrapper that hides it from logs."""
         from distributed.protocol import Serialized, deserialize
 
         is_packed = isinstance(sealed, Serialized)
@@ -35,21 +35,19 @@ class Commands:
         return await self.reply(content, over_forward=False)
 
     async def reply(self, content: bytes, *, over_forward: bool) -> bytes:
-        """Return the reply to a packed command: its ``answer``, why it is ``refused``, or that it
-        is ``unknown`` here.
-        """
-        import msgpack  # comes with Dask alone
+        """Return the reply to a packed command: its ``answer``, ``refused`` or ``unknown``."""
+        import msgpack  # only Dask's environment has it
 
         try:
-            said = await self._said(msgpack.unpackb(content), over_forward)
+            reply = await self._answer(msgpack.unpackb(content), over_forward)
         except CommandRefused as refusal:
-            said = {"refused": refusal.to_document()}
+            reply = {"refused": refusal.to_document()}
         except UNREADABLE as error:
-            said = {"refused": CommandRefused(f"it can't be read: {error}").to_document()}
-        found: bytes = msgpack.packb({"format": FORMAT, **said})
+            reply = {"refused": CommandRefused(f"it can't be read: {error}").to_document()}
+        found: bytes = msgpack.packb({"format": FORMAT, **reply})
         return found
 
-    async def _said(self, document: Any, over_forward: bool) -> dict[str, Any]:
+    async def _answer(self, document: Any, over_forward: bool) -> dict[str, Any]:
         cls = self._by_operation.get(document["operation"])
         if document["format"] != FORMAT or cls is None or cls.over_forward is not over_forward:
             return {"unknown": True}
@@ -65,7 +63,7 @@ class Commands:
 
 
 def _add_page(application: Any, commands: Commands) -> None:
-    from tornado.web import RequestHandler  # comes with Dask alone
+    from tornado.web import RequestHandler  # only Dask's environment has it
 
     class CommandPage(RequestHandler):
         async def post(self) -> None:

@@ -1,8 +1,8 @@
 """Fetch the scheduler's secrets on a worker. Imported in the workers' processes, after Dask is
 configured.
 
-The plugin travels pickled, by the names of this module and its class: they stay, since a cluster's
-hosts may be of two versions.
+The plugin is pickled by the names of this module and its class. Don't rename them: a cluster's
+hosts may have two versions.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ RETRY_SECONDS = 1.0
 
 
 class FetchConfided(WorkerPlugin):  # type: ignore[misc]  # distributed carries no types here
-    """Fetches secrets before the worker gets its first task, and after each change. Stores none
-    itself.
-    """
+    """Fetches secrets before the worker's first task and after each change, without storing any."""
 
     name = NAME
 
     async def setup(self, worker: Any) -> None:
-        """Fetch them."""
+        """Fetch the secrets."""
         for attempt in range(TRIES):
             try:
                 found = await getattr(worker.scheduler, FETCH_OPERATION)()

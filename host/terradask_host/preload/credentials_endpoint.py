@@ -1,8 +1,7 @@
-"""Serve AWS credentials to the SDKs of one process and its children, as ECS and EKS do for
-containers.
+"""Serve AWS credentials to the SDKs of one process and its children, as ECS and EKS do.
 
-All SDKs read them there, and again before they expire; variables such as ``AWS_ACCESS_KEY_ID`` they
-would read only once: `Container credential provider
+All SDKs read them again before they expire; variables such as ``AWS_ACCESS_KEY_ID`` they would read
+only once: `Container credential provider
 <https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>`_.
 """
 
@@ -23,8 +22,8 @@ from typing import Any
 _PATH = "/credentials"
 
 _LAPSED = (
-    "the AWS credentials that a Cluster object sent here expired at {at}, and it sends no others "
-    "any more: it is closed, or its machine "
+    "the AWS credentials that a Cluster object sent here expired at {at}, and it no longer sends "
+    "new ones: it is closed, or its machine "
     "sleeps. Attach again: Cluster.from_name(..., credentials='local'), or call "
     "cluster.send_credentials()"
 )
@@ -38,9 +37,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 class CredentialsEndpoint:
-    """Answers requests with its token on loopback, from its own thread. The credentials are only in
-    memory.
-    """
+    """Answers requests with its token on loopback, on a thread, with credentials from memory."""
 
     def __init__(self) -> None:
         self._token = secrets.token_urlsafe(32)
@@ -69,8 +66,9 @@ class CredentialsEndpoint:
         )
 
     def hold(self, credentials: Mapping[str, str]) -> None:
-        """Serve these credentials from now on: ``AccessKeyId``, ``SecretAccessKey``, ``Token`` and
-        ``Expiration``.
+        """Serve these credentials from now on.
+
+        They have ``AccessKeyId``, ``SecretAccessKey``, ``Token`` and ``Expiration``.
         """
         self._credentials = dict(credentials)
 
@@ -124,9 +122,7 @@ def _expired(at: str) -> bool:
 
 
 def _in_memory(text: str) -> str | None:
-    """Return the path of a file in this process's memory, not on a disk; None if the system has no
-    such files.
-    """
+    """Return the path of a file in this process's memory; None if the system has no such files."""
     create = getattr(os, "memfd_create", None)
     if create is None:
         return None
@@ -136,7 +132,7 @@ def _in_memory(text: str) -> str | None:
     return f"/proc/{os.getpid()}/fd/{descriptor}"
 
 
-# ---- what a process is given ---------------------------------------------------------------------
+# ---- credentials of a process --------------------------------------------------------------------
 
 
 #: The scheduler's operation that returns all secrets that its clients have sent.

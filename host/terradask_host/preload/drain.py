@@ -1,6 +1,4 @@
-"""Drain a worker's host that AWS is likely to reclaim: no new tasks, results are moved, running
-tasks finish.
-"""
+"""Drain a worker's host that AWS may reclaim: no new tasks, results move, running tasks finish."""
 
 from __future__ import annotations
 
@@ -15,23 +13,19 @@ DRAIN_OPERATION = "terradask_empty"
 
 POLL_SECONDS = 0.5
 
-#: Longest wait of the next host for the previous one's replacement: the cluster may have been made
-#: smaller.
+#: Longest wait of the next host for the previous one's replacement: the cluster may have shrunk.
 REPLACEMENT_SECONDS = 900.0
 
 
 def allow_draining(scheduler: Any) -> None:
-    """Let workers' hosts request a drain from a scheduler: one at a time, the next when as many
-    workers run as before.
+    """Let workers' hosts request a drain: one at a time, the next once it has been replaced.
 
-    If AWS launches no replacements, hosts are given up slowly, and not all at once.
+    Without replacements, hosts are drained slowly and not all at once.
     """
     turn, before = asyncio.Lock(), 0
 
     async def drain(names: list[str]) -> bool:
-        """Give these workers no new tasks, move their data, wait for their running tasks; return
-        whether the data had room elsewhere.
-        """
+        """Drain these workers; return whether their data had space elsewhere."""
         nonlocal before
         from distributed.metrics import time as dask_time
 
@@ -49,8 +43,9 @@ def allow_draining(scheduler: Any) -> None:
 
 
 async def empty(scheduler: Any, names: list[str]) -> bool:
-    """Give these workers no new tasks, move their data, wait for their running tasks; return
-    whether the data had room elsewhere.
+    """Give these workers no new tasks, move their data, wait for their running tasks.
+
+    Return whether other workers had memory for the data.
     """
     from distributed.metrics import time as dask_time
 
@@ -58,7 +53,7 @@ async def empty(scheduler: Any, names: list[str]) -> bool:
     if len(retired) < len(names):
         return False
     since = dask_time()
-    # Their heartbeats report what they run.
+    # Their heartbeats report running tasks.
     while any(
         str(worker.name) in names and (worker.last_seen <= since or worker.executing)
         for worker in scheduler.workers.values()
@@ -68,8 +63,9 @@ async def empty(scheduler: Any, names: list[str]) -> bool:
 
 
 async def joined_names(scheduler: Any, names: list[str]) -> list[str]:
-    """Return the names at the scheduler of a host's workers: a class that makes several of one
-    numbers them. The others' stay, joined or not.
+    """Return the scheduler's names of a host's workers.
+
+    A class that makes several workers of one numbers them. Other names stay, joined or not.
     """
     found: list[str] = await getattr(scheduler, NAMES_OPERATION)(names=names)
     numbered = [name for name in found if name not in names]
@@ -78,14 +74,14 @@ async def joined_names(scheduler: Any, names: list[str]) -> list[str]:
 
 
 def at_scheduler(address: str, security: Any) -> Any:
-    """Return a worker's host's connection to the scheduler, for ``async with``."""
+    """Return a connection to the scheduler for a worker's host, for ``async with``."""
     from distributed.core import rpc
 
     return rpc(address, connection_args=security.get_connection_args("worker"))
 
 
 async def request_drain(names: list[str], address: str, security: Any) -> bool:
-    """Ask the scheduler to drain a host's workers; return afterwards whether they were drained."""
+    """Request a drain of a host's workers; return afterwards whether they were drained."""
     try:
         async with at_scheduler(address, security) as scheduler:
             names = await joined_names(scheduler, names)

@@ -1,5 +1,5 @@
-"""Forwards on a scheduler's host: one with mutual TLS in front of the dashboard's socket, and plain
-ones on loopback.
+"""Forwards on a scheduler's host: mutual TLS in front of the dashboard's socket, and plain ones on
+loopback.
 
 Dask's dashboard has no authentication, even if Dask's comms use TLS. Connections through Session
 Manager arrive on the host's loopback, to which its agent connects
@@ -19,23 +19,21 @@ from terradask_host.http_proxy.admission import refusal
 from terradask_host.http_proxy.pipes import Dial, Listener, Streams, join
 from terradask_host.http_proxy.server import Site
 
-#: The role whose certificates open the dashboard. Hosts' certificates have the same authority, and
-#: are for Dask's own connections.
+#: The role whose certificates open the dashboard. Hosts' certificates have the same authority, but
+#: only open Dask's own connections.
 CLIENT_ROLE = "client"
-#: The role of a certificate that opens a page of its own. The authority hasn't signed it: Dask's
-#: ports would let it in then.
+#: The role of a certificate that opens only its own page. The authority hasn't signed it, because
+#: Dask's ports would accept it then.
 METRICS_ROLE = "metrics"
 
-#: Serves a connection, instead of what is behind.
+#: Serves a connection in place of the destination.
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def server_context(
     *, ca: str, cert: str, key: str, metrics_cert: str | None = None
 ) -> ssl.SSLContext:
-    """Return a TLS context that requires a certificate of the cluster's authority, or the one for
-    metrics, which signs no other.
-    """
+    """Return a TLS context that requires a certificate of the authority, or the one for metrics."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_mode = ssl.CERT_REQUIRED
@@ -49,9 +47,7 @@ def server_context(
 
 
 def roles_of(certificate: Mapping[str, Any] | None) -> list[str]:
-    """Return the roles that a certificate is for: the organizational units of its subject, as
-    ``SSLSocket.getpeercert`` gives it.
-    """
+    """Return a certificate's roles: the organizational units of its subject in ``getpeercert``."""
     subject = (certificate or {}).get("subject", ())
     return [
         value
@@ -67,16 +63,16 @@ class Forward(Listener):
     Parameters
     ----------
     host, port
-        Where it listens.
+        The listening address.
     dial
-        Connects to where they go.
+        Connects to the destination.
     context
         That of :func:`server_context`. None: bytes are forwarded unchanged.
     by_protocol
-        Where connections that ask for a protocol go, by TLS's ALPN. Who is let in has a
-        certificate: the sites' own rules are for others.
+        Destinations of other ALPN protocols. The certificate admits the client; the sites' own
+        rules aren't applied.
     by_role
-        What serves the connections of other roles than clients; those of all others are refused.
+        Servers for roles other than clients; all other roles are refused.
     """
 
     last_seconds = 2.0
@@ -115,11 +111,11 @@ class Forward(Listener):
             why = "This certificate is for another role: clients have one."
             writer.write(refusal(403, why))
         elif (inner := await self._dial(writer)) is not None:
-            # A scheduler may take nothing for long.
+            # A scheduler may read no bytes for long.
             await join((reader, writer), inner, upgrade=False, patient=True)
 
     async def _dial(self, writer: asyncio.StreamWriter) -> Streams | None:
-        """Connect to what was asked for; None if a site doesn't answer, which the client is told.
+        """Connect to the requested destination; None, with an error page, if a site doesn't answer.
 
         Raises ``OSError``.
         """
@@ -144,7 +140,7 @@ class Forward(Listener):
         if refused not in self._refused:
             self._refused.add(refused)
             print(
-                f"the dashboard was refused to a certificate for {refused}: it is for clients",
+                f"the dashboard refused a certificate for {refused}: it is for clients",
                 file=sys.stderr,
             )
         return False

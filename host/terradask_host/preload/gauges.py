@@ -1,4 +1,4 @@
-"""Reads the gauges of a scheduler, of what it knows itself and of what workers' heartbeats said."""
+"""Reads a scheduler's gauges from its own state and its workers' heartbeats."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from terradask_host.http_proxy.request import BadRequest
 from terradask_host.http_proxy.server import read_request
 from terradask_host.trouble import Trouble
 
-#: One that is this young is read again: how often Prometheus asks costs the scheduler nothing.
+#: Younger values are returned again: frequent scrapes cost the scheduler nothing.
 _YOUNG_SECONDS = 5.0
 
-#: How often the event loop is looked at, and how long the longest lag counts.
+#: Interval of the event loop's checks, and how long the longest lag counts.
 _LOOK_SECONDS = 0.1
 _REMEMBERED_SECONDS = 60
 
-#: Dask's loops tick so often, and say how long a tick took on average.
+#: Interval of Dask's loop ticks, which report a tick's average duration.
 _TICK_SECONDS = 0.02
 
 _STATES = {
@@ -38,28 +38,28 @@ _STATES = {
 
 
 class LoopLag:
-    """Notes by how much an event loop is late, by the longest of each second."""
+    """Records the lag of an event loop, the longest of each second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._longest: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED_SECONDS)
 
     async def watch(self) -> None:
-        """Look until cancelled."""
+        """Watch until cancelled."""
         while True:
             expected = self._clock() + _LOOK_SECONDS
             await asyncio.sleep(_LOOK_SECONDS)
             self.note(self._clock() - expected)
 
     def note(self, late_seconds: float) -> None:
-        """Take a lag that was just seen."""
+        """Record a lag."""
         second, late = int(self._clock()), max(late_seconds, 0.0)
         if self._longest and self._longest[-1][0] == second:
             late = max(late, self._longest.pop()[1])
         self._longest.append((second, late))
 
     def longest(self) -> float:
-        """Return the longest in the last minute, in seconds."""
+        """Return the longest lag in the last minute, in seconds."""
         since = self._clock() - _REMEMBERED_SECONDS
         return max((late for second, late in self._longest if second >= since), default=0.0)
 
@@ -92,7 +92,7 @@ async def report_gauges(gauges: Gauges, seconds: float, report: Callable[..., No
         await asyncio.sleep(seconds)
         try:
             values = dict(gauges.values())
-        except Exception as error:  # noqa: BLE001 - another version of Dask's may be different
+        except Exception as error:  # noqa: BLE001 - another version of Dask may differ
             trouble.note(f"no gauges: {type(error).__name__}: {error}")
         else:
             report("gauges", values=values)
@@ -103,8 +103,8 @@ def read_gauges(scheduler: Any, lag_seconds: float) -> dict[str, float]:
     scheduler.monitor.update()
     own = scheduler.monitor.recent()
     return {
-        **_of_workers(scheduler.workers.values()),
-        **_of_tasks(scheduler),
+        **_worker_gauges(scheduler.workers.values()),
+        **_task_gauges(scheduler),
         "clients": float(sum(name != "fire-and-forget" for name in scheduler.clients)),
         "scheduler_event_loop_lag_seconds": lag_seconds,
         "scheduler_cpu_percent": number(own.get("cpu")),
@@ -112,8 +112,8 @@ def read_gauges(scheduler: Any, lag_seconds: float) -> dict[str, float]:
     }
 
 
-def _of_tasks(scheduler: Any) -> dict[str, float]:
-    # By prefix Dask keeps the numbers itself: nothing here looks at single tasks.
+def _task_gauges(scheduler: Any) -> dict[str, float]:
+    # Dask keeps the numbers by prefix, so no single task is read.
     counts = dict.fromkeys(_STATES.values(), 0)
     for prefix in scheduler.task_prefixes.values():
         states = prefix.states
@@ -122,10 +122,8 @@ def _of_tasks(scheduler: Any) -> dict[str, float]:
     return {name: float(count) for name, count in counts.items()}
 
 
-def _of_workers(workers: Iterable[Any]) -> dict[str, float]:
-    """Return what there is of workers. What they say of themselves is taken for anything: tasks can
-    make them say it.
-    """
+def _worker_gauges(workers: Iterable[Any]) -> dict[str, float]:
+    """Return the workers' gauges. Tasks can set any value in heartbeats, so each is checked."""
     counts = {"running": 0, "paused": 0, "closing_gracefully": 0}
     idle = threads = 0
     memory = spilled = cpu = fullest = lag = 0.0
@@ -144,7 +142,7 @@ def _of_workers(workers: Iterable[Any]) -> dict[str, float]:
         spilled += number(_part(said, "spilled_bytes", "disk"))
         cpu += number(said.get("cpu"))
         lag = max(lag, number(said.get("event_loop_interval")))
-        # Several workers of one host say the same of it.
+        # Several workers of one host report the same.
         host = worker.host
         received[host] = max(
             received.get(host, 0.0), number(_part(said, "host_net_io", "read_bps"))
@@ -156,7 +154,7 @@ def _of_workers(workers: Iterable[Any]) -> dict[str, float]:
         "workers_paused": float(counts["paused"]),
         "workers_retiring": float(counts["closing_gracefully"]),
         "threads": float(threads),
-        # A worker's is 100 for each thread that is busy.
+        # A worker's is 100 for each busy thread.
         "worker_cpu_percent": cpu / threads if threads else 0.0,
         "worker_memory_bytes": memory,
         "worker_memory_percent_max": fullest,
@@ -173,25 +171,25 @@ def _part(said: Mapping[str, Any], name: str, part: str) -> object:
 
 
 class MetricsPage:
-    """The page with the gauges, for Prometheus: all that its certificate opens.
+    """The page with the gauges, for Prometheus; the only one that its certificate opens.
 
-    Answers one request of a connection: with them, or with 403.
+    Answers one request of a connection: with the gauges, or with 403.
     """
 
     def __init__(self, gauges: Gauges) -> None:
         self._gauges = gauges
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer. Raises ``OSError``."""
+        """Answer a request. Raises ``OSError``."""
         try:
             request = await read_request(reader)
         except BadRequest as error:
-            writer.write(refusal(400, f"This is no request that can be understood. {error}"))
+            writer.write(refusal(400, f"The request is invalid. {error}"))
             return
         if request is None:
             return
         if (request.method, request.path) != ("GET", METRICS_PAGE):
-            writer.write(refusal(403, f"This certificate opens GET {METRICS_PAGE} alone."))
+            writer.write(refusal(403, f"This certificate opens only GET {METRICS_PAGE}."))
             return
         content = prometheus_text(self._gauges.values()).encode()
         writer.write(answer(200, PROMETHEUS_TYPE, content))

@@ -1,8 +1,7 @@
-"""Dask's HTTP servers, which ask for neither certificate nor token: a scheduler's listens at a
-socket that its host's user alone opens.
+"""Dask's HTTP server of a scheduler, moved to a socket that only its host's user can open.
 
-A port of loopback would be open to every session of Session Manager, and to all users of the
-machine.
+It has no authentication, and a port of loopback would be open to every session of Session Manager
+and to all users of the machine.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ _MODE = 0o600
 
 
 def at_socket(cls: type, path: str, port: int) -> type:
-    """Return a subclass of a scheduler's class whose HTTP server listens at a socket. `port` is the
-    forward's, which Dask tells its clients.
+    """Return a subclass of a scheduler's class whose HTTP server listens at a socket.
+
+    `port` is the forward's, which Dask reports to its clients.
     """
 
     class AtSocket(cls):  # type: ignore[misc]  # the class is named by the cluster's settings
@@ -33,9 +33,7 @@ def at_socket(cls: type, path: str, port: int) -> type:
 
 
 def make_server(server: Any, routes: Any, *, port: int) -> None:
-    """Make the HTTP server of a Dask server as Dask does, without a place where it listens; `port`
-    is what Dask's pages are told.
-    """
+    """Create the HTTP server of a Dask server without listening; Dask's pages show `port`."""
     from distributed.http.routing import RoutingApplication
     from tornado.httpserver import HTTPServer
 

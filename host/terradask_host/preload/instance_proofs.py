@@ -1,6 +1,6 @@
-"""Proofs of instances on their way from a worker's start document into its registration.
+"""Pass proofs of instances from a worker's start document to its registration.
 
-`CarriedProof` travels pickled, into a nanny's worker process: its name and its module's stay.
+`CarriedProof` is pickled into a nanny's worker process: don't rename it or this module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from terradask_host.rules.instance_proof import PROOF_KEY
 
 @dataclass(frozen=True)
 class CarriedProof:
-    """Gives a worker's registration the proof; Dask asks each of its ``startup_information``."""
+    """Returns the proof to a worker's registration, as one of its ``startup_information``."""
 
     proof: Mapping[str, Any]
 
@@ -24,5 +24,5 @@ class CarriedProof:
 
 
 def startup_information(proof: Mapping[str, Any]) -> dict[str, CarriedProof]:
-    """Return the argument of a Dask worker by which its registration carries the proof."""
+    """Return the Dask worker argument with which its registration carries the proof."""
     return {PROOF_KEY: CarriedProof(proof)}

@@ -1,6 +1,4 @@
-"""What is kept of jobs: their records and tasks' output, which the host program puts into the
-bucket.
-"""
+"""Stores jobs' records and tasks' output, through the host program, in the bucket."""
 
 from __future__ import annotations
 
@@ -15,20 +13,20 @@ from terradask_host.jobs import FORMAT, output_name, record_name
 from terradask_host.rules.job_table import JobTable
 from terradask_host.rules.output_tail import OutputTail
 
-#: A record that changes is kept so often; one of many tasks less often.
+#: Pause between two stores of a changing record; longer for many tasks.
 _PAUSE_SECONDS = 1.0
 _TASKS_A_SECOND = 1_000
 
 
 class JobRecords:
-    """Has records kept soon after they change, and at once when a job begins or is over."""
+    """Stores records soon after a change, and at once when a job begins or is over."""
 
     def __init__(self, report: Callable[..., None]) -> None:
         self._report = report
         self._due: dict[JobTable, asyncio.TimerHandle] = {}
 
     def note(self, table: JobTable) -> None:
-        """Note that a job has changed."""
+        """Schedule a store of a changed job."""
         if table.is_over or table.version == 1:
             self._keep_record(table)
         elif table not in self._due:
@@ -37,7 +35,7 @@ class JobRecords:
             self._due[table] = loop.call_later(pause_seconds, self._keep_record, table)
 
     def keep_output(self, job: str, index: int, output: OutputTail) -> None:
-        """Have a task's output kept."""
+        """Store a task's output."""
         pieces, missed, _ = output.read()
         document = {
             "format": FORMAT,
@@ -47,7 +45,7 @@ class JobRecords:
         self._keep(output_name(job, index), document)
 
     def flush(self) -> None:
-        """Have everything kept that has changed."""
+        """Store all changed records."""
         for table in list(self._due):
             self._keep_record(table)
 

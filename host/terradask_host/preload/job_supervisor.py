@@ -1,9 +1,9 @@
-"""Runs one command for a worker, and ends it with the worker. Run by path, as a process of its
-own: ``python -I -S job_supervisor.py``; imports only the standard library.
+"""Runs one command for a worker, and ends it with the worker. Run by path, as its own process:
+``python -I -S job_supervisor.py``; imports only the standard library.
 
-It gets the command as a line of JSON on its standard input, so that no list of processes shows it
-with this program, and gives the command its own output. Another line asks for the command's end;
-so does the end of that input, since the worker is gone then.
+It reads the command as a line of JSON from standard input, so that process lists don't show it, and
+passes its own output to the command. Another line requests the command's end; so does the end of
+the input, since the worker is gone then.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import sys
 import threading
 from typing import IO
 
-#: As shells have them: a program that can't be run, and one that isn't there.
+#: Shells' exit codes for a program that can't be run, and for a missing one.
 CANT_RUN, NOT_FOUND = 126, 127
 
 
 def main() -> int:
     """Run the command; return its exit code, or 128 and the number of the signal that ended it."""
-    told = sys.stdin.buffer
-    wanted = json.loads(told.readline())
+    requests = sys.stdin.buffer
+    wanted = json.loads(requests.readline())
     try:
         child = subprocess.Popen(
             wanted["command"],
@@ -36,21 +36,21 @@ def main() -> int:
         print(f"terradask: {wanted['command'][0]}: {error.strerror}", file=sys.stderr, flush=True)
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANT_RUN
     ending = threading.Thread(
-        target=_end_when_told, args=(told, child.pid, wanted["grace_seconds"]), daemon=True
+        target=_end_on_request, args=(requests, child.pid, wanted["grace_seconds"]), daemon=True
     )
     ending.start()
-    # Its number is its group's too: it isn't given to another process before the group is gone.
+    # Its id is also its group's: it isn't reused before the group is gone.
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     _signal(child.pid, signal.SIGKILL)
     code = child.wait()
     return code if code >= 0 else 128 - code
 
 
-def _end_when_told(told: IO[bytes], group: int, grace_seconds: float) -> None:
-    told.readline()
+def _end_on_request(requests: IO[bytes], group: int, grace_seconds: float) -> None:
+    requests.readline()
     _signal(group, signal.SIGTERM)
-    # Without its worker the command gets no time: it may be run again elsewhere.
-    rest = threading.Thread(target=told.read, daemon=True)
+    # If the worker is gone the command gets no time: it may run again elsewhere.
+    rest = threading.Thread(target=requests.read, daemon=True)
     rest.start()
     rest.join(grace_seconds)
     _signal(group, signal.SIGKILL)
@@ -67,5 +67,5 @@ def _signal(group: int, number: int) -> None:
 if __name__ == "__main__":
     # The worker's end may close the pipes before the command's.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    # A thread still waits for the worker's word, which would make an orderly exit fail.
+    # A thread still waits for the worker's line, which would make an orderly exit fail.
     os._exit(main())

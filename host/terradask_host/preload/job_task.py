@@ -1,8 +1,8 @@
 """Run a job's command as a task on a worker. Imported in the workers' processes, after Dask is
 configured.
 
-The function travels pickled, by the names of this module and itself: they stay, since a cluster's
-hosts may be of two versions.
+The function is pickled by the names of this module and itself. Don't rename them: a cluster's hosts
+may have two versions.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ _SUPERVISOR = Path(__file__).with_name("job_supervisor.py")
 _FIRST_PAUSE_SECONDS = 0.2
 _TRIES = 5
 _RETRY_SECONDS = 1.0
-#: After its command has ended: what it had started may hold its output open.
+#: Wait after a command's end: its child processes may hold its output open.
 _DRAIN_SECONDS = 2.0
 
 
 async def run_task(job: str, index: int, files: bytes | None = None) -> None:
-    """Run a task of a job; its scheduler knows the command, and is told what becomes of it."""
+    """Run a task of a job, get its command from the scheduler, and report its result there."""
     await _runner_of(get_worker()).run(job, index, files)
 
 
@@ -53,20 +53,20 @@ def carry(files: bytes) -> bytes:
 
 @dataclass(eq=False)
 class _Try:
-    """One try of a task that runs here."""
+    """One running try of a task on this worker."""
 
     job: str
     index: int
     #: 0 until the scheduler lets it begin.
     number: int = 0
     output: OutputTail = field(default_factory=lambda: OutputTail(0))
-    #: So much of its output the scheduler has, for sure.
-    told: int = 0
+    #: Bytes of its output that the scheduler has confirmed.
+    reported_bytes: int = 0
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class _Runner:
-    """Runs the tasks of one worker, and tells the scheduler what they write."""
+    """Runs the tasks of one worker, and reports their output to the scheduler."""
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
@@ -75,9 +75,9 @@ class _Runner:
         worker.handlers[STOP_OPERATION] = self.stop
 
     async def run(self, job: str, index: int, files: bytes | None) -> None:
-        """Run a task, if it may run."""
+        """Run a task, if the scheduler allows it."""
         one = _Try(job, index)
-        # Before it asks: a word to stop may overtake the answer.
+        # Before the request: a stop may overtake the answer.
         self._running.add(one)
         try:
             wanted = await self._ask(
@@ -91,7 +91,7 @@ class _Runner:
                 return
             one.number, one.output = wanted["number"], OutputTail(wanted["output_bytes"])
             if self._telling is None or self._telling.done():
-                self._telling = asyncio.create_task(self._tell_while_running())
+                self._telling = asyncio.create_task(self._report_while_running())
             code, why = await self._run(one, wanted, files)
         finally:
             self._running.discard(one)
@@ -102,11 +102,11 @@ class _Runner:
             number=one.number,
             exit_code=code,
             why=why,
-            output=_untold(one),
+            output=_unreported(one),
         )
 
     def stop(self, job: str) -> int:
-        """End what runs of a job; return how many tasks that are."""
+        """End the running tasks of a job; return their number."""
         ended = [one for one in self._running if one.job == job]
         for one in ended:
             one.stopping.set()
@@ -122,27 +122,29 @@ class _Runner:
             if files is not None:
                 await asyncio.to_thread(_unpack, files, folder)
             return await _supervise(one, wanted, folder)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the task has ended by it
+        except Exception as error:  # noqa: BLE001 - any error ends the task
             return NO_EXIT_CODE, f"it could not be run: {type(error).__name__}: {error}"
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _tell_while_running(self) -> None:
+    async def _report_while_running(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
         while self._running:
             await asyncio.sleep(pause)
-            new = {one: one.output.end for one in self._running if one.output.end > one.told}
+            new = {
+                one: one.output.end for one in self._running if one.output.end > one.reported_bytes
+            }
             if new:
-                news = [[one.job, one.index, one.number, *_untold(one)] for one in new]
-                # What doesn't arrive is told again.
+                news = [[one.job, one.index, one.number, *_unreported(one)] for one in new]
+                # Output that doesn't arrive is reported again.
                 with contextlib.suppress(OSError):
                     answer = await getattr(self._worker.scheduler, TELL_OPERATION)(news=news)
                     pause = answer["pause_seconds"]
                     for one, end in new.items():
-                        one.told = end
+                        one.reported_bytes = end
 
     async def _ask(self, operation: str, **facts: Any) -> Any:
-        """Ask the scheduler, which a moment without a network must not keep from the answer."""
+        """Call the scheduler, with retries over short network failures."""
         for attempt in range(_TRIES):
             if attempt:
                 await asyncio.sleep(_RETRY_SECONDS)
@@ -154,14 +156,14 @@ class _Runner:
         return None
 
 
-def _untold(one: _Try) -> tuple[int, list[tuple[int, bytes]]]:
-    """Return what the scheduler may not have of a try's output, and the byte at which it begins."""
-    pieces, missed, _ = one.output.read(one.told)
-    return one.told + missed, pieces
+def _unreported(one: _Try) -> tuple[int, list[tuple[int, bytes]]]:
+    """Return a try's output that the scheduler may lack, and its first byte's number."""
+    pieces, missed, _ = one.output.read(one.reported_bytes)
+    return one.reported_bytes + missed, pieces
 
 
 async def _supervise(one: _Try, wanted: Mapping[str, Any], folder: Path) -> tuple[int, str | None]:
-    """Run a try's command to its end; return its exit code, and why, where it didn't end itself."""
+    """Run a try's command to its end; return its exit code, and the reason if it was stopped."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-I", "-S", str(_SUPERVISOR)),
         stdin=asyncio.subprocess.PIPE,
@@ -192,7 +194,7 @@ async def _supervise(one: _Try, wanted: Mapping[str, Any], folder: Path) -> tupl
         await asyncio.wait(reading, timeout=_DRAIN_SECONDS)
         if why == _TIMEOUT:
             return TIMED_OUT, why
-        # What ends well when it is told to end hasn't done its work.
+        # A command that exits with 0 on request hasn't finished its work.
         return (CANCELLED if why is not None and code == 0 else code), why
     finally:
         # The supervisor ends its command with this pipe.
@@ -210,7 +212,7 @@ _TIMEOUT = "it ran out of time"
 async def _reason_to_stop(
     ended: Awaitable[int], stopping: asyncio.Event, timeout_seconds: float | None
 ) -> str | None:
-    """Wait until a command has ended, or is to be ended; return why it is."""
+    """Wait for a command's end or a reason to end it; return the reason."""
     stop = asyncio.ensure_future(stopping.wait())
     try:
         waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(ended), stop}
@@ -231,7 +233,7 @@ async def _read(stream: asyncio.StreamReader | None, number: int, output: Output
 
 
 def _environ(more: Mapping[str, str]) -> dict[str, str]:
-    """Return a command's environment variables: this process's, in which private ones are."""
+    """Return a command's environment variables: this process's with private ones, and `more`."""
     programs = str(Path(sys.executable).parent)
     path = os.pathsep.join(filter(None, (programs, os.environ.get("PATH", os.defpath))))
     return {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **more}
@@ -246,7 +248,7 @@ _RUNNERS: weakref.WeakKeyDictionary[Any, _Runner] = weakref.WeakKeyDictionary()
 
 
 def _runner_of(worker: Any) -> _Runner:
-    """Return the runner of a worker; there may be several in one process."""
+    """Return the runner of a worker; one process may have several."""
     runner = _RUNNERS.get(worker)
     if runner is None:
         runner = _RUNNERS[worker] = _Runner(worker)

@@ -1,8 +1,7 @@
-"""The jobs of a cluster, in its scheduler's process: runs their commands as Dask's tasks, and is
-the one place that decides and records what became of each.
+"""The jobs of a cluster, in its scheduler's process: runs their commands as Dask tasks, and alone
+decides and records the result of each.
 
-So workers need no right to write anywhere, and nothing of a job depends on the client that
-submitted it.
+So workers need no right to write anywhere, and jobs don't depend on the client that submitted them.
 """
 
 from __future__ import annotations
@@ -34,23 +33,23 @@ from terradask_host.rules.job_tasks import TaskState
 from terradask_host.rules.membership import instance_of
 from terradask_host.rules.output_tail import OutputTail, Piece
 
-#: How long a command may take to end after SIGTERM.
+#: Time for a command to end after SIGTERM.
 _GRACE_SECONDS = 10.0
-#: What one answer has of a task's output.
+#: Most bytes of a task's output in one answer.
 _ANSWER_BYTES = 512 * 2**10
-#: Workers tell of output so seldom that all of them together make so many calls a second.
+#: Calls a second of all workers together to report output.
 _TELLS_A_SECOND = 200
 _SHORTEST_PAUSE_SECONDS = 0.2
-#: Of jobs that are over, the last ones stay here for clients that wait; records have all.
+#: Number of ended jobs kept here for clients that wait; records have all.
 _KEPT_JOBS = 5
-#: Of an error that is recorded: each task has one.
+#: Limit of a recorded error: each task has one.
 _WHY_CHARACTERS = 300
 
 News = Sequence[Any]
 
 
 class Jobs:
-    """Takes jobs from clients, and news of their tasks from workers."""
+    """Takes jobs from clients, and reports on their tasks from workers."""
 
     def __init__(self, scheduler: Any, security: Any, records: JobRecords) -> None:
         self._scheduler = scheduler
@@ -71,7 +70,7 @@ class Jobs:
 
     @property
     def are_running(self) -> bool:
-        """Whether there is a job that isn't over: the cluster goes on for it."""
+        """Whether a job isn't over, which keeps the cluster running."""
         return any(not job.table.is_over for job in self._jobs.values())
 
     # ---- clients ---------------------------------------------------------------------------------
@@ -83,12 +82,12 @@ class Jobs:
         resources: Mapping[str, float] | None = None,
         files: bytes | None = None,
     ) -> None:
-        """Take a job, as `SubmitJob` has it. Raises `CommandRefused`."""
+        """Start a job, with `SubmitJob`'s arguments. Raises `CommandRefused`."""
         environ = environ or {}
         try:
             # The values of environment variables aren't recorded.
             document = {**document, "environ": sorted(environ)}
-            # Where its record is kept says of which cluster it is.
+            # The record's key has the cluster's name.
             record = job_of(document, cluster="")
         except UNREADABLE as error:
             raise CommandRefused(str(error) or type(error).__name__) from error
@@ -107,17 +106,15 @@ class Jobs:
             await self._start(job)
         except Exception as error:
             traceback.print_exc()
-            why = _said(error)
+            why = _error_text(error)
             job.table.give_up(why, at=_now())
             self._note(job)
             raise CommandRefused(why) from error
 
-    async def look(
+    async def read(
         self, job: str, wait_seconds: float = 0.0, rows: bool = False
     ) -> dict[str, Any] | None:
-        """Return a job's exit code once it is over, or None when the wait is over; and its
-        ``record``, if `rows` are wanted.
-        """
+        """Return a job's exit code, or None at the end of the wait, and with `rows` its record."""
         found = self._jobs.get(job)
         if found is None:
             return None
@@ -128,8 +125,9 @@ class Jobs:
     async def read_output(
         self, job: str, index: int = 0, since: int = 0, wait_seconds: float = 0.0
     ) -> dict[str, Any] | None:
-        """Return what a task has written since a byte, once there is something, or the wait is
-        over. None if there is no such task, or the bucket alone has it.
+        """Return a task's output from a byte on, waiting for some.
+
+        Return None if there is no such task, or only the bucket has its output.
         """
         found = self._jobs.get(job)
         if found is None or not 0 <= index < len(found.table.tasks):
@@ -148,9 +146,7 @@ class Jobs:
         }
 
     async def cancel(self, job: str) -> int:
-        """Let nothing more of a job run, and end what runs: SIGTERM, then SIGKILL. Return how many
-        tasks ran.
-        """
+        """Cancel a job: end its running tasks by SIGTERM, then SIGKILL. Return their number."""
         found = self._jobs.get(job)
         if found is None:
             return 0
@@ -166,7 +162,7 @@ class Jobs:
         return len(running)
 
     async def _cancel_others(self, job: RunningJob, running: Iterable[int]) -> None:
-        """Have Dask forget the tasks that haven't begun: without workers they would stay."""
+        """Remove tasks from Dask that haven't begun: without workers they would stay."""
         others = [job.futures[index] for index in job.futures.keys() - set(running)]
         if others:
             await self._client.cancel(others)
@@ -174,7 +170,7 @@ class Jobs:
     # ---- workers ---------------------------------------------------------------------------------
 
     def begin(self, job: str, index: int, name: str, address: str) -> dict[str, Any] | None:
-        """Let a worker run a task, or not: then there is no answer."""
+        """Let a worker run a task; None: it may not."""
         found = self._jobs.get(job)
         if found is None:
             return None
@@ -198,7 +194,7 @@ class Jobs:
         }
 
     def tell(self, news: Sequence[News]) -> dict[str, Any]:
-        """Take what tasks of a worker have written; return when to tell again."""
+        """Record the output of a worker's tasks; return the pause before the next report."""
         for job, index, number, at, pieces in news:
             self._take_output(job, index, number, at, pieces)
         pause = len(self._scheduler.workers) / _TELLS_A_SECOND
@@ -214,7 +210,7 @@ class Jobs:
         why: str | None,
         output: tuple[int, Sequence[Piece]],
     ) -> bool:
-        """Take what became of a task's try."""
+        """Record the result of a task's try."""
         found = self._jobs.get(job)
         if found is not None:
             self._take_output(job, index, number, *output)
@@ -225,9 +221,9 @@ class Jobs:
     def _take_output(
         self, job: str, index: int, number: int, at: int, pieces: Sequence[Piece]
     ) -> None:
-        """Take what a try has written from its byte `at` on; it may come twice."""
+        """Record a try's output from its byte `at` on; the same bytes may come twice."""
         found = self._jobs.get(job)
-        # One that is cut off may go on writing, beside the one that took its place.
+        # A try that is cut off may continue to write, beside its replacement.
         if found is None or not found.table.is_newest(index, number):
             return
         found.output(index).take(found.try_starts[index] + at, pieces)
@@ -256,18 +252,18 @@ class Jobs:
 
     def _follow(self, job: RunningJob, index: int, future: Any) -> None:
         job.futures[index] = future
-        task = asyncio.create_task(self._see_through(job, index, future))
+        task = asyncio.create_task(self._run_to_end(job, index, future))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
 
-    async def _see_through(self, job: RunningJob, index: int, future: Any) -> None:
-        """Have a task run until it has an end that counts: Dask gives one up whose workers die."""
+    async def _run_to_end(self, job: RunningJob, index: int, future: Any) -> None:
+        """Run a task until its end counts: Dask gives up a task whose workers die."""
         table = job.table
         for attempt in itertools.count(1):
             before = table.tasks[index].tries
             why = await _outcome(future)
             task = table.tasks[index]
-            # The loss of a worker was noted by itself.
+            # The loss of a worker is recorded separately.
             if task.state == TaskState.RUNNING or task.tries == before:
                 table.lose(index, why, at=_now())
             self._note(job, index)
@@ -289,8 +285,9 @@ class Jobs:
         )
 
     def _files_of(self, job: RunningJob) -> Any:
-        """Return the future of a job's files. Dask makes them again on another worker if all that
-        have them go, but not after ``Client.restart``.
+        """Return the future of a job's files.
+
+        Dask computes it again if all workers that have it are gone, but not after `Client.restart`.
         """
         from terradask_host.preload.job_task import carry
 
@@ -324,10 +321,10 @@ class Jobs:
     # ---- records ---------------------------------------------------------------------------------
 
     def _note(self, job: RunningJob, index: int | None = None) -> None:
-        """Have a job's record kept, and a task's output where that is all there will be."""
+        """Store a job's record, and a task's output once it is final."""
         table = job.table
         if index is not None and (output := job.ended_output(index)) is not None:
-            # Before the record says that the task has ended.
+            # Before the record has the task's end.
             self._records.keep_output(table.job.id, index, output)
         if table.version == job.noted:
             return
@@ -343,7 +340,7 @@ class Jobs:
             del self._jobs[name]
 
     async def close(self) -> None:
-        """Have all records kept: the scheduler is about to close."""
+        """Store all records before the scheduler closes."""
         for task in self._following:
             task.cancel()
         for job in self._jobs.values():
@@ -356,12 +353,14 @@ class Jobs:
 
 
 async def _outcome(future: Any) -> str:
-    """Wait until Dask is done with a task; return what it says of it."""
+    """Wait until Dask is done with a task; return the result as text."""
     error = await future.exception()
-    return "its worker has run it and told nothing of it" if error is None else _said(error)
+    return (
+        "its worker has run it without reporting a result" if error is None else _error_text(error)
+    )
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:_WHY_CHARACTERS]
 
 
@@ -393,40 +392,40 @@ def _now() -> str:
 # ---- A job in its scheduler's process ------------------------------------------------------------
 
 
-#: How long a client may wait in one call for news.
+#: Longest wait of a client in one call.
 _LONGEST_WAIT_SECONDS = 20.0
-#: So much output of ended tasks stays here, of each job: the bucket has it a moment later.
+#: Limit of ended tasks' output kept here for each job: the bucket has it a moment later.
 _KEPT_OUTPUTS = 256
-#: Of a job that is over none stays longer.
+#: Time for which an ended job's output stays here.
 _KEPT_SECONDS = 60.0
 
 
 @dataclass(eq=False)
 class RunningJob:
-    """A job, and what runs of it.
+    """A job in progress.
 
     Parameters
     ----------
     table
-        What became of its tasks.
+        The states of its tasks.
     environ
         Environment variables of each task.
     resources
-        Dask's resources that a task needs.
+        Dask resources that a task needs.
     packed, files
-        The files that it brings along, and Dask's future of them; or None.
+        The job's files, and Dask's future of them; or None.
     futures, addresses
-        Of a task: Dask's future, and the worker that it was last begun on.
+        Of each task: Dask's future, and the worker of its last try.
     outputs
-        What tasks have written, over all tries.
+        Output of the tasks, over all tries.
     try_starts
-        Of a task: the byte of its output at which its last try begins.
+        Of each task: the byte of its output at which its last try begins.
     ended
-        Tasks whose output is kept, the last ones.
+        Tasks with kept output, the last ones.
     noted
-        Version of the table that was noted last.
+        The table's version that was last stored.
     news
-        Set, and replaced, when anything has changed.
+        Set, and replaced, at each change.
     """
 
     table: JobTable
@@ -443,14 +442,12 @@ class RunningJob:
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def changed(self) -> None:
-        """Wake the clients that wait for news."""
+        """Wake waiting clients."""
         self.news.set()
         self.news = asyncio.Event()
 
     def ended_output(self, index: int) -> OutputTail | None:
-        """Return, once, what a task has written that has ended; None if that is nothing. Output of
-        tasks that ended long before it is forgotten.
-        """
+        """Return an ended task's output once, or None without output; drop much earlier output."""
         output = self.outputs.get(index)
         if output is None or index in self.ended or not self.table.tasks[index].is_final:
             return None
@@ -461,17 +458,17 @@ class RunningJob:
         return output if output.end else None
 
     def forget_soon(self) -> None:
-        """Forget what isn't needed any more of a job that is over."""
+        """Drop data of an ended job that is no longer needed."""
         self.packed = self.files = None
         asyncio.get_running_loop().call_later(_KEPT_SECONDS, self.outputs.clear)
 
     async def until(self, is_met: Callable[[], bool], seconds: float) -> None:
-        """Wait until a condition is met, or the wait is over."""
+        """Wait until a condition is met, within a limit."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(seconds, _LONGEST_WAIT_SECONDS)):
                 while not is_met():
                     await self.news.wait()
 
     def output(self, index: int) -> OutputTail:
-        """Return what a task has written last."""
+        """Return the end of a task's output."""
         return self.outputs.setdefault(index, OutputTail(self.table.output_bytes))

@@ -1,5 +1,5 @@
-"""The notebook server on a scheduler's host, in a process of its own: it runs the code of those who
-may reach it, and is reached through the scheduler's forwards alone.
+"""The notebook server on a scheduler's host: runs its users' code in a process of its own, which
+only the scheduler's forwards reach.
 """
 
 from __future__ import annotations
@@ -18,21 +18,20 @@ from terradask_host.http_proxy.pipes import Streams, short, to_socket
 from terradask_host.http_proxy.server import Site
 from terradask_host.preload.leave import Leave, Report
 
-#: Dask's clients in kernels have this in their names: they count as clients while their kernel is
-#: open.
+#: Part of the names of Dask clients in kernels: they count as clients while their kernel is open.
 CLIENT_NAME = "notebook"
 
-#: From the start of a scheduler to a notebook server that listens.
+#: Time from the scheduler's start to a listening notebook server.
 _START_SECONDS = 30.0
 
-#: Of a socket's address, which has 107 bytes at most, `/kernel-<UUID>-ipc-<number>` takes the rest.
+#: Longest folder: a socket's address has at most 107 bytes, with `/kernel-<UUID>-ipc-<number>`.
 _MOST_PATH_BYTES = 55
 _LOOK_SECONDS = 1.0
 
 
 def own_jupyter_site(socket: str) -> Site:
-    """Return the site of the notebook server on this host, with a new token for browsers."""
-    # Under any name: a load balancer's, or that of a DNS record, is unknown here.
+    """Return the site of this host's notebook server, with a new token for browsers."""
+    # Any host name: a load balancer's, or that of a DNS record, is unknown here.
     return jupyter_site(partial(_connect, socket), secure=True, hosts=None)
 
 
@@ -51,9 +50,7 @@ async def _connect(socket: str) -> Streams:
 async def serve_jupyter(
     report: Report, start: dict[str, Any], running: Callable[[], None], leave: Leave
 ) -> str | None:
-    """Run the notebook server until the host program's request, and report how many kernels are
-    open.
-    """
+    """Run the notebook server until the host program's request, and report open kernels."""
     import dask.config
 
     runtime = Path(start["runtime"])
@@ -61,7 +58,7 @@ async def serve_jupyter(
     runtime.chmod(0o700)
     notebooks = Path(start["notebooks"])
     notebooks.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # `Client()` in a kernel is one of this cluster: it finds address and key files in Dask's
+    # `Client()` in a kernel connects to this cluster: address and key files are in Dask's
     # configuration.
     with dask.config.set({"scheduler-address": start["scheduler"], "client-name": CLIENT_NAME}):
         os.environ["DASK_INTERNAL_INHERIT_CONFIG"] = dask.config.serialize(dask.config.config)
@@ -83,11 +80,11 @@ async def serve_jupyter(
 
 @contextlib.contextmanager
 def _by_short_path(folder: Path) -> Iterator[Path]:
-    """Yield a folder by a path that leaves room for the names of kernels' sockets."""
+    """Yield a folder by a path short enough for the names of kernels' sockets."""
     if len(str(folder)) <= _MOST_PATH_BYTES:
         yield folder
         return
-    # Of a simulated host, whose own folder for such things has a long path too.
+    # A simulated host's own folder for such links has a long path too.
     with tempfile.TemporaryDirectory(prefix="terradask-", dir="/tmp") as other:
         link = Path(other, "jupyter")
         link.symlink_to(folder)
@@ -95,7 +92,7 @@ def _by_short_path(folder: Path) -> Iterator[Path]:
 
 
 def open_kernels(kernels: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many kernels run a cell or have a page connected, of what Jupyter says of them."""
+    """Return how many kernels run a cell or have a page connected, from Jupyter's list."""
     return sum(
         kernel.get("execution_state") == "busy" or kernel.get("connections", 0) > 0
         for kernel in kernels
@@ -103,7 +100,7 @@ def open_kernels(kernels: Iterable[Mapping[str, Any]]) -> int:
 
 
 def _started(start: Mapping[str, Any], notebooks: Path) -> Any:
-    """Return a server that is about to listen. Raises `RuntimeError` if there is none to be had."""
+    """Return a server that is about to listen. Raises `RuntimeError` if it isn't available."""
     try:
         from jupyterlab.labapp import LabApp
         from traitlets.config import Config
@@ -127,16 +124,16 @@ def _started(start: Mapping[str, Any], notebooks: Path) -> Any:
                     "sock_mode": "0600",
                     "open_browser": False,
                     "quit_button": False,
-                    # The forwards have checked it; the server sees each by its own name.
+                    # The forwards have checked it; the server gets each by another name.
                     "allow_remote_access": True,
                     "allow_root": bool(start["allow_root"]),
                 },
-                # Its socket opens for its own user, behind forwards that ask for a certificate, or
+                # Only its user can open its socket, behind forwards that require a certificate or
                 # a token.
                 "IdentityProvider": {"token": ""},
-                # A port would tell each program that connects what the cells of its kernel print.
+                # A port would show each local program the output of its kernels' cells.
                 "KernelManager": {"transport": "ipc"},
-                # It asks nothing of sites of others.
+                # It sends no requests to other sites.
                 "LabApp": {
                     "news_url": None,
                     "check_for_updates_class": "jupyterlab.NeverCheckForUpdate",

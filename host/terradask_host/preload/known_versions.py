@@ -1,8 +1,7 @@
-"""Dask's warning of mismatched versions, without the differences that every cluster of terradask
-has.
+"""Remove expected differences from Dask's warning of mismatched versions.
 
-Hosts have the client's Python by its minor version, and the packages that were asked for. Dask
-warns of another patch release, and of packages that a client has and hosts lack.
+Hosts have the client's Python by its minor version, and the requested packages. Dask warns of
+another patch release, and of packages that only the client has.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ Versions = Mapping[str, Any]
 
 
 def expect_known_differences(scheduler: Any) -> None:
-    """Keep known differences out of what a scheduler warns its clients and workers of."""
+    """Remove expected differences from a scheduler's warnings to clients and workers."""
     from distributed.versions import get_versions
 
     register_client = scheduler.handlers["register-client"]
@@ -32,8 +31,8 @@ def expect_known_differences(scheduler: Any) -> None:
 
 
 def without_known(client: Any, hosts: Iterable[Any]) -> Any:
-    """Return a client's versions without the packages that no host has, and with the first host's
-    patch release of the same Python.
+    """Return a client's versions without packages that no host has, and with the first host's
+    Python patch release.
     """
     theirs = [_packages(versions) for versions in hosts]
     found = with_patch_of(client, {"packages": theirs[0]})
@@ -47,9 +46,7 @@ def without_known(client: Any, hosts: Iterable[Any]) -> Any:
 
 
 def with_patch_of(own: Any, other: Any) -> Any:
-    """Return versions with the other side's patch release of Python, if the minor version is the
-    same.
-    """
+    """Return versions with the other side's Python patch release, if the minor version matches."""
     packages, others = _packages(own), _packages(other)
     if not _minor(packages) or _minor(packages) != _minor(others):
         return own

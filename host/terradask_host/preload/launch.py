@@ -1,7 +1,7 @@
 """The Dask process's first file. Run by path, in the cluster's Python: ``python -P launch.py
 <descriptor or FIFO for events>``.
 
-It stays small and imports only the standard library: a nanny's spawned worker process imports it a
+Keep it small, and import only the standard library: a nanny's spawned worker process imports it a
 second time, and needs the package too.
 """
 
@@ -23,7 +23,7 @@ class Events:
     """
 
     def __init__(self, where: str) -> None:
-        # Opened anew, as a FIFO is, it isn't inheritable.
+        # Opening makes it non-inheritable, as for a FIFO.
         descriptor = int(where) if where.isdecimal() else os.open(where, os.O_WRONLY)
         os.set_inheritable(descriptor, False)
         self._file = os.fdopen(descriptor, "w", encoding="utf-8")
@@ -51,9 +51,7 @@ def vanish() -> None:
 
 
 def load_package() -> None:
-    """Make ``terradask_host`` importable without the host program's other packages, which aren't
-    the cluster's.
-    """
+    """Make ``terradask_host`` importable without the host program's other packages."""
     name = "terradask_host"
     folder = Path(__file__).resolve().parent.parent
     spec = importlib.util.spec_from_file_location(
@@ -64,9 +62,9 @@ def load_package() -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    from terradask_host.preload.local_names import tell_of_local_names  # was just made importable
+    from terradask_host.preload.local_names import explain_local_names  # was just made importable
 
-    tell_of_local_names()
+    explain_local_names()
 
 
 def main() -> int:
@@ -84,7 +82,7 @@ def main() -> int:
 
 
 def _chain(error: BaseException) -> str:
-    """Return the error with its causes in one line: Dask wraps the cause in "failed to start"."""
+    """Return the error with its causes in one line: Dask hides the cause in "failed to start"."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 5:

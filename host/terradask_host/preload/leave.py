@@ -1,4 +1,4 @@
-"""The host program's commands to a Dask process, and the events that this reports."""
+"""The host program's commands to a Dask process, and this process's requests to it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Report = Callable[..., None]
 
 
 class Leave:
-    """The host program's commands: to drain, and to close, with a time limit.
+    """The host program's commands: drain, and close with a time limit.
 
-    `others` are the handlers of its other commands, by command; a server adds its own.
+    `others` are handlers of its other commands, by command; a server adds its own.
     """
 
     def __init__(self) -> None:
@@ -26,19 +26,17 @@ class Leave:
         }
 
     def give(self, seconds: float) -> None:
-        """Give the command."""
+        """Signal the command to close."""
         self.seconds = seconds
         self._given.set()
 
     async def wait(self) -> None:
-        """Return once the command is given."""
+        """Wait for the command to close."""
         await self._given.wait()
 
 
 class Questions:
-    """What this process asks the host program, which answers by number. Used from one event
-    loop.
-    """
+    """Requests to the host program, which answers by number. Used from one event loop."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -58,7 +56,7 @@ class Questions:
             del self._waiting[number]
 
     def take(self, answer: Mapping[str, Any]) -> None:
-        """Take an answer."""
+        """Receive an answer."""
         waiting = self._waiting.get(answer["number"])
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)

@@ -1,6 +1,4 @@
-"""Watch a scheduler from inside: its clients, its work, and whether the cluster's
-lifetime is over.
-"""
+"""Watch a scheduler from inside: its clients, its work, and the end of the cluster's lifetime."""
 
 from __future__ import annotations
 
@@ -19,25 +17,22 @@ from typing import Any
 from terradask_host.documents import LifetimePolicy
 from terradask_host.preload.jupyter_server import CLIENT_NAME
 from terradask_host.preload.watchers import watching
-from terradask_host.rules.lifetime import Activity, Observation, beside_dask, end_reason
+from terradask_host.rules.lifetime import Activity, Observation, effective_policy, end_reason
 from terradask_host.trouble import Trouble
 
-#: In the name of the client by which the scheduler's process runs jobs.
+#: Part of the name of the client by which the scheduler's process runs jobs.
 JOBS_CLIENT_NAME = "jobs"
 
-#: In the names of clients that tasks open (``Client-worker-<uuid>``, Dask's own), and notebooks.
+#: Parts of the names of clients of tasks (``Client-worker-<uuid>``, Dask's own) and notebooks.
 _INNER_CLIENTS = ("worker", CLIENT_NAME, JOBS_CLIENT_NAME)
 
 
 class LifetimeWatch:
-    """Checks a scheduler at intervals, and reports to the host program when the cluster's lifetime
-    is over.
+    """Checks a scheduler at intervals, and reports the end of the cluster's lifetime.
 
-    Follows ``life`` of ``run.json``, with ``poll_seconds`` and ``first_client_seconds``.
-
-    `jobs_running` and `came` are as for `Observer`.
-
-    The host program acts: it scales the groups to zero even if this process no longer can.
+    It applies ``life`` of ``run.json``, with ``poll_seconds`` and ``first_client_seconds``. The
+    host program acts: it sets the groups to zero even if this process no longer can. `jobs_running`
+    and `came` are as for `Observer`.
     """
 
     def __init__(
@@ -49,7 +44,7 @@ class LifetimeWatch:
         came: set[str] | None = None,
     ) -> None:
         dask_idle_seconds = getattr(scheduler, "idle_timeout", None)
-        self._policy = beside_dask(LifetimePolicy.read(life), dask_idle_seconds)
+        self._policy = effective_policy(LifetimePolicy.read(life), dask_idle_seconds)
         self._first_client_seconds = float(life.get("first_client_seconds", 120.0))
         self._poll_seconds = float(life.get("poll_seconds", 1.0))
         self._report = report
@@ -58,7 +53,7 @@ class LifetimeWatch:
         self._trouble = Trouble(partial(print, file=sys.stderr))
 
     def note_open_kernels(self, number: int) -> None:
-        """Note how many kernels of the notebook server are open, from now on."""
+        """Set the number of open kernels of the notebook server."""
         self._observer.open_kernels = number
 
     def set_keepalive(self, seconds: float | None) -> None:
@@ -91,8 +86,8 @@ class LifetimeWatch:
 class Observer:
     """Observes a scheduler.
 
-    `jobs_running` says whether a job isn't over; to `came` the names of cluster managers are added
-    that come.
+    `jobs_running` returns whether a job isn't over; `came` collects the names of arriving cluster
+    managers.
     """
 
     def __init__(
@@ -109,24 +104,22 @@ class Observer:
         _note_clients(scheduler, self._came)
 
     def observe(self) -> Observation:
-        """Observation once."""
+        """Observe once."""
         from distributed.metrics import time as dask_time
 
         scheduler, now = self._scheduler, time.monotonic()
-        # Dask's definition: running, queued and unrunnable tasks, and graphs that are being
-        # processed.
+        # Dask's definition: running, queued and unrunnable tasks, and graphs in processing.
         idle_since = scheduler.check_idle()
-        came = frozenset(filter(_is_somebodys, self._came))
+        came = frozenset(filter(_is_users_client, self._came))
         self._came.clear()
         return Observation(
             at=now,
             idle_seconds=None if idle_since is None else max(dask_time() - idle_since, 0.0),
-            # Thousands of workers have as many connections: they aren't checked while there is work
-            # anyway.
+            # Thousands of workers have as many connections: they aren't checked during work.
             uploading=idle_since is not None and self._uploads.check(list(scheduler._comms), now),
             # Others hold published data, or are being released.
             present=frozenset(
-                filter(_is_somebodys, scheduler.client_comms.keys() & scheduler.clients.keys())
+                filter(_is_users_client, scheduler.client_comms.keys() & scheduler.clients.keys())
             )
             | watching(scheduler),
             came=came,
@@ -139,7 +132,7 @@ class Observer:
 
 
 def _published(scheduler: Any) -> list[Any]:
-    """Return what holds each published dataset: Dask's own clients for them."""
+    """Return the holders of published datasets: Dask's own clients for them."""
     return [
         state
         for name, state in scheduler.clients.items()
@@ -148,7 +141,7 @@ def _published(scheduler: Any) -> list[Any]:
 
 
 def _computes_published(scheduler: Any, idle_since: float | None) -> bool:
-    """Return whether a task of a published dataset is still to be computed."""
+    """Return whether a task of a published dataset isn't computed yet."""
     return idle_since is None and any(
         task.state not in ("memory", "erred", "released", "forgotten")
         for state in _published(scheduler)
@@ -157,7 +150,7 @@ def _computes_published(scheduler: Any, idle_since: float | None) -> bool:
 
 
 def _note_clients(scheduler: Any, came: set[str]) -> None:
-    """Let a scheduler record every client that connects: it may be gone before the next check."""
+    """Record every connecting client: it may be gone before the next check."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class NoteClients(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here
@@ -169,8 +162,8 @@ def _note_clients(scheduler: Any, came: set[str]) -> None:
     scheduler.add_plugin(NoteClients())
 
 
-def _is_somebodys(client: str) -> bool:
-    """Whether a client is not one that a task or a notebook on the cluster has opened."""
+def _is_users_client(client: str) -> bool:
+    """Return whether a client belongs to a user, not to a task or notebook on the cluster."""
     return client.split("-")[1:2] not in ([name] for name in _INNER_CLIENTS)
 
 
@@ -202,7 +195,7 @@ class Uploads:
         return much
 
     def _much(self, received: Mapping[Any, int], seconds: float) -> bool:
-        # A new connection includes its handshake: it counts from its second call on.
+        # A new connection includes its handshake, so it counts from its second call on.
         return any(
             number - self._before.get(comm, number) > UPLOAD_BYTES_A_SECOND * seconds
             for comm, number in received.items()
@@ -210,9 +203,7 @@ class Uploads:
 
 
 def received_bytes(comm: Any) -> int | None:
-    """Return how many bytes the kernel has received on a connection; None if that is
-    unavailable.
-    """
+    """Return the bytes that the kernel has received on a connection; None if unavailable."""
     plug = getattr(getattr(comm, "stream", None), "socket", None)
     if plug is None or sys.platform != "linux":
         return None

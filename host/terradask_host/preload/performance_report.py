@@ -1,7 +1,8 @@
-"""Dask's performance report of a run, made in the scheduler's process for the host program to keep.
+"""Dask's performance report of a run, drawn in the scheduler's process and stored by the host
+program.
 
-Dask makes it of what the scheduler knows, without a client. Here it is drawn in a thread beside the
-event loop, of a copy, and what it holds of tasks' source code is left out unless it is wanted.
+It needs no client. A thread draws it from a copy of the scheduler's state, without tasks' source
+code unless that is wanted.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from terradask_host.preload.leave import Questions, Report
 
 T = TypeVar("T")
 
-#: So many tasks at most; Dask remembers as many by default. Drawing them takes about 2 s.
+#: Most tasks in a report, Dask's default; drawing them takes about 2 s.
 MOST_TASKS = 100_000
-#: Below this number of tasks, a report that is too large is none.
+#: A report that is still too large with this number of tasks isn't made.
 _LEAST_TASKS = 1_000
 
-#: A report that is this young is not made again, unless tasks have ended since.
+#: Age below which a report isn't made again, unless tasks have ended since.
 _YOUNG_SECONDS = 5.0
-#: How long workers may take to give their profiles before a close: they may be leaving too.
+#: Time for workers' profiles before a close: workers may be leaving too.
 _LAST_PROFILE_SECONDS = 2.0
-#: How long the host program may take to put a report into the bucket.
+#: Time for the host program to store a report.
 KEEP_SECONDS = 10.0
 
 
 class _Copy:
-    """What a scheduler knows at a moment; everything else is the scheduler's own."""
+    """A copy of parts of a scheduler's state; other attributes are the scheduler's own."""
 
     def __init__(self, scheduler: Any, **known: Any) -> None:
         self._scheduler = scheduler
@@ -51,7 +52,7 @@ class _Copy:
 class PerformanceReports:
     """Makes reports of one scheduler: on request, and once before it closes.
 
-    `wanted` has ``source_code`` and ``seconds``, how long one may take; None: there are none.
+    `wanted` has ``source_code`` and the limit ``seconds``; None: reports are off.
     """
 
     def __init__(
@@ -64,14 +65,14 @@ class PerformanceReports:
         self._questions = questions
         self._made_at: float | None = None
         self._made_of = 0
-        #: The fullest profiles of workers so far: those that left have taken theirs along.
+        #: The fullest profiles of workers so far, including those that have left.
         self._workers_profiles: dict[bool, dict[str, Any]] = {}
         self._stream: Any = _record_tasks(scheduler) if wanted else None
 
     async def request(self, *, last: bool = False) -> None:
-        """Make a report and have it kept. Raises `CommandRefused`.
+        """Make and store a report. Raises `CommandRefused`.
 
-        With `last`, it isn't made anew if no task has ended since the one before.
+        With `last`, it isn't made again if no task has ended since the previous one.
         """
         if self._wanted is None:
             raise CommandRefused("its setting performance_report is off")
@@ -83,10 +84,10 @@ class PerformanceReports:
                 return
             why = await self._make_and_keep(self._wanted)
         if why is not None:
-            raise CommandRefused(f"its scheduler says: {why}")
+            raise CommandRefused(f"the scheduler's answer: {why}")
 
     async def before_close(self) -> None:
-        """Make the last report, unless there is one and no task has ended since; never raise."""
+        """Make the last report, unless it is current; never raise."""
         if self._wanted is None:
             return
         async with self._one_at_a_time:
@@ -96,7 +97,7 @@ class PerformanceReports:
     async def _make_and_keep(
         self, wanted: Mapping[str, Any], *, is_last: bool = False
     ) -> str | None:
-        """Return why there is no report; None if there is one, or it is on its way."""
+        """Return the reason for a missing report; None if it exists or is being stored."""
         index = self._stream.index
         try:
             async with asyncio.timeout(wanted["seconds"]):
@@ -137,14 +138,14 @@ class PerformanceReports:
         return await _in_thread(lambda: _draw(scheduler, known, profiles, tasks, code))
 
     async def _workers_profile(self, seconds: float, *, server: bool) -> dict[str, Any]:
-        """Return the profile of what workers ran, or of what they did besides."""
+        """Return the profile of workers' tasks, or of their servers."""
         found: dict[str, Any] = {"count": 0}
         try:
-            # One that doesn't answer must not leave a run without a report.
+            # A silent worker must not prevent the report.
             async with asyncio.timeout(seconds):
                 found = await self._scheduler.get_profile(server=server, start=0)
         except TimeoutError:
-            print("a worker doesn't give its profile for the report", file=sys.stderr)
+            print("a worker doesn't return its profile for the report", file=sys.stderr)
         before = self._workers_profiles.get(server)
         fullest = found if before is None or found["count"] >= before["count"] else before
         self._workers_profiles[server] = fullest
@@ -152,7 +153,7 @@ class PerformanceReports:
 
 
 def without_source(profile: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a profile with the names and places of functions, without the text of their lines."""
+    """Return a profile with the names and places of functions, without their source lines."""
     description = profile.get("description")
     return {
         **profile,
@@ -172,7 +173,7 @@ def _draw(
     tasks: list[dict[str, Any]],
     code: str,
 ) -> bytes:
-    """Return the page, compressed; of fewer tasks if it would be too large."""
+    """Return the compressed page, with fewer tasks if it would be too large."""
     while True:
         content = gzip.compress(_page(scheduler, known, profiles, tasks, code), compresslevel=6)
         if len(content) <= MOST_BYTES:
@@ -191,7 +192,7 @@ def _page(
 ) -> bytes:
     from distributed import profile
 
-    # Dask asks for them in this order. One without a sample has no shape to draw.
+    # Dask reads them in this order. A profile without samples can't be drawn.
     each = iter([one if one["count"] else profile.create() for one in profiles])
 
     async def next_profile(**_: Any) -> dict[str, Any]:
@@ -208,7 +209,7 @@ def _page(
 
 
 def _code_of(scheduler: Any) -> str:
-    """Return the code that clients have sent with their computations, as HTML."""
+    """Return the code of clients' computations, as HTML."""
     pieces = {
         str(getattr(frame, "code", frame))
         for computation in list(scheduler.computations)
@@ -219,7 +220,7 @@ def _code_of(scheduler: Any) -> str:
 
 
 def _record_tasks(scheduler: Any) -> Any:
-    """Have a scheduler remember the tasks that end, from now on, as its dashboard would."""
+    """Let a scheduler record ended tasks, as its dashboard would."""
     from distributed.diagnostics.task_stream import TaskStreamPlugin
 
     if TaskStreamPlugin.name not in scheduler.plugins:
@@ -228,7 +229,7 @@ def _record_tasks(scheduler: Any) -> Any:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run something in a thread that keeps no process from ending, whatever it does."""
+    """Run a function in a daemon thread, which never keeps the process from ending."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -244,7 +245,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
             found, error = work(), None
         except Exception as failure:  # noqa: BLE001 - raised where it is awaited
             found, error = None, failure
-        # The loop may have ended: there is no wait any more.
+        # The loop may have ended, and with it the wait.
         with contextlib.suppress(RuntimeError):
             loop.call_soon_threadsafe(settle, found, error)
 

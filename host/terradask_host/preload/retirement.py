@@ -1,7 +1,7 @@
-"""Know a retired worker from a forgotten one: a heartbeat may overtake the scheduler's order to
-close, and the worker then says only that the scheduler doesn't know it; and one that the scheduler
-has given up, because it hung, gets the same order. The host program is told who is there and who
-was retired: it knows which hosts there should be.
+"""Tell retired workers from lost ones, and report the workers to the host program.
+
+A heartbeat may overtake the scheduler's order to close, and then the worker's reason is only that
+the scheduler doesn't know it; a hung worker that the scheduler gave up gets the same order.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from typing import Any
 from terradask_host.preload.drain import at_scheduler
 from terradask_host.rules.membership import instance_of
 
-#: The operation by which a worker's host asks whether the scheduler retired one of its workers.
+#: Operation by which a worker's host reads whether the scheduler retired one of its workers.
 RETIRED_OPERATION = "terradask_retired"
 
-#: Why Dask closes a retired worker; and one that the scheduler has given up, which hears of it when
-#: it goes on.
+#: Dask's reasons to close: a retired worker, and a hung one that the scheduler has given up.
 RETIRED = "scheduler-remove-worker"
 
 #: Longest wait for the scheduler.
@@ -54,8 +53,9 @@ async def was_retired(addresses: Sequence[str], scheduler: str, security: Any) -
 
 
 async def report_workers(scheduler: Any, seconds: float, report: Callable[..., None]) -> None:
-    """Report the names of a scheduler's workers while it runs, including those that came and left
-    in between; and those that left in order, of hosts that have none left.
+    """Report the names of a scheduler's workers while it runs.
+
+    Includes those that came and left in between, and the hosts whose workers all left in order.
     """
     from distributed.diagnostics.plugin import SchedulerPlugin
 

@@ -1,5 +1,5 @@
-"""Observe a scheduler's work for the host program, which scales the groups by it; take policies and
-numbers from clients; retire workers for the host program.
+"""Report a scheduler's load to the host program, which scales the groups; take policies and numbers
+from clients; retire workers for the host program.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from terradask_host.preload.leave import Questions, Report
 from terradask_host.rules.membership import EXTRA_WORKER_PREFIX, instance_of
 from terradask_host.trouble import Trouble
 
-#: As many waiting tasks are looked at, as Dask does; they stand for the others.
+#: Sample size of waiting tasks, the same as Dask's.
 SAMPLE = 100
 
-#: How long a client waits for the host program, which asks AWS.
+#: Time for the host program's answer, which depends on AWS.
 ANSWER_SECONDS = 60.0
 
-#: Where no group adapts, policies are looked at this often.
+#: Interval of checks for policies while no group adapts.
 _LONGEST_SECONDS = 5.0
 
-#: Within an interval, it is looked this often whether tasks begin to wait for workers.
+#: Interval of checks for newly waiting tasks.
 _LOOK_SECONDS = 1.0
 
 
 class ScalingWatch:
     """Reports a scheduler's load at intervals as long as any group adapts.
 
-    `policies` has the documents of the groups that do; the host program decides about both.
+    `policies` has the documents of these groups; the host program decides about both.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ScalingWatch:
         self._retiring: set[asyncio.Task[None]] = set()
         self._trouble = Trouble(partial(print, file=sys.stderr))
         self._changed = asyncio.Event()
-        #: What the host program asks for -> what takes it.
+        #: The host program's requests -> their handlers.
         self.words = {
             "policies": self.take_policies,
             "retire": self.retire,
@@ -61,16 +61,18 @@ class ScalingWatch:
         return self._policies
 
     async def adapt(self, policies: Mapping[str, Any]) -> dict[str, Any]:
-        """Set the policies of groups; None ends a group's. Return those of all groups once the host
-        program has taken them. Raises `CommandRefused`.
+        """Set the policies of groups; None ends a group's. Raises `CommandRefused`.
+
+        Return the policies of all groups once the host program has stored them.
         """
         await self._ask("adapt", ANSWER_SECONDS, policies=policies)
         return self._policies
 
     async def scale(self, numbers: Mapping[str, int], hosts: Sequence[str]) -> dict[str, Any]:
-        """Set the numbers of hosts of groups, which ends their adapting, and end certain hosts.
-        Return the policies of all groups and those that were ended, when the hosts that leave have
-        been ended: as long as workers move their data. Raises `CommandRefused`.
+        """Set groups' numbers of hosts, which ends their adapting, and end certain hosts.
+
+        Return the policies of all groups and the ended ones, after the leaving hosts' workers have
+        moved their data and the hosts have been ended. Raises `CommandRefused`.
         """
         load = observe(self._scheduler)
         word = await self._ask("scale", None, numbers=numbers, hosts=hosts, act=True, load=load)
@@ -85,7 +87,7 @@ class ScalingWatch:
         return list(word["leaving"])
 
     async def _ask(self, event: str, seconds: float | None, **facts: Any) -> Mapping[str, Any]:
-        """Return what the host program answers, within a limit."""
+        """Return the host program's answer, within a limit."""
         try:
             word = await self._questions.ask(event, seconds, **facts)
         except TimeoutError:
@@ -97,16 +99,18 @@ class ScalingWatch:
         return word
 
     def take_policies(self, word: Mapping[str, Any]) -> None:
-        """Take the policies that are in force now."""
+        """Set the policies in force."""
         self._policies = dict(word["policies"])
         self._changed.set()
 
     def retire(self, word: Mapping[str, Any]) -> None:
-        """Retire the workers of hosts, and report when their data has moved; those to be drained
-        finish their tasks first, and those that are `forced` leave also if their data has no room.
+        """Retire the workers of hosts, and report when their data has moved.
+
+        Hosts to be drained finish their tasks first; `forced` ones leave even if other workers lack
+        memory for their data.
         """
         hosts, drain = word["hosts"], word["drain"]
-        # None waits for another's tasks.
+        # No retirement waits for another's tasks.
         for batch in [{host} for host in hosts] if drain else [set(hosts)]:
             task = asyncio.ensure_future(self._retire(batch, drain, forced=word["forced"]))
             self._retiring.add(task)
@@ -125,7 +129,7 @@ class ScalingWatch:
         left: set[str] = set()
         try:
             if not drain or await empty(self._scheduler, names):
-                # Also hosts of which none has joined: none is to join any more.
+                # Also hosts none of whose workers has joined: none may join from now on.
                 await self._scheduler.handlers["retire_workers"](
                     names=sorted({*names, *hosts}), close_workers=True, remove=True
                 )
@@ -139,8 +143,8 @@ class ScalingWatch:
         self._report("retired", hosts=sorted(hosts - kept), kept=sorted(kept))
 
     async def run(self) -> None:
-        """Report the load at the shortest of the policies' intervals; and once within an interval
-        as soon as tasks begin to wait for workers.
+        """Report the load at the shortest of the policies' intervals, and once within an interval
+        when tasks begin to wait for workers.
         """
         due, had_waiting, may_be_early = self._next_due(), False, True
         while True:
@@ -183,7 +187,7 @@ def observe(scheduler: Any, *, is_early: bool = False) -> dict[str, Any]:
     for worker in scheduler.workers.values():
         if not str(worker.name).startswith(EXTRA_WORKER_PREFIX):
             by_host[instance_of(str(worker.name))].append(worker)
-    # With a number all are named, in order; without one, those that may go for want of work.
+    # With a number all are named, in order; without one, those that are idle.
     closable = _hosts_to_close(scheduler, len(scheduler.workers))
     idle = len(_hosts_to_close(scheduler, None))
     in_order = set(closable)
@@ -218,15 +222,13 @@ def _row(host: str, workers: list[Any]) -> list[Any]:
 
 
 def _waiting(scheduler: Any) -> Iterable[list[Any]]:
-    """Yield resources, number and estimated seconds of the tasks that no worker has yet, from a
-    sample of them.
-    """
+    """Yield resources, number and estimated seconds of tasks without a worker, from a sample."""
     found: dict[tuple[tuple[str, float], ...], list[float]] = {}
     for tasks, sample in (
         (len(scheduler.queued), islice(scheduler.queued, SAMPLE)),
         (
             len(scheduler.unrunnable),
-            # From all over: tasks of one kind come together.
+            # Across the whole list: tasks of one kind are adjacent.
             islice(scheduler.unrunnable, 0, None, max(len(scheduler.unrunnable) // SAMPLE, 1)),
         ),
     ):
@@ -244,7 +246,7 @@ def _waiting(scheduler: Any) -> Iterable[list[Any]]:
 
 
 def _is_for_named_workers(task: Any) -> bool:
-    """Whether a task waits for certain workers, which no new one can be."""
+    """Return whether a task waits for certain workers, which no new one can be."""
     named = task.worker_restrictions or task.host_restrictions
     return bool(named) and not task.loose_restrictions
 
@@ -253,9 +255,7 @@ def _is_for_named_workers(task: Any) -> bool:
 
 
 def keep_extra_worker(scheduler: Any) -> None:
-    """Exclude the worker on the scheduler's host from the workers that the scheduler suggests to
-    close.
-    """
+    """Exclude the worker on the scheduler's host from the scheduler's suggestions to close."""
     from distributed.diagnostics.plugin import SchedulerPlugin
 
     class KeepExtraWorker(SchedulerPlugin):  # type: ignore[misc]  # distributed carries no types here

@@ -1,9 +1,9 @@
-"""Secrets that a client sends to its cluster's processes: private environment variables and
-credentials, only in memory.
+"""Secrets that a client sends to its cluster's processes, kept in memory: private environment
+variables and credentials.
 
-The client sends them to the scheduler, which stores them and notifies the workers to fetch them,
-later workers when they register: what the scheduler sends to workers by itself may end up in Dask's
-log (its messages, with DEBUG) or in a dump of a cluster's state.
+The scheduler stores them and notifies the workers to fetch them; later workers fetch them when they
+register. Messages from the scheduler to workers may end up in Dask's log (with DEBUG) or in a dump
+of a cluster's state, so they don't carry secrets.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ RETRY_SECONDS = 1.0
 
 
 class SecretStore:
-    """Stores the secrets that clients send to a scheduler, and passes them to all workers,
-    including later ones.
-    """
+    """Stores the secrets that clients send to a scheduler, for all current and later workers."""
 
     def __init__(self, scheduler: Any) -> None:
         self._scheduler = scheduler

@@ -1,6 +1,4 @@
-"""Run one Dask server: configured before distributed is imported, closed in order on the host
-program's request.
-"""
+"""Run one Dask server: configure it before distributed is imported, close it on request."""
 
 from __future__ import annotations
 
@@ -49,8 +47,7 @@ ALIVE_SECONDS = 60.0
 def run(read: Read, report: Report) -> int:
     """Configure, import, wait for the start, and serve until the server has closed.
 
-    `read` returns the host program's next document; if the host program is gone, it ends this
-    process.
+    `read` returns the host program's next document, and ends this process without one.
     """
     prepared = read()
     configure(prepared["dask_config"], prepared["host_config"])
@@ -72,9 +69,7 @@ def run(read: Read, report: Report) -> int:
 
 
 def configure(dask_config: dict[str, Any], host_config: dict[str, Any]) -> None:
-    """Set Dask's configuration: the caller's, then ``DASK_*`` variables, then what the host must
-    have.
-    """
+    """Set Dask's configuration: the caller's, then ``DASK_*`` variables, then the host's."""
     import dask.config  # an environment variable may set its path
 
     dask.config.update(dask.config.config, dask_config)
@@ -101,8 +96,9 @@ def _add_worker_preload() -> None:
 
 
 def remember_reason(cls: type) -> type:
-    """Return a subclass of a Dask server that stores the first reason for closing, as
-    ``close_reason``, and awaits ``before_close`` first, if that is set.
+    """Return a subclass of a Dask server that stores its first reason for closing.
+
+    The reason is ``close_reason``; ``before_close`` is awaited first, if it is set.
     """
 
     class Hosted(cls):  # type: ignore[misc]  # the class is named by the cluster's settings
@@ -127,7 +123,7 @@ def remember_reason(cls: type) -> type:
 
 
 def in_order(*steps: Callable[[], Coroutine[Any, Any, None]]) -> Any:
-    """Return what awaits several steps, one after the other."""
+    """Return a function that awaits several steps, one after the other."""
 
     async def run_all() -> None:
         for step in steps:
@@ -139,8 +135,9 @@ def in_order(*steps: Callable[[], Coroutine[Any, Any, None]]) -> Any:
 async def serve_scheduler(
     report: Report, start: dict[str, Any], running: Callable[[], None], leave: Leave
 ) -> str | None:
-    """Run a scheduler with the forward for its dashboard, and report the end of its cluster's
-    lifetime; return why it closed.
+    """Run a scheduler and its forwards, and report the end of its cluster's lifetime.
+
+    Return the scheduler's reason to close.
     """
     from distributed.security import Security
     from distributed.utils import import_term
@@ -151,8 +148,7 @@ async def serve_scheduler(
     scheduler = cls(security=Security(**start["security"]), **start["arguments"])
     if getattr(scheduler, "jupyter", False):
         raise RuntimeError(
-            f"{start['class']} runs a notebook server, which runs code for everyone who "
-            "reaches "
+            f"{start['class']} runs a notebook server, which runs code for all visitors of "
             "the dashboard"
         )
     expect_known_differences(scheduler)
@@ -191,7 +187,7 @@ async def serve_scheduler(
             commands.SendSecrets: secrets.take,
             commands.UpdatePackages: syncing(scheduler),
             commands.SubmitJob: jobs.submit,
-            commands.ReadJob: jobs.look,
+            commands.ReadJob: jobs.read,
             commands.ReadJobOutput: jobs.read_output,
             commands.CancelJob: jobs.cancel,
             commands.MakeReport: reports.request,
@@ -251,8 +247,8 @@ async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
         except OSError as error:
             print(
                 (
-                    f"port {port} of {loopback['host']} is taken, so that Session Manager can't be "
-                    f"used: {error}"
+                    f"port {port} of {loopback['host']} is taken, so Session Manager can't "
+                    f"use it: {error}"
                 ),
                 file=sys.stderr,
             )
@@ -264,8 +260,9 @@ async def _on_loopback(loopback: dict[str, Any]) -> list[Forward]:
 async def serve_worker(
     report: Report, start: dict[str, Any], running: Callable[[], None], leave: Leave
 ) -> str | None:
-    """Run this host's nannies or workers, and report a requested drain's end; return why the last
-    of them closed.
+    """Run this host's nannies or workers, and report the end of a requested drain.
+
+    Return the last worker's reason to close.
     """
     from distributed.security import Security
     from distributed.utils import import_term

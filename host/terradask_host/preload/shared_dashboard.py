@@ -1,5 +1,5 @@
 """Serve the dashboard over HTTPS with a token, for browsers without a certificate of the cluster,
-if the settings ask for it.
+if the settings enable it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from terradask_host.http_proxy.server import ProxyServer, Site
 
 
 class SharedDashboard:
-    """A proxy with TLS in front of a scheduler's dashboard. Its token is created with it, and is
-    only in this process's memory.
+    """A TLS proxy in front of a scheduler's dashboard, whose token is only in its memory.
 
     `wanted` has ``host``, ``port``, and the paths ``cert`` and ``key``; None: there is no proxy.
     `dial` connects to the dashboard; `jupyter` is the notebook server, if there is one.
@@ -30,16 +29,16 @@ class SharedDashboard:
         jupyter: Site | None = None,
     ) -> None:
         self._wanted = wanted
-        # Under any name: a load balancer's, or that of a DNS record, is unknown here.
+        # Any host name: a load balancer's, or that of a DNS record, is unknown here.
         self._admission = Admission(secure=True, hosts=None)
-        # With a token of its own: a link to the dashboard is for watching alone.
+        # Its own token: a link to the dashboard is read-only.
         self._jupyter = jupyter
         beside = {} if jupyter is None else {BASE_PATH: jupyter}
         watched = Site(self._admission, dial, opens=watching(_plots()))
         self._proxy = ProxyServer(watched, beside)
 
     async def start(self) -> None:
-        """Listen, if it is wanted; raise ``OSError`` if the port is taken."""
+        """Listen, if it is wanted; raises ``OSError`` if the port is taken."""
         if self._wanted is None:
             return
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -48,13 +47,11 @@ class SharedDashboard:
         await self._proxy.start(self._wanted["host"], self._wanted["port"], context=context)
 
     async def close(self) -> None:
-        """Stop listening and end every connection."""
+        """Stop listening and close every connection."""
         await self._proxy.close()
 
     def link(self) -> dict[str, Any] | None:
-        """Return the port, and the paths that open the dashboard and the notebook server; None if
-        there is no proxy.
-        """
+        """Return the port, and the paths of dashboard and notebook server; None without a proxy."""
         if self._proxy.port is None:
             return None
         found = {"port": self._proxy.port, "path": self._admission.link("/status")}
@@ -68,6 +65,6 @@ def _plots() -> list[str]:
     try:
         from distributed.dashboard.scheduler import applications
     except ImportError:
-        # Without Bokeh, it says there that it is missing.
+        # Without Bokeh, the page reports that it is missing.
         return ["/status"]
     return list(applications)

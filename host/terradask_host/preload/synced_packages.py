@@ -1,5 +1,5 @@
-"""Put packages that were edited at the client into a running cluster's environments, and restart
-workers that have imported them.
+"""Install packages edited at the client on a running cluster, and restart workers with imports of
+them.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ import subprocess
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-#: This share of the workers is restarted at a time: the others keep the results.
+#: Share of the workers restarted at a time: the others keep the results.
 _SHARE = 4
 _RESTART_SECONDS = 60.0
 
 
 def syncing(scheduler: Any) -> Callable[[Mapping[str, bytes]], Awaitable[dict[str, Any]]]:
-    """Return what takes packages for a scheduler: they are installed there and on all workers'
-    hosts, and the workers are restarted, some at a time, after their results were moved to the
-    others.
+    """Return a handler that installs packages on the scheduler and all workers' hosts.
+
+    It restarts workers some at a time, after their results have moved to the others.
     """
     turn = asyncio.Lock()
 
     async def sync(wheels: Mapping[str, bytes]) -> dict[str, Any]:
-        """Return what failed, by address; which workers' results had no room elsewhere; and how
-        many were restarted.
+        """Return failures by address, workers without space for their results elsewhere, and the
+        number of restarts.
         """
         from distributed.protocol.pickle import dumps
 

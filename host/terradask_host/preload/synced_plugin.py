@@ -1,8 +1,7 @@
-"""Install packages that were edited at a client in an environment. Imported after Dask
-is configured.
+"""Install packages edited at a client in an environment. Imported after Dask is configured.
 
-The plugin travels pickled, by the names of this module and its class: they stay, since a cluster's
-hosts may be of two versions.
+The plugin is pickled by the names of this module and its class. Don't rename them: a cluster's
+hosts may have two versions.
 """
 
 from __future__ import annotations
@@ -31,13 +30,7 @@ _PIP_SECONDS = 300
 
 
 class InstallWheels(NannyPlugin):  # type: ignore[misc]  # distributed carries no types here
-    """Installs wheels on a host before its workers start, also on one that joins later.
-
-    Parameters
-    ----------
-    wheels
-        Content by file name.
-    """
+    """Installs wheels, contents by file name, on a host before its workers start."""
 
     name = NAME
 
@@ -45,27 +38,27 @@ class InstallWheels(NannyPlugin):  # type: ignore[misc]  # distributed carries n
         self.wheels = dict(wheels)
 
     async def setup(self, nanny: Any) -> None:
-        """Install them, once for all nannies of the environment."""
+        """Install the wheels, once for all nannies of the environment."""
         await asyncio.to_thread(install, self.wheels)
 
 
 def install(wheels: Mapping[str, bytes]) -> None:
-    """Install wheels into this environment, without what they need: the environment has that.
+    """Install wheels into this environment, without their requirements: the environment has them.
 
     Raises `RuntimeError` with pip's last lines.
     """
-    # A Python that isn't this host's own is left as it is.
+    # A Python that isn't this host's own stays unchanged.
     beside = os.environ.get("TERRADASK_OWN_PACKAGES")
     done = Path(beside or sys.prefix) / EDITED
     done.mkdir(exist_ok=True)
     with (done / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         for filename, content in wheels.items():
-            # The package's name: of an earlier state nothing is left.
+            # The package's name: remove all of an earlier state.
             marker = done / filename.partition("-")[0]
             digest = hashlib.sha256(content).hexdigest()
             if not marker.exists() or marker.read_text() != digest:
-                # What is interrupted is neither this state nor the one before.
+                # An interrupted installation is neither the old nor the new state.
                 marker.unlink(missing_ok=True)
                 if beside:
                     _unpack(filename, content, Path(beside))

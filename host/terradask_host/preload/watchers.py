@@ -1,11 +1,10 @@
-"""What a scheduler sends to those who subscribe: to several cluster managers its workers, and to
-clients what tasks print and warn, once they ask for it.
+"""A scheduler's subscriptions: workers for several cluster managers, task output for clients.
 
-Dask uses the same plugin name for all watching cluster managers, so that a second one silently cuts
-off the first, which then lists workers that are long gone. Here each subscription has its own name.
+Dask uses one plugin name for all watching cluster managers, so that a second one silently cuts off
+the first, which then lists workers that are long gone. Here each subscription has its own name.
 
-Every client of Dask's subscribes to what tasks print and warn when it connects, and unpickles the
-warnings that it gets: any task could run code in it.
+Every Dask client subscribes to output and warnings of tasks when it connects, and unpickles the
+warnings: any task could run code in it. Here clients get them only on request.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ _PREFIX = "terradask-watch-"
 
 
 def allow_several(scheduler: Any) -> set[str]:
-    """Let every cluster manager that subscribes to a scheduler's workers keep its subscription.
+    """Let every subscribed cluster manager keep its subscription.
 
-    Return a set to which the name of each is added: it may be gone before it is looked for.
+    Return a set that collects their names: one may be gone before the next check.
     """
     from distributed.scheduler import WorkerStatusPlugin
 
@@ -46,9 +45,7 @@ def allow_several(scheduler: Any) -> set[str]:
 
 
 def watching(scheduler: Any) -> frozenset[str]:
-    """Return the names of the subscriptions whose cluster managers are connected; drop
-    the others.
-    """
+    """Return the subscriptions whose cluster managers are connected; drop the others."""
     watches = {
         name: plugin for name, plugin in scheduler.plugins.items() if name.startswith(_PREFIX)
     }
@@ -63,7 +60,7 @@ TOPICS = frozenset({"print", "warn"})
 
 
 def withhold_task_output(scheduler: Any) -> None:
-    """Ignore subscriptions to the topics that don't come by `show_task_output`."""
+    """Ignore subscriptions to these topics other than by `show_task_output`."""
 
     def subscribe(topic: str, client: str) -> None:
         if topic not in TOPICS:
@@ -73,6 +70,6 @@ def withhold_task_output(scheduler: Any) -> None:
 
 
 def show_task_output(scheduler: Any, client: str) -> None:
-    """Send a client what comes by both topics, from now on."""
+    """Send a client the messages of both topics from now on."""
     for topic in TOPICS:
         scheduler.subscribe_topic(topic, client)

@@ -20,30 +20,28 @@ from terradask_host.rules import instance_proof
 from terradask_host.rules.instance_proof import PROOF_KEY, InstanceProof
 from terradask_host.rules.membership import Membership, Rules, Verdict, judge
 
-#: How many refused workers are logged one by one.
-MOST_TOLD = 20
+#: Number of refused workers that are logged one by one.
+MAX_LOGGED_REFUSALS = 20
 
-#: The operation by which a worker's host asks how its workers are named at the scheduler.
+#: Operation by which a worker's host reads the names of its workers at the scheduler.
 NAMES_OPERATION = "terradask_names"
 
 _NAME_CHARACTERS = 64
 
-#: A worker that was retired before it joined waits for so long: AWS, where it throttles, may take
-#: that to end its host.
+#: How long a worker that was retired before it joined may not join: a throttling AWS may take that
+#: long to end its host.
 _LEAVING_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
-_NOT_OURS = "it is no instance of this cluster, which accepts workers only on its own instances"
+_NOT_OURS = "it isn't an instance of this cluster, which accepts workers only on its own instances"
 
 
 class WorkerAdmission:
-    """Admits a scheduler's workers, and refuses those that aren't on an instance of the cluster, or
-    don't prove that they are on the one that they name.
+    """Admits a scheduler's workers that prove to be on the cluster's instance that they name.
 
-    The host program calls AWS: a worker waits for its answers.
-
-    The scheduler doesn't listen yet. Events: ``who`` requests the cluster's instances, ``proof``
-    the check of a proof, ``refused`` reports a refused worker.
+    Create it before the scheduler listens. The host program calls AWS, and a worker waits for the
+    answer. Events: ``who`` requests the cluster's instances, ``proof`` the check of a proof,
+    ``refused`` reports a refused worker.
     """
 
     def __init__(self, scheduler: Any, rules: Rules, report: Report, questions: Questions) -> None:
@@ -70,7 +68,7 @@ class WorkerAdmission:
     ) -> None:
         """Add a worker or refuse it; replaces Dask's own handler."""
         extra = dict(extra or {})
-        # What Dask keeps of a worker, clients can read.
+        # Clients can read a worker's stored facts, so the proof is left out.
         proof = extra.pop(PROOF_KEY, None)
         why = await self._why_not(comm, str(name), proof)
         if why is None:
@@ -85,11 +83,10 @@ class WorkerAdmission:
         await comm.write({"status": "error", "message": message, "time": time.time()})
 
     async def retire(self, *, names: Iterable[Any] | None = None, **options: Any) -> Any:
-        """Retire workers, and let none of these names, or of these hosts, join for some time;
-        replaces Dask's own handler, which passes over names that have not joined.
+        """Retire workers, and refuse their names and hosts for some time.
 
-        Workers of a host are retired right before that is ended: what joined in between would end
-        with tasks.
+        Replaces Dask's own handler, which ignores names that have not joined. A host's workers are
+        retired right before the host ends: a worker that joined in between would lose its tasks.
         """
         if names is not None:
             now = time.monotonic()
@@ -99,7 +96,7 @@ class WorkerAdmission:
         return await self._retire(names=names, **options)
 
     def names_of(self, names: Iterable[Any]) -> list[str]:
-        """Return these names of workers, with those that their class gave to several of one."""
+        """Return these names of workers, and the numbered names that their class made of them."""
         joined = [str(worker.name) for worker in self._scheduler.workers.values()]
         return self._rules.names_of(names, joined)
 
@@ -119,11 +116,11 @@ class WorkerAdmission:
             self._removing = asyncio.create_task(self._remove_strangers())
 
     async def _why_not(self, comm: Any, name: str, document: object) -> str | None:
-        """Return why a worker may not join; None if it may."""
+        """Return the reason to refuse a worker; None if it may join."""
         proof = InstanceProof.read(document)
         role, instance_id = self._rules.host_of(name)
         if instance_id and proof is None:
-            return "it brought no proof of its instance"
+            return "it has no proof of its instance"
         if proof is None or not await self._is_ours(name):
             return _NOT_OURS
         while not comm.closed():
@@ -156,16 +153,18 @@ class WorkerAdmission:
                 is Verdict.STRANGER
             ):
                 self._report_refused(str(worker.name), address, _NOT_OURS)
-                # In order: its host is to leave, and its tasks are not to blame.
+                # In order: its host is leaving, and its tasks aren't suspicious.
                 await self._scheduler.remove_worker(
                     address, stimulus_id=f"terradask-stranger-{time.time()}", expected=True
                 )
 
     def _report_refused(self, name: str, address: str, why: str) -> None:
-        if name in self._refused or len(self._refused) >= MOST_TOLD:
+        if name in self._refused or len(self._refused) >= MAX_LOGGED_REFUSALS:
             return
         self._refused.add(name)
-        more = "; further refusals are not logged" if len(self._refused) == MOST_TOLD else ""
+        more = (
+            "; further refusals are not logged" if len(self._refused) == MAX_LOGGED_REFUSALS else ""
+        )
         print(
             (f"the worker {_short(name)} at {_short(address)} is refused: {why}{more}"),
             file=sys.stderr,

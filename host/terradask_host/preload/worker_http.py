@@ -1,8 +1,8 @@
-"""The HTTP servers of workers, of which a host needs nothing: they listen nowhere.
+"""Replaces workers' HTTP servers, which a host doesn't need, by one that doesn't listen.
 
-They would ask for neither certificate nor token. Workers may be made by any class, in processes of
-their own. All of these import what ``distributed.worker.http.routes`` names before they listen, and
-on hosts that is this module alone.
+They have no authentication. Any class may create workers, in processes of its own; all import the
+modules in ``distributed.worker.http.routes`` before they listen, and on hosts only this module is
+listed there.
 """
 
 from __future__ import annotations

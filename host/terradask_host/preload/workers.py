@@ -1,8 +1,7 @@
-"""The workers of one host, of any class: what is asked of it is that it can be awaited, and has
-``finished()`` and ``close()``.
+"""The workers of one host, of any class that can be awaited and has ``finished()`` and ``close()``.
 
-``dask_cuda.CUDAWorker`` is no `distributed.Worker` and no `distributed.Nanny`: it makes a nanny for
-each GPU, has no name itself, and closes without a reason.
+``dask_cuda.CUDAWorker`` is neither a `distributed.Worker` nor a `distributed.Nanny`: it creates a
+nanny for each GPU, has no name itself, and closes without a reason.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class CloseReasons:
 
     @property
     def last(self) -> Any:
-        """The reason of the one that was the last to close; None without one."""
+        """The reason of the last one to close, or None."""
         return next(reversed(self._reasons.values()), None)
 
     def addresses(self, reason: str) -> list[str]:
@@ -40,7 +39,7 @@ class CloseReasons:
         return [self._addresses[each] for each, why in self._reasons.items() if why == reason]
 
     def record(self) -> None:
-        """Record the reasons from now on, of any class that is made of Dask's."""
+        """Record reasons from now on, of any subclass of Dask's."""
         from distributed import Nanny, Worker
 
         for cls, method in (
@@ -64,10 +63,10 @@ class CloseReasons:
 
 
 def take_resources(workers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the arguments of workers without their resources, which become Dask's configuration:
-    classes take them in different forms, and their nannies hand the configuration on.
+    """Move workers' resources from their arguments to Dask's configuration; return the arguments.
 
-    Text, as ``CUDAWorker`` takes them, stays an argument.
+    Classes take resources in different forms, and nannies pass the configuration on. Text, as
+    ``CUDAWorker`` takes them, stays an argument.
     """
     import dask
 
@@ -83,18 +82,9 @@ def take_resources(workers: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]
 
 
 class HostedWorkers:
-    """Makes, drains, retires and closes the workers of a host.
+    """Creates, drains, retires and closes the workers of a host.
 
-    Parameters
-    ----------
-    cls
-        Their class.
-    scheduler
-        The scheduler's address.
-    arguments
-        Keyword arguments of each; ``name`` is one of them.
-    security, options
-        Keyword arguments of all.
+    `arguments` are each worker's keyword arguments, including ``name``; `options` are those of all.
     """
 
     def __init__(
@@ -128,8 +118,9 @@ class HostedWorkers:
         await asyncio.gather(*(follow(name, each) for name, each in self._workers.items()))
 
     async def why_closed(self, reasons: CloseReasons) -> Any:
-        """Return why the last of them closed; one that was retired says so in any case, and one
-        that the scheduler had given up, since it hung, is no retired one.
+        """Return the last worker's reason to close, or any worker's retirement.
+
+        A hung worker that the scheduler gave up is not retired.
         """
         removed = [*reasons.addresses(FORGOTTEN), *reasons.addresses(RETIRED)]
         if not removed:
@@ -142,13 +133,11 @@ class HostedWorkers:
         return FORGOTTEN if reasons.last == RETIRED else reasons.last
 
     async def drain(self) -> bool:
-        """Have the scheduler drain all of them, and return whether it did."""
+        """Drain all workers through the scheduler, and return whether it did."""
         return await request_drain(list(self._workers), self._scheduler, self._security)
 
     async def retire(self, seconds: float) -> None:
-        """Ask the scheduler to move the data of those that run elsewhere and to close them, within
-        the limit.
-        """
+        """Retire the workers through the scheduler, which moves their data, within the limit."""
         left = {name: each for name, each in self._workers.items() if name not in self._closed}
         try:
             async with asyncio.timeout(seconds * 0.9):
@@ -180,7 +169,7 @@ def _worker_address(server: Any) -> Any:
 
 
 async def _close(worker: Any, **options: Any) -> None:
-    """Close it, with the options that its class takes."""
+    """Close a worker, with the options that its class takes."""
     takes = inspect.signature(worker.close).parameters.values()
     if not any(each.kind is each.VAR_KEYWORD for each in takes):
         options = {name: options[name] for name in options.keys() & {each.name for each in takes}}

@@ -1,1 +1,1 @@
-"""What a host decides, as pure functions: no AWS, no Dask, no clock of their own."""
+"""A host's decisions as pure functions: no AWS, no Dask, no clock."""

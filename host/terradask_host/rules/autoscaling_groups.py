@@ -22,7 +22,7 @@ class Member:
 
     @property
     def in_service(self) -> bool:
-        """Whether AWS protects it, or ends it at once: neither before nor on its way out."""
+        """Whether AWS can protect it, or ends it at once: it is neither booting nor ending."""
         return self.lifecycle_state == "InService"
 
 
@@ -38,12 +38,12 @@ class Group:
     suspended: Mapping[str, str] = field(default_factory=dict)
     #: AWS ends no instance below it; terradask's is 0.
     min_size: int = 0
-    #: Whether it lacks the tags that name its cluster: they were taken off.
+    #: Whether its tags that name the cluster were removed.
     untagged: bool = False
 
     @classmethod
     def of(cls, name: str, found: Mapping[str, Any], *, untagged: bool = False) -> Self:
-        """Return a group, by the cluster's own name of it, from AWS's description."""
+        """Create a group from AWS's description, with the cluster's own name of it."""
         return cls(
             name,
             found["DesiredCapacity"],
@@ -71,5 +71,5 @@ class Group:
 
 
 def watchdog_action(autoscaling_group: str) -> str:
-    """Return the name of a group's scheduled action "desired 0": its scheduler's host moves it."""
+    """Return the name of a group's watchdog schedule, the scheduled action "desired 0"."""
     return f"{autoscaling_group}-dead-man"

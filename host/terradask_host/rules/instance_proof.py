@@ -2,10 +2,10 @@
 
 The instance signs ``sts:GetCallerIdentity``, the scheduler's host sends it. Pure: no AWS, no Dask.
 
-EC2 alone hands out the hosts' roles, in sessions that have the instance's id as their name:
+Only EC2 hands out the hosts' roles, in sessions named by the instance's id:
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html. Vault and EKS
-prove instances and users the same way; as theirs, the signature covers a header that says whom it
-is for, so that a call that was signed for something else proves nothing here:
+prove instances and users the same way; as there, the signature covers a header with the audience,
+so that a call signed for another purpose proves nothing here:
 https://developer.hashicorp.com/vault/docs/auth/aws#iam-auth-method
 """
 
@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-#: The header that says which run of which cluster the proof is for.
+#: The header with the proof's audience: the run of a cluster.
 AUDIENCE_HEADER = "X-Terradask-Run"
 
-#: Under this key a worker's registration carries the proof.
+#: Key of the proof in a worker's registration.
 PROOF_KEY = "terradask-instance-proof"
 
 #: Session tokens have no fixed length: https://docs.aws.amazon.com/STS/latest/APIReference/API_Credentials.html
@@ -34,7 +34,7 @@ _ROLE = re.compile(r"arn:([a-z-]+):iam::([0-9]{12}):role/(?:.*/)?([^/]+)")
 
 
 class Verdict(enum.Enum):
-    """What AWS says of a proof."""
+    """The result of a proof's check."""
 
     PROVEN = "proven"
     REFUSED = "refused"
@@ -59,7 +59,7 @@ class InstanceProof:
 
     @classmethod
     def read(cls, document: object) -> Self | None:
-        """Read what a worker sent; None where it is no proof."""
+        """Read a worker's proof; None if it is invalid."""
         if not isinstance(document, Mapping) or document.keys() != cls.__dataclass_fields__.keys():
             return None
         values = document.values()
@@ -71,7 +71,7 @@ class InstanceProof:
         return None if sum(map(len, values)) > _MOST_CHARACTERS else cls(**document)
 
     def to_document(self) -> dict[str, Any]:
-        """Return what `read` reads."""
+        """Return the document that `read` reads."""
         return asdict(self)
 
     def headers(self, audience: str) -> dict[str, str]:
@@ -84,21 +84,18 @@ class InstanceProof:
         }
 
     def covers_audience(self) -> bool:
-        """Return whether the signature covers whom the call is for."""
+        """Return whether the signature covers the audience."""
         found = _AUTHORIZATION.fullmatch(self.authorization)
         return found is not None and AUDIENCE_HEADER.lower() in found["signed_headers"].split(";")
 
 
 def audience_of(workspace: str, cluster: str, run_id: str) -> str:
-    """Return what the proofs of one run are for."""
+    """Return the audience of one run's proofs."""
     return f"{workspace}/{cluster}/{run_id}"
 
 
 def session_arn(role_arn: str, instance_id: str) -> str:
-    """Return the ARN by which AWS knows an instance with this role.
-
-    Raises `ValueError` for what is no role's ARN.
-    """
+    """Return AWS's ARN of an instance with this role. Raises `ValueError` for an invalid ARN."""
     found = _ROLE.fullmatch(role_arn)
     if found is None:
         raise ValueError(f"not the ARN of a role: {role_arn!r}")

@@ -1,4 +1,4 @@
-"""One job: what is to run, its tasks, and what of it is to run next; pure."""
+"""One job: its tasks, their states, and the next ones to run; pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from terradask_host.jobs import PLACEHOLDER, JobRecord
 from terradask_host.rules import job_tasks
 from terradask_host.rules.job_tasks import JobTask, TaskState
 
-#: Of a task's output that is kept, the newest: with many tasks less of each.
+#: Limit of a task's kept output, the newest bytes; lower with many tasks.
 MOST_OUTPUT_BYTES = 4 * 2**20
 LEAST_OUTPUT_BYTES = 64 * 2**10
 _ALL_OUTPUT_BYTES = 64 * 2**20
 
 
 class JobTable:
-    """A job's tasks, from their begin on. `version` grows with each change."""
+    """A job's tasks from their begin on. `version` grows with each change."""
 
     def __init__(self, job: JobRecord) -> None:
         self.job = job
@@ -28,7 +28,7 @@ class JobTable:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing becomes of any task any more."""
+        """Whether all tasks are final."""
         return self._unfinished == 0
 
     @property
@@ -40,12 +40,12 @@ class JobTable:
 
     @property
     def output_bytes(self) -> int:
-        """How much of each task's output is kept."""
+        """The limit of each task's kept output."""
         each = _ALL_OUTPUT_BYTES // len(self.tasks)
         return max(LEAST_OUTPUT_BYTES, min(MOST_OUTPUT_BYTES, each))
 
     def begin(self, index: int, *, host: str, at: str) -> int | None:
-        """Note that a task begins; return the number of this try, or None if it may not run."""
+        """Begin a task; return the number of this try, or None if it may not run."""
         if self.is_cancelling:
             self._set(index, job_tasks.cancel(self.tasks[index], at=at), at)
             return None
@@ -58,7 +58,7 @@ class JobTable:
     def end(
         self, index: int, number: int, exit_code: int, *, at: str, why: str | None = None
     ) -> None:
-        """Note that a try has ended."""
+        """End a try."""
         ended = job_tasks.end(
             self.tasks[index],
             number,
@@ -71,44 +71,44 @@ class JobTable:
         self._set(index, ended, at)
 
     def lose(self, index: int, why: str, *, at: str) -> None:
-        """Note that a task's try is lost."""
+        """Mark a task's try as lost."""
         lost = job_tasks.lose(self.tasks[index], why, at=at, is_cancelling=self.is_cancelling)
         self._set(index, lost, at)
 
     def give_up(self, why: str, *, at: str) -> None:
-        """Note that no task can run any more."""
+        """Give up all tasks that haven't ended."""
         for index, task in enumerate(self.tasks):
             self._set(index, job_tasks.give_up(task, why, at=at), at)
 
     def cancel(self, *, at: str) -> list[int]:
-        """Let nothing run any more; return the tasks that still run, to be ended."""
+        """Cancel all tasks; return the running ones, which are to be ended."""
         self.is_cancelling = True
         for index, task in enumerate(self.tasks):
             self._set(index, job_tasks.cancel(task, at=at), at)
         return list(self.running())
 
     def running(self) -> Iterator[int]:
-        """Yield which tasks run."""
+        """Yield the running tasks."""
         return (index for index, task in enumerate(self.tasks) if task.state == TaskState.RUNNING)
 
     def is_newest(self, index: int, number: int) -> bool:
-        """Whether a task's try runs, as far as is known, and is its newest."""
+        """Return whether a task's try runs, as far as is known, and is its newest."""
         task = self.tasks[index]
         return task.state == TaskState.RUNNING and task.tries == number
 
     def is_pending(self, index: int) -> bool:
-        """Whether a task is still to run (again)."""
+        """Return whether a task is still to run (again)."""
         return self.tasks[index].state == TaskState.PENDING
 
     def command_of(self, index: int) -> list[str]:
-        """Return a task's command: `PLACEHOLDER` in any argument stands for its input."""
+        """Return a task's command, with `PLACEHOLDER` in arguments replaced by its input."""
         given = self.tasks[index].input
         if given is None:
             return list(self.job.command)
         return [part.replace(PLACEHOLDER, given) for part in self.job.command]
 
     def environ_of(self, index: int) -> dict[str, str]:
-        """Return the environment variables that tell a task's try what it is."""
+        """Return the environment variables that describe a task's try to it."""
         task = self.tasks[index]
         return {
             "TERRADASK_JOB": self.job.id,
@@ -118,7 +118,7 @@ class JobTable:
         }
 
     def record(self) -> JobRecord:
-        """Return what is to be kept of it."""
+        """Return the record to be stored."""
         return replace(self.job, ended_at=self.ended_at, tasks=tuple(self.tasks))
 
     def _set(self, index: int, task: JobTask, at: str) -> None:

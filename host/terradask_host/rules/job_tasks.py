@@ -1,7 +1,7 @@
-"""The tasks of a job: what becomes of each when it begins, ends or is lost; pure.
+"""The tasks of a job: their state when they begin, end or are lost; pure.
 
-A task may be run more than once, since AWS takes hosts back; what is recorded of it is decided
-here, once.
+A task may run more than once, because AWS interrupts hosts; only this module decides what is
+recorded.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-#: Of a command that ran out of time, as of ``timeout(1)``.
+#: Exit code of a command that ran out of time, as of ``timeout(1)``.
 TIMED_OUT = 124
-#: Of a task of which no exit code is known.
+#: Exit code of a task without a known one.
 NO_EXIT_CODE = 125
-#: Of a task that was cancelled before it had one: 128 + SIGTERM.
+#: Exit code of a task cancelled before it had one: 128 + SIGTERM.
 CANCELLED = 143
 
-#: So often a task's host may go before it is given up: it may be what kills its hosts.
+#: Lost hosts after which a task is given up: it may be what kills its hosts.
 MOST_INTERRUPTIONS = 20
 
 
 class TaskState(enum.StrEnum):
-    """What a task of a job is doing."""
+    """The state of a job's task."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -31,7 +31,7 @@ class TaskState(enum.StrEnum):
     CANCELLED = "cancelled"
 
 
-#: In the order in which they are shown.
+#: In display order.
 NAMES_OF_STATES = tuple(state.value for state in TaskState)
 
 FINAL = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED})
@@ -47,8 +47,6 @@ class JobTask:
         Its number, from 0 on.
     input
         Its input; None for a job without inputs.
-    state
-        ``pending``, ``running``, ``succeeded``, ``failed`` or ``cancelled``.
     tries
         Number of tries that have begun. Only the end of the last one counts.
     failures
@@ -86,7 +84,7 @@ class JobTask:
 def begin(task: JobTask, *, host: str, at: str) -> JobTask | None:
     """Return the task with one try more; None if it may not run (again).
 
-    One that seems to run has lost its worker, or is cut off from it: the try before counts no more.
+    A task that is still marked as running has lost its worker: its previous try no longer counts.
     """
     if task.is_final:
         return None
@@ -115,7 +113,7 @@ def end(
     why: str | None = None,
     is_cancelling: bool = False,
 ) -> JobTask:
-    """Return the task after its try `number` has ended; what an earlier try says counts no more."""
+    """Return the task after the end of its try `number`; an earlier try is ignored."""
     if task.state != TaskState.RUNNING or number != task.tries:
         return task
     ended = replace(task, exit_code=exit_code, ended_at=at, why=why)
@@ -130,7 +128,7 @@ def end(
 
 
 def lose(task: JobTask, why: str, *, at: str, is_cancelling: bool = False) -> JobTask:
-    """Return the task after its host or worker has gone, or Dask has given its try up."""
+    """Return the task after the loss of its host or worker, or after Dask gave its try up."""
     if task.is_final:
         return task
     lost = replace(task, interruptions=task.interruptions + 1, ended_at=at, why=why)
@@ -146,7 +144,7 @@ def lose(task: JobTask, why: str, *, at: str, is_cancelling: bool = False) -> Jo
 
 
 def cancel(task: JobTask, *, at: str) -> JobTask:
-    """Return a task that isn't to run (again); one that runs is ended first."""
+    """Return a task that isn't to run (again); a running one is ended first."""
     if task.state != TaskState.PENDING:
         return task
     return replace(task, state=TaskState.CANCELLED, ended_at=at, why="cancelled")

@@ -1,9 +1,9 @@
-"""Which hosts of a cluster have been without a worker at the scheduler for too long, and when a
-group of them is given up. Pure: no AWS, no clock of its own.
+"""Finds hosts that have been without a worker at the scheduler for too long, and groups to give up.
+Pure: no AWS, no clock of its own.
 
-A group launches another instance for each that ends. Where none of them can ever join, because an
-image, a package or a route is broken, it would do so for ever, and each would cost. A host that
-hangs after it has joined ends by nothing: AWS sees a running instance.
+A group replaces each instance that ends. If none can ever join, because an image, a package or a
+route is broken, it would do so for ever, at a cost. A host that hangs after it has joined never
+ends: for AWS the instance is running.
 """
 
 from __future__ import annotations
@@ -22,16 +22,15 @@ class Seen:
     Parameters
     ----------
     since
-        When it was first seen, in seconds of a monotonic clock.
+        When it was first seen, on a monotonic clock.
     joined
         Whether its worker has ever been at the scheduler.
     ending
-        Whether it was ended from here.
+        Whether the scheduler's host ended it.
     away_since
-        When it had joined, and was found without a worker at the scheduler for the first time; None
-        while it has one.
+        When an instance that had joined was first found without a worker; None while it has one.
     retired
-        Whether its workers left in order: it is to leave, and no other is to take its place.
+        Whether its workers left in order: it must leave without a replacement.
     """
 
     since: float
@@ -43,16 +42,14 @@ class Seen:
 
 @dataclass(frozen=True)
 class GroupMemory:
-    """What is remembered of a group.
+    """The state of a group between checks.
 
     Parameters
     ----------
-    seen
-        Its instances.
     desired
-        Its desired capacity at the last look.
+        Its desired capacity at the last check.
     failures
-        Instances that ended without ever having joined, since the last one joined.
+        Instances that ended without having joined, since the last one joined.
     """
 
     seen: Mapping[str, Seen] = field(default_factory=dict)
@@ -62,9 +59,7 @@ class GroupMemory:
 
 @dataclass(frozen=True)
 class Remove:
-    """End an instance that has been without a worker for too long; its group replaces it, unless
-    its workers were retired.
-    """
+    """End an instance without a worker; its group replaces it unless its workers were retired."""
 
     group: str
     instance_id: str
@@ -75,9 +70,7 @@ class Remove:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Let a group launch no more: end those that have not joined, with decrement, and keep the
-    others.
-    """
+    """Stop a group's launches: end unjoined instances with decrement, and keep the others."""
 
     group: str
     failures: int
@@ -96,18 +89,19 @@ def check(
     *,
     retired: Set[str] = frozenset(),
 ) -> tuple[dict[str, GroupMemory], list[Action]]:
-    """Compare the groups' members with the workers that joined, and return what to remember and
-    what to do.
+    """Compare the groups' members with the workers; return the new state and the actions.
 
-    `joined`: instance ids of the workers that were connected since the last check, for however
-    short a time; `retired`: of those that left in order since then. `now` is a monotonic clock's.
+    `joined`: instance ids of workers connected since the last check, even briefly; `retired`: those
+    that left in order in that time. `now` is a monotonic clock's.
     """
     remembered, actions = {}, []
     for group in groups:
         kept, found = _check_group(
             memory.get(group.name, GroupMemory()), group, joined, now, timing
         )
-        seen = {each: _look(was, each, joined, retired, now) for each, was in kept.seen.items()}
+        seen = {
+            each: _updated_seen(was, each, joined, retired, now) for each, was in kept.seen.items()
+        }
         lost = _lost(group.name, seen, now, timing)
         seen.update({one.instance_id: replace(seen[one.instance_id], ending=True) for one in lost})
         remembered[group.name] = replace(kept, seen=seen)
@@ -115,11 +109,11 @@ def check(
     return remembered, actions
 
 
-def _look(was: Seen, one: str, joined: Set[str], retired: Set[str], now: float) -> Seen:
-    """Return what is remembered of an instance after a look at the workers.
+def _updated_seen(was: Seen, one: str, joined: Set[str], retired: Set[str], now: float) -> Seen:
+    """Return an instance's state after a check of the workers.
 
-    Its absence counts from the look that first missed it: a scheduler that is started again, or was
-    stuck, has workers that are about to come back.
+    Its absence counts from the first check without it: a restarted or stuck scheduler has workers
+    that are about to come back.
     """
     if not was.joined:
         return was
@@ -153,7 +147,7 @@ def _check_group(
         for each, was in before.seen.items()
         if each not in seen and not was.joined and each not in joined
     ]
-    # Fewer are wanted: AWS takes those that are booting first, which is no failure of theirs.
+    # Fewer are wanted: AWS ends booting ones first, which isn't their failure.
     unwanted = max(before.desired - group.desired, 0)
     failures = 0 if newly_joined else before.failures + max(len(gone) - unwanted, 0)
     waiting = sorted(

@@ -1,11 +1,11 @@
-"""Why AWS launches nothing, read from scaling activities. Pure.
+"""Reads from scaling activities why AWS launches nothing. Pure.
 
 The texts are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html and
-ts-as-instancelaunchfailure.html, and as people report them: ``Could not launch Spot Instances.
+ts-as-instancelaunchfailure.html, and of users' reports: ``Could not launch Spot Instances.
 UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration. Please adjust
 your request and try again. Launching EC2 instance failed.`` The codes are EC2's:
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, and where an instance
-ended before it was in service, those of
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, and for an instance
+that ended before it was in service, those of
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 """
 
@@ -44,17 +44,17 @@ _KIND_OF_CODE: Mapping[str, Kind] = {
     "InvalidFleetConfiguration": "unsupported",
     "Unsupported": "unsupported",
     "InvalidKMSKey.InvalidState": "key",
-    # Of an instance that was launching: a key that Auto Scaling may not use.
+    # Of a launching instance: a key that Auto Scaling may not use.
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-instancelaunchfailure.html
     "InternalError": "key",
     "Blocked": "account",
     "PendingVerification": "account",
 }
 
-#: Texts that say more than their code.
+#: Texts that are more specific than their code.
 _KIND_OF_PHRASE: Mapping[str, Kind] = {"not eligible for free tier": "free-plan"}
 
-#: Texts that come without a code, whatever their case.
+#: Texts without a code, in any case.
 _CODE_OF_PHRASE = {
     r"do not have sufficient \S+ capacity": "InsufficientInstanceCapacity",
     "no spot capacity available": "InsufficientInstanceCapacity",
@@ -81,7 +81,7 @@ _CODED = re.compile(
 _TERMINATED = re.compile(
     r"Termination Reason: (?:Client|Server)\.(?P<code>[A-Z][A-Za-z.]+): (?P<text>.+)$", re.DOTALL
 )
-#: Why an instance ends that was meant to.
+#: Reasons of a requested end of an instance.
 _ON_PURPOSE = frozenset(
     {
         "InstanceInitiatedShutdown",
@@ -101,18 +101,18 @@ _TYPE = re.compile(
 class LaunchProblem:
     """Why a group's launch failed."""
 
-    #: AWS's own, such as ``InsufficientInstanceCapacity``; ``LaunchFailed`` where it gives none.
+    #: AWS's own, such as ``InsufficientInstanceCapacity``; ``LaunchFailed`` without one.
     code: str
     text: str
     #: The type that AWS names, if it names one.
     instance_type: str | None = None
-    #: Types that the account's plan has, where that is the problem, and they are known.
+    #: Types in the account's plan, if that is the problem and they are known.
     eligible: tuple[str, ...] = ()
 
     @property
     def kind(self) -> Kind:
-        """What is missing: capacity, a quota, storage, addresses, support in the zone, the right to
-        use a key, a type in the account's plan, an account that may launch, or something else.
+        """The missing part: capacity, a quota, storage, addresses, support in the zone, rights to a
+        key, a type in the account's plan, a permitted account, or another.
         """
         low = self.text.lower()
         said = (kind for phrase, kind in _KIND_OF_PHRASE.items() if phrase in low)
@@ -123,10 +123,10 @@ class LaunchProblem:
 
 
 def launch_failure(activity: Mapping[str, Any]) -> str | None:
-    """Return AWS's text on why a launch failed; None of every other scaling activity.
+    """Return AWS's text of a failed launch; None for other scaling activities.
 
-    AWS calls a launch ``Cancelled`` whose instance ended before it was in service: for want of a
-    key or of storage, or because it was meant to.
+    AWS also reports ``Cancelled`` for an instance that ended before it was in service: a key or
+    storage was missing, or the end was requested.
     """
     text = activity.get("StatusMessage") or ""
     if activity["StatusCode"] == "Failed":
@@ -136,7 +136,7 @@ def launch_failure(activity: Mapping[str, Any]) -> str | None:
 
 
 def read_problem(status_message: str) -> LaunchProblem:
-    """Read the text of a launch that failed."""
+    """Parse the text of a failed launch."""
     text = _ENDING.sub("", " ".join(status_message.split()))
     coded = _CODED.match(text) or _TERMINATED.search(text)
     if coded is not None:
@@ -152,7 +152,7 @@ def read_problem(status_message: str) -> LaunchProblem:
 def launch_failures(
     activities: Iterable[Mapping[str, Any]],
 ) -> list[tuple[datetime.datetime, LaunchProblem]]:
-    """Return when and why launches failed, of what AWS lists of a group's scaling activities."""
+    """Return time and cause of failed launches from AWS's list of scaling activities."""
     return [
         (activity["StartTime"], read_problem(text))
         for activity in activities
@@ -165,20 +165,20 @@ REMEMBERED_SECONDS = 180.0
 
 
 class CapacityMemory:
-    """What AWS couldn't launch in the last minutes, by group and, if AWS names it, by type."""
+    """AWS's recent launch failures, by group and, if AWS names it, by type."""
 
     def __init__(self, remembered_seconds: float = REMEMBERED_SECONDS) -> None:
         self._remembered_seconds = remembered_seconds
         self._at: dict[tuple[str, str | None], tuple[float, LaunchProblem]] = {}
 
     def note(self, group: str, problem: LaunchProblem, at: float) -> None:
-        """Remember a group's problem and the time of it, in seconds."""
+        """Record a group's problem and its time in seconds."""
         known = self._at.get((group, problem.instance_type))
         if known is None or known[0] <= at:
             self._at[group, problem.instance_type] = (at, problem)
 
     def problems(self, group: str, now: float) -> tuple[LaunchProblem, ...]:
-        """Return a group's problems that are still remembered at a time, the newest first."""
+        """Return a group's problems that haven't expired, the newest first."""
         found = [
             (at, problem)
             for (name, _), (at, problem) in self._at.items()

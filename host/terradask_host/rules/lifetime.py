@@ -1,4 +1,4 @@
-"""When a cluster ends by itself, as pure functions: no AWS, no Dask, no clock of their own."""
+"""The conditions for a cluster's end, as pure functions: no AWS, no Dask, no clock."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from terradask_host.documents import MOST_LIFETIME_SECONDS, LifetimePolicy
 
 @dataclass(frozen=True)
 class Observation:
-    """What there is to see at a scheduler.
+    """The state of a scheduler at one moment.
 
     Parameters
     ----------
     at
-        When, on the monotonic clock, in seconds.
+        Time on the monotonic clock, in seconds.
     idle_seconds
-        For how long Dask has seen no work; None while there is some.
+        How long Dask has had no work; None while it has some.
     uploading
-        Whether a client sends it more than signs of life.
+        Whether a client sends more than heartbeats.
     present
-        What is connected, each by a name of its own: clients, and cluster managers that watch.
+        Unique names of connected clients and watching cluster managers.
     came
-        What connected since the last observation, also if it has disconnected since.
+        Names that connected since the last observation, even if they are gone.
     open_kernels
         Kernels of the notebook server that run a cell, or have a page connected.
     left_work
-        Whether there is work that no client need wait for: of ``fire_and_forget``, of published
+        Whether there is work without a waiting client: of ``fire_and_forget``, of published
         datasets, of jobs.
     holds_published
-        Whether a published dataset is there.
+        Whether a published dataset exists.
     """
 
     at: float
@@ -44,29 +44,28 @@ class Observation:
     holds_published: bool = False
 
 
-#: Between two observations that lie further apart the event loop was blocked, and what went on is
-#: unknown.
+#: Between observations further apart than this the event loop was blocked, and activity is unknown.
 BLOCKED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Activity:
-    """What observations have shown so far; all times on the monotonic clock.
+    """The result of all observations so far; all times on the monotonic clock.
 
     Parameters
     ----------
     seen_at
-        The last observation; at first when the scheduler came up.
+        The last observation; at first the scheduler's start.
     active_at
         When there was work, or a client came or went.
     attended_at
         When a client was connected, or had left work behind.
     left_at
-        When the last connection had ended. None: there was none yet, or there is one.
+        When the last connection ended. None: there was none yet, or there is one.
     present
-        What was connected at the last observation.
+        The connections at the last observation.
     holds_published
-        Whether a published dataset was there then.
+        Whether a published dataset existed then.
     """
 
     seen_at: float
@@ -78,11 +77,11 @@ class Activity:
 
     @classmethod
     def begin(cls, at: float) -> Self:
-        """Return the activity of a scheduler that has just come up."""
+        """Return the activity of a new scheduler."""
         return cls(at, at, at)
 
     def after(self, seen: Observation) -> Self:
-        """Return the activity with one observation more."""
+        """Return the activity after another observation."""
         # Long graphs block the loop while they are unpickled: that is work, and a client may have
         # tried to connect meanwhile.
         blocked = seen.at - self.seen_at > BLOCKED_SECONDS
@@ -118,8 +117,9 @@ def end_reason(
     *,
     first_client_seconds: float = 120.0,
 ) -> str | None:
-    """Return why a cluster ends; None while it goes on. For `first_client_seconds`, at least, the
-    first client is waited for.
+    """Return why a cluster ends; None while it continues.
+
+    The wait for the first client is at least `first_client_seconds`.
     """
 
     def clock(at: float) -> str:
@@ -140,7 +140,7 @@ def end_reason(
         # It waits for another client, until the cluster has been idle for too long.
         patience = None
     if patience is not None and activity.left_at is None:
-        # A client that starts a cluster has yet to learn that its scheduler is up, and to reach it.
+        # The client that starts a cluster must first notice and reach its scheduler.
         patience = max(patience, first_client_seconds)
     if patience is not None and activity.seen_at - activity.attended_at >= patience:
         return f"no client for {duration(patience)}, since {clock(activity.attended_at)}: {who}"
@@ -151,30 +151,28 @@ def end_reason(
     return None
 
 
-def beside_dask(policy: LifetimePolicy, idle_timeout_seconds: float | None) -> LifetimePolicy:
-    """Return what holds of a policy beside an idle timeout of Dask's own, or none."""
+def effective_policy(policy: LifetimePolicy, idle_timeout_seconds: float | None) -> LifetimePolicy:
+    """Return the effective policy beside an idle timeout of Dask's own, or none."""
     yields = idle_timeout_seconds and policy.idle_timeout_yields
     return replace(policy, idle_timeout_seconds=None) if yields else policy
 
 
 def ends_at(policy: LifetimePolicy | None, started_at: str) -> datetime.datetime:
-    """Return when a run ends in any case: with its certificates, whatever it says."""
+    """Return when a run ends in any case: at the latest with its certificates."""
     seconds = (policy or LifetimePolicy()).max_lifetime_seconds or MOST_LIFETIME_SECONDS
     lifetime = datetime.timedelta(seconds=min(seconds, MOST_LIFETIME_SECONDS))
     return datetime.datetime.fromisoformat(started_at) + lifetime
 
 
 def lifetime_end_reason(ends: datetime.datetime, now: datetime.datetime) -> str | None:
-    """Return that a cluster's lifetime is over; None while it is not."""
+    """Return the reason if a cluster's lifetime is over, else None."""
     if now < ends:
         return None
     return f"its lifetime was over at {ends.strftime('%Y-%m-%dT%H:%M:%SZ')} (max_lifetime)"
 
 
 def duration(seconds: float) -> str:
-    """Return a duration as people say it: ``20 minutes``, ``90 seconds``, ``1.5 seconds``, ``30
-    days``.
-    """
+    """Format a duration: ``20 minutes``, ``90 seconds``, ``1.5 seconds``, ``30 days``."""
     for unit, length in (("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= length and seconds % length == 0:
             return _counted(seconds / length, unit)

@@ -1,4 +1,4 @@
-"""What a scheduler has to do, by host and by what waits, and what of it is a group's. Pure."""
+"""A scheduler's load, by host and by waiting tasks, and each group's part of it. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-#: Dask's share of memory in use from which on a group is doubled.
+#: Dask's share of used memory from which on a group is doubled.
 CROWDED = 0.6
 
 Resources = Mapping[str, float]
@@ -15,11 +15,11 @@ Resources = Mapping[str, float]
 
 @dataclass(frozen=True)
 class HostLoad:
-    """What the workers of one host do, all together."""
+    """The load of one host's workers together."""
 
     host: str
     threads: int
-    #: How long its tasks take one after the other, by Dask's estimates.
+    #: Total duration of its tasks, by Dask's estimates.
     occupancy_seconds: float
     #: Tasks that run there or are assigned to it.
     processing: int
@@ -31,28 +31,28 @@ class HostLoad:
 
 @dataclass(frozen=True)
 class Waiting:
-    """Tasks that no worker has yet, and that ask for the same resources."""
+    """Tasks without a worker that need the same resources."""
 
     resources: Resources
     count: int
-    #: How long they take one after the other.
+    #: Their total duration.
     seconds: float
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a scheduler has to do.
+    """A scheduler's load.
 
     Parameters
     ----------
     hosts
-        Those that have joined, the cheapest to lose first.
+        Joined hosts, the cheapest to lose first.
     idle_count
-        So many of the first ones may be closed for want of work: Dask's `workers_to_close`.
+        Number of the first hosts that are idle: Dask's `workers_to_close`.
     kept_count
-        So many of the last ones may not be closed at all: their tasks wait for tasks of theirs.
+        Number of the last hosts that must stay: their tasks wait for their own tasks.
     waiting
-        What no worker has yet.
+        Tasks without a worker.
     is_early
         Whether it comes within an interval, because tasks began to wait.
     """
@@ -65,7 +65,7 @@ class Load:
 
     @classmethod
     def read(cls, facts: Mapping[str, Any]) -> Self:
-        """Read what the scheduler's process says."""
+        """Read the scheduler process's message."""
         return cls(
             tuple(HostLoad(*row) for row in facts["hosts"]),
             facts["idle_count"],
@@ -87,13 +87,13 @@ class Load:
 
     @property
     def idle(self) -> tuple[str, ...]:
-        """The hosts that may be closed for want of work, the cheapest first."""
+        """The idle hosts that may be closed, the cheapest first."""
         return tuple(each.host for each in self.hosts[: self.idle_count])
 
 
 @dataclass(frozen=True)
 class GroupLoad:
-    """What is a group's: its own hosts, and what waits for it."""
+    """A group's part: its own hosts, and the tasks that wait for it."""
 
     hosts: int = 0
     threads: int = 0
@@ -120,7 +120,7 @@ class GroupLoad:
     def wanted(self, target_duration_seconds: float, threads_each: float | None) -> int:
         """Return how many hosts the work needs: Dask's `adaptive_target`, in hosts of a group.
 
-        `threads_each` is how many threads the group's hosts were seen to have; None: none was seen.
+        `threads_each` is the observed number of threads of the group's hosts, or None.
         """
         seconds = self.occupancy_seconds + self.waiting_seconds
         # Few long tasks need no more threads than there are tasks.
@@ -144,9 +144,9 @@ def split(
 ) -> dict[str, GroupLoad]:
     """Return the load of each group that adapts.
 
-    `groups` has the hosts of all groups, `offers` the resources that workers of a group have.
-    `target_durations` has those that adapt: what waits counts for the first of them whose
-    workers offer what it asks for, and for none if there is no such group.
+    `groups` has the hosts of all groups, `offers` the resources of each group's workers.
+    `target_durations` has the adapting groups: waiting tasks count for the first of them whose
+    workers offer their resources.
     """
     by_group = {
         name: GroupLoad.of(one for one in load.hosts if one.host in members)
@@ -166,7 +166,7 @@ def split(
 
 
 def serves(offered: Sequence[Resources], asked: Resources) -> bool:
-    """Return whether workers with any of these resources could run a task that asks for some."""
+    """Return whether workers with any of these resources could run a task that needs `asked`."""
     return not asked or any(
         all(one.get(name, 0) >= amount for name, amount in asked.items()) for one in offered
     )
@@ -175,8 +175,8 @@ def serves(offered: Sequence[Resources], asked: Resources) -> bool:
 def _left(
     waiting: Waiting, by_group: Mapping[str, GroupLoad], group: str, duration_seconds: float
 ) -> Waiting:
-    """Return what is left for a group of tasks that run anywhere: hosts of other groups, which are
-    there anyway, take what they can do in the target duration.
+    """Return a group's rest of tasks that run anywhere, after the other groups' existing hosts took
+    their share within the target duration.
     """
     spare_seconds = sum(
         max(other.threads * duration_seconds - other.occupancy_seconds, 0.0)
@@ -185,6 +185,6 @@ def _left(
     )
     if spare_seconds <= 0:
         return waiting
-    # Tasks that were seen to take no time are done at once.
+    # Tasks without a measured duration are done at once.
     share = 1 - min(spare_seconds / waiting.seconds, 1.0) if waiting.seconds > 0 else 0.0
     return replace(waiting, count=math.ceil(waiting.count * share), seconds=waiting.seconds * share)

@@ -1,4 +1,4 @@
-"""How workers are spread over the groups of a cluster, one for each market. Pure.
+"""Spreads workers over a cluster's groups, one for each market. Pure.
 
 Groups are in the order in which they are tried: spot before on demand.
 """
@@ -30,10 +30,9 @@ def grown(groups: Sequence[Group], n: int, *, avoided: Collection[str] = ()) -> 
 
 
 def without_missing(groups: Sequence[Group], n: int) -> dict[str, int]:
-    """Return the new desired numbers of the groups that change, so that all together ask for `n`;
-    cut only launches still pending.
+    """Return the new desired numbers of changed groups, so that all together request `n`.
 
-    The group that was tried last is cut first.
+    Only pending launches are cut, in the last group first.
     """
     excess = sum(group.desired for group in groups) - n
     numbers = {}
@@ -58,11 +57,11 @@ def moved_on(
     return lowered, raised
 
 
-def still_owed(exchange: Exchange, groups: Sequence[Group]) -> dict[str, int]:
-    """Return the numbers that are still to be raised of a move on demand; none where its first half
-    was not sent, or both were.
+def pending_raises(exchange: Exchange, groups: Sequence[Group]) -> dict[str, int]:
+    """Return the numbers still to be raised of a move to on demand.
 
-    Hosts may have left since: what is raised is the number that there is.
+    None if its first half was not sent, or both were. The existing number of hosts counts: some may
+    have left since.
     """
     spot, last = groups[0], groups[-1]
     if exchange.spot is None or spot.desired > exchange.spot:
@@ -71,7 +70,7 @@ def still_owed(exchange: Exchange, groups: Sequence[Group]) -> dict[str, int]:
     return {} if last.desired > before else {last.name: last.desired + exchange.count}
 
 
-def dearest_first(
+def most_expensive_first(
     victims: Sequence[str], idle: Collection[str], groups: Sequence[Group]
 ) -> list[str]:
     """Order hosts: idle ones first, the most expensive of them first; the others as given."""
@@ -85,7 +84,7 @@ def dearest_first(
 
 
 class PendingGroups:
-    """Since when each group has had missing instances without a new one."""
+    """Records since when each group has had missing instances without a new one."""
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}
@@ -93,7 +92,7 @@ class PendingGroups:
         self._asked: list[str] = []
 
     def update(self, groups: Iterable[Group], now: float) -> None:
-        """Compare the groups with the last call and note which lack instances."""
+        """Compare the groups with the last call and record those that lack instances."""
         current = {group.name: group for group in groups}
         for name, group in current.items():
             last = self._last.get(name)
@@ -111,7 +110,7 @@ class PendingGroups:
         return tuple(self._since)
 
     def next_to_ask(self) -> str:
-        """Return the one of them that this has returned the longest time ago."""
+        """Return the group that this has not returned for the longest time."""
         asked = self._asked
         name = min(self._since, key=lambda name: asked.index(name) if name in asked else -1)
         self._asked = [*(other for other in asked if other != name), name]

@@ -1,7 +1,7 @@
-"""Which workers a scheduler takes: those on the cluster's own instances. Pure: no AWS, no Dask, no
-clock of its own.
+"""Decides which workers a scheduler accepts: those on the cluster's own instances. Pure: no AWS, no
+Dask, no clock of its own.
 
-Dask asks a connecting worker for a certificate of the cluster's authority and for nothing else.
+Dask itself only checks that a worker's certificate is of the cluster's authority.
 """
 
 from __future__ import annotations
@@ -12,29 +12,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-#: What the name of the worker beside the scheduler begins with.
+#: Prefix of the name of the worker beside the scheduler.
 EXTRA_WORKER_PREFIX = "scheduler-"
 
 _NAME = re.compile(r"(i-[0-9a-z]+)(?:-(0|[1-9][0-9]*))?")
 
-#: Workers that another class may make of one name: more than any instance has GPUs.
+#: Most workers that a class may make of one name: above any instance's number of GPUs.
 MOST_NUMBERED = 64
 
 
 def instance_of(worker_name: str) -> str:
-    """Return the instance id of a Dask worker: its name, less the number of the worker on its host;
-    another name as it is.
-    """
+    """Return the instance id in a Dask worker's name: without the worker's number on its host."""
     match = _NAME.fullmatch(worker_name)
     return match[1] if match else worker_name
 
 
 class Verdict(enum.Enum):
-    """What a worker's name says."""
+    """The meaning of a worker's name."""
 
     #: One of the cluster's instances.
     OURS = "ours"
-    #: No instance of the cluster.
+    #: Not an instance of the cluster.
     STRANGER = "stranger"
     #: An instance that AWS doesn't list yet.
     UNKNOWN = "unknown"
@@ -42,20 +40,18 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Rules:
-    """How a cluster's workers are named, and how long AWS may take to list an instance.
+    """The naming of a cluster's workers, and AWS's time limits.
 
     Parameters
     ----------
-    workers_per_host
-        Dask workers on each host.
     numbered_by_class
-        Whether the class of workers may make several of one, and number them from 0 on.
+        Whether the workers' class may make several of one, numbered from 0.
     extra_worker
-        The name of the worker beside the scheduler; None where there is none.
+        The name of the worker beside the scheduler, or None.
     patience_seconds
-        For so long an instance may be missing from what AWS shows.
+        How long an instance may be missing from AWS's answers.
     ask_seconds
-        How often AWS is asked, at most, while a worker waits for the answer.
+        Shortest interval between calls of AWS while a worker waits.
     """
 
     workers_per_host: int = 1
@@ -66,15 +62,13 @@ class Rules:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read what the host program sends to the scheduler's process."""
+        """Read the host program's document."""
         return cls(
             **{name: value for name, value in document.items() if name in cls.__dataclass_fields__}
         )
 
     def instance_of(self, name: str) -> str | None:
-        """Return the instance that a worker's name is of; None for a name that no host of this
-        cluster gives.
-        """
+        """Return the instance in a worker's name; None for a name that isn't of this cluster."""
         match = _NAME.fullmatch(name)
         if match is None or (match[2] is not None and int(match[2]) not in self._numbers):
             return None
@@ -85,9 +79,7 @@ class Rules:
         return range(MOST_NUMBERED) if self.numbered_by_class else range(1, self.workers_per_host)
 
     def names_of(self, asked: Iterable[str], joined: Iterable[str]) -> list[str]:
-        """Return these names and, of what has joined, those that the class gave to workers of
-        them.
-        """
+        """Return these names, and the joined names that the class made of them."""
         names = list(dict.fromkeys(map(str, asked)))
         if not self.numbered_by_class:
             return names
@@ -95,9 +87,7 @@ class Rules:
         return list(dict.fromkeys([*names, *(n for n in joined if self.instance_of(n) in own)]))
 
     def host_of(self, name: str) -> tuple[str, str]:
-        """Return the role and the instance of the host whose worker has a name that `judge` took
-        for the cluster's.
-        """
+        """Return role and instance of the host of a worker whose name `judge` has accepted."""
         if name == self.extra_worker:
             return "scheduler", name.removeprefix(EXTRA_WORKER_PREFIX)
         return "worker", self.instance_of(name) or ""
@@ -105,24 +95,22 @@ class Rules:
 
 @dataclass(frozen=True)
 class Membership:
-    """The cluster's instances, as AWS has shown them. Times are those of a monotonic clock, in
-    seconds.
+    """The cluster's instances in AWS's answers. Times are on a monotonic clock, in seconds.
 
     Parameters
     ----------
     missing_since
-        Instance id -> the first answer of AWS's that left it out; None for those that the last
-        answer showed.
-    looked_at
+        Instance id -> AWS's first answer without it; None for those in the last answer.
+    answered_at
         When AWS last answered; None before the first time.
     """
 
     missing_since: Mapping[str, float | None] = field(default_factory=dict)
-    looked_at: float | None = None
+    answered_at: float | None = None
 
     def updated(self, instance_ids: Iterable[str], now: float, rules: Rules) -> Self:
-        """Return the membership with one answer more; an instance that answers have left out for as
-        long as they may lag behind is gone.
+        """Return the membership after another answer; an instance missing for longer than answers
+        may lag behind is removed.
         """
         shown: dict[str, float | None] = dict.fromkeys(instance_ids)
         missing = {
@@ -133,14 +121,14 @@ class Membership:
         lagging = {
             each: since for each, since in missing.items() if now - since < rules.patience_seconds
         }
-        return replace(self, missing_since={**lagging, **shown}, looked_at=now)
+        return replace(self, missing_since={**lagging, **shown}, answered_at=now)
 
 
 def judge(name: str, since: float, membership: Membership, rules: Rules) -> Verdict:
     """Decide whether a worker belongs to the cluster.
 
-    `since` is when it asked to join; minus infinity once it has joined. A stranger's only once
-    AWS's answers have left its instance out for as long as they may lag behind.
+    `since` is the time of its registration; minus infinity once it has joined. It is a stranger's
+    only once its instance has been missing for longer than AWS's answers may lag behind.
     """
     if rules.extra_worker is not None and name == rules.extra_worker:
         return Verdict.OURS
@@ -150,6 +138,7 @@ def judge(name: str, since: float, membership: Membership, rules: Rules) -> Verd
     if instance_id in membership.missing_since:
         return Verdict.OURS
     late = (
-        membership.looked_at is not None and membership.looked_at - since >= rules.patience_seconds
+        membership.answered_at is not None
+        and membership.answered_at - since >= rules.patience_seconds
     )
     return Verdict.STRANGER if late else Verdict.UNKNOWN

@@ -1,19 +1,19 @@
-"""The end of what a task writes, up to a number of bytes."""
+"""The end of a task's output, up to a number of bytes."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
 
-#: Of each piece: the stream's number (1: output, 2: errors), and what was written.
+#: A piece: the stream's number (1: output, 2: errors), and its bytes.
 Piece = tuple[int, bytes]
 
-#: Pieces are no longer, so that what is dropped is little more than it has to be.
+#: Longest piece, so that little more than necessary is dropped.
 _PIECE_BYTES = 16 * 2**10
 
 
 class OutputTail:
-    """What was written last; `end` counts all bytes that ever were."""
+    """The last bytes of an output; `end` counts all bytes ever written."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -22,7 +22,7 @@ class OutputTail:
         self.end = 0
 
     def write(self, stream: int, content: bytes) -> None:
-        """Add what was written; the oldest is dropped where it becomes too much."""
+        """Add bytes, and drop the oldest beyond the limit."""
         for start in range(0, len(content), _PIECE_BYTES):
             piece = content[start : start + _PIECE_BYTES]
             self._pieces.append((stream, piece))
@@ -31,9 +31,7 @@ class OutputTail:
             self._start += len(self._pieces.popleft()[1])
 
     def take(self, at: int, pieces: Iterable[Piece]) -> None:
-        """Add pieces of which the first begins at byte `at`: what is here already is left out, and
-        bytes between are counted as missing.
-        """
+        """Add pieces from byte `at` on: known bytes are skipped, missing ones are counted."""
         if at > self.end:
             self._pieces.clear()
             self._start = self.end = at
@@ -42,7 +40,7 @@ class OutputTail:
             at += len(content)
 
     def read(self, since: int = 0, most_bytes: int | None = None) -> tuple[list[Piece], int, int]:
-        """Return the pieces from a byte on, how many bytes before them are gone, and the byte
+        """Return the pieces from a byte on, the number of lost bytes before them, and the byte
         behind the last one.
         """
         missed = max(self._start - since, 0)

@@ -1,4 +1,4 @@
-"""What a host decides, as pure functions: no AWS, no Dask, no clock of their own."""
+"""A host's next steps after the end of its Dask process, as pure functions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ MIB = 2**20
 #: pyproject.toml has it for clients.
 LEAST_DISTRIBUTED = "2026.1.1"
 
-#: Why a Dask worker says it closed when it was the connection that went, not the worker that was
-#: asked to go.
+#: Dask's reasons to close of a worker whose connection was lost, not the worker itself.
 LOST_REASONS = frozenset(
     {
         "worker-handle-scheduler-connection-broken",
@@ -28,21 +27,21 @@ LOST_REASONS = frozenset(
     }
 )
 
-#: The scheduler forgot the worker. A heartbeat may overtake the order to close, so this alone says
-#: nothing.
+#: The scheduler doesn't know the worker. A heartbeat may overtake the order to close, so this
+#: alone is ambiguous.
 FORGOTTEN = "worker-heartbeat-missing"
 
 
 class Next(enum.Enum):
-    """What follows the end of the Dask process."""
+    """The next step after the end of the Dask process."""
 
-    #: Look for the scheduler and join it.
+    #: Find the scheduler and join it.
     SEEK = "seek"
-    #: The same, once the client had time to end the instance.
+    #: The same, after a wait for the client to end the instance.
     SEEK_LATER = "seek later"
     #: Retired: wait for the client to end the instance, then leave.
     RETIRED = "retired"
-    #: A crash: start it again.
+    #: A crash: restart it.
     RESTART = "restart"
     #: A crash too many.
     FAIL = "fail"
@@ -51,7 +50,7 @@ class Next(enum.Enum):
 
 
 class Seek(enum.Enum):
-    """What a worker without a scheduler does."""
+    """The next step of a worker without a scheduler."""
 
     JOIN = "join"
     WAIT = "wait"
@@ -60,18 +59,18 @@ class Seek(enum.Enum):
 
 @dataclass(frozen=True)
 class Exit:
-    """How the Dask process ended.
+    """The end of the Dask process.
 
     Parameters
     ----------
     code
         Exit code; negative for a signal.
     reason
-        Why Dask says it closed, or the error that kept it from starting. Default: it said nothing.
+        Dask's reason to close, or the error that prevented its start, if it was reported.
     ran
-        Whether it had said that it runs.
+        Whether it had reported that it runs.
     last_line
-        The last that it wrote to its output, if anything.
+        The last line of its output, if any.
     """
 
     code: int
@@ -82,7 +81,7 @@ class Exit:
     def describe(self) -> str:
         """Return one line for the report."""
         how = f"signal {-self.code}" if self.code < 0 else f"exit code {self.code}"
-        # A process that ran has logged other things; one that never did has logged, at best, why.
+        # Only the last line of a process that never ran explains its end.
         why = self.reason or (None if self.ran else self.last_line)
         return f"{how}: {why}" if why else how
 
@@ -90,11 +89,10 @@ class Exit:
 def is_own_run(
     tag_run_id: str | None, run_id: str | None, waited_seconds: float, timing: Timing
 ) -> bool:
-    """Return whether the run in ``run.json`` is this instance's; if not yet, the host goes
-    on asking.
+    """Return whether the run in ``run.json`` is this instance's; if not yet, the host polls again.
 
-    The instance's tag ``terradask:run:id`` may lag behind its launch: None while it is not there,
-    as the run.
+    The instance's tag ``terradask:run:id`` may lag behind its launch, as the run may: then it is
+    None.
     """
     if tag_run_id is None:
         return run_id is not None and waited_seconds >= timing.run_tag_grace_seconds
@@ -102,7 +100,7 @@ def is_own_run(
 
 
 def after_worker_exit(end: Exit, *, crashes: int, scheduler_answers: bool, timing: Timing) -> Next:
-    """Decide what a worker's host does when its Dask process has ended by itself."""
+    """Decide the next step of a worker's host after its Dask process has ended by itself."""
     if end.reason in LOST_REASONS:
         return Next.SEEK
     if end.reason == FORGOTTEN:
@@ -115,7 +113,7 @@ def after_worker_exit(end: Exit, *, crashes: int, scheduler_answers: bool, timin
 
 
 def after_scheduler_exit(end: Exit, *, crashes: int, timing: Timing) -> Next:
-    """Decide what a scheduler's host does when its Dask process has ended by itself."""
+    """Decide the next step of a scheduler's host after its Dask process has ended by itself."""
     if end.code == 0:
         return Next.OVER
     return Next.RESTART if crashes < timing.dask_restarts else Next.FAIL
@@ -130,9 +128,9 @@ def seek(
     silent_seconds: float,
     timing: Timing,
 ) -> Seek:
-    """Decide what a worker without a scheduler does.
+    """Decide the next step of a worker without a scheduler.
 
-    A ``scheduler.json`` of another run is ignored. `lost_boot` is the one that it was joined to, if
+    A ``scheduler.json`` of another run is ignored. `lost_boot` is the boot that it had joined, if
     any; it may answer again.
     """
     if has_ended(scheduler, run_id):
@@ -152,21 +150,19 @@ def seek(
 
 
 def has_ended(scheduler: SchedulerAddress | None, run_id: str) -> bool:
-    """Return whether ``scheduler.json`` says that this run has ended by itself."""
+    """Return whether ``scheduler.json`` reports that this run has ended by itself."""
     return scheduler is not None and scheduler.run_id == run_id and scheduler.ended is not None
 
 
 def seek_pause_seconds(waited_seconds: float) -> float:
-    """Return how long to wait before ``scheduler.json`` is read again: eager at first, patient
-    later.
-    """
+    """Return the pause before the next read of ``scheduler.json``, which grows with the wait."""
     if waited_seconds < 10:
         return 0.25
     return 1.0 if waited_seconds < 120 else 5.0
 
 
 def next_boot(previous: SchedulerAddress | None, run_id: str) -> int:
-    """Return the boot number of a scheduler that comes up now."""
+    """Return the boot number of a starting scheduler."""
     return (
         previous.boot + 1
         if previous is not None and previous.run_id == run_id and isinstance(previous.boot, int)
@@ -177,9 +173,9 @@ def next_boot(previous: SchedulerAddress | None, run_id: str) -> int:
 def version_differences(
     own: Mapping[str, Any], scheduler: Mapping[str, Any]
 ) -> dict[str, tuple[str | None, str | None]]:
-    """Return what differs between worker and scheduler: name -> (worker's, scheduler's).
+    """Return the differences of worker and scheduler: name -> (worker's, scheduler's).
 
-    Of both: ``python`` (``3.11``) and ``packages`` (with ``dask`` and ``distributed``).
+    Both have ``python`` (``3.11``) and ``packages`` (with ``dask`` and ``distributed``).
     """
     pairs = {"python": (_minor(own.get("python")), _minor(scheduler.get("python")))}
     for name in ("dask", "distributed"):
@@ -188,7 +184,7 @@ def version_differences(
 
 
 def worker_memory_limit_bytes(machine_bytes: int) -> int:
-    """Return what a worker may use of the machine's memory.
+    """Return a worker's limit of the machine's memory.
 
     The host program and the operating system keep 3 %, at least 256 MiB; a worker always gets half.
     """
@@ -201,9 +197,7 @@ def _minor(version: Any) -> str | None:
 
 
 def is_too_old(version: str | None) -> bool:
-    """Say whether a version of distributed is below `LEAST_DISTRIBUTED`; one that can't
-    be read is.
-    """
+    """Return whether a version of distributed is below `LEAST_DISTRIBUTED` or unreadable."""
     return _release(version or "") < _release(LEAST_DISTRIBUTED)
 
 

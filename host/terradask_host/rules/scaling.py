@@ -1,8 +1,8 @@
-"""How many hosts each group of workers that adapts is to have, and how a group comes to a number
-that a client sets. Pure: no AWS, no Dask, no clock.
+"""Decides the number of hosts of each group that adapts, and the steps to a client's number. Pure:
+no AWS, no Dask, no clock.
 
-As Dask's `Adaptive` decides, with hosts in place of workers: a group grows at once, and shrinks
-when a host has been superfluous for several decisions in a row.
+Like Dask's `Adaptive`, with hosts in place of workers: a group grows at once, and shrinks when a
+host has been superfluous for several decisions in a row.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.load import GroupLoad, Load, Resources, split
-from terradask_host.rules.markets import dearest_first, grown, without_missing
+from terradask_host.rules.markets import grown, most_expensive_first, without_missing
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_host.structure import WORKER_GROUP
 
-#: What launches that have brought no instance yet are counted as.
+#: Key under which pending launches are counted.
 _LAUNCH = "launch-"
 
 
@@ -31,7 +31,7 @@ class WorkersSeen:
     leaving
         Instances that are being retired.
     surplus
-        So many hosts are asked for in place of others, which then leave.
+        Number of hosts requested in place of others, which then leave.
     """
 
     chain: tuple[Group, ...]
@@ -47,7 +47,7 @@ class WorkersSeen:
 
     @property
     def leaving_count(self) -> int:
-        """How many instances still count that leave; not those that a smaller number ends."""
+        """Number of leaving instances that still count; not those that a smaller number ends."""
         return sum(
             max(
                 sum(one in self.leaving for one in group.active_ids)
@@ -59,28 +59,28 @@ class WorkersSeen:
 
     @property
     def planned(self) -> int:
-        """How many hosts there are to be."""
+        """The planned number of hosts."""
         asked = sum(group.desired for group in self.chain)
         return max(asked - self.leaving_count - self.surplus, 0)
 
     @property
     def most(self) -> int:
-        """How many hosts the group may have: one Auto Scaling group may hold them all."""
+        """The group's maximum: one Auto Scaling group may hold all hosts."""
         return max((group.max_size for group in self.chain), default=0)
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What is remembered of a group from one decision to the next.
+    """A group's state between two decisions.
 
     Parameters
     ----------
     superfluous
-        Host, or launch -> for how many decisions in a row it has not been needed.
+        Host, or launch -> number of decisions in a row that didn't need it.
     threads_each
-        How many threads its hosts have on average; None before one has joined.
+        Average number of threads of its hosts; None before one has joined.
     resources
-        What its workers were seen to offer.
+        Observed resources of its workers.
     """
 
     superfluous: Mapping[str, int] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Grow:
-    """Let a group have more hosts."""
+    """Grow a group."""
 
     group: str
     before: int
@@ -100,9 +100,7 @@ class Grow:
 
 @dataclass(frozen=True)
 class Shrink:
-    """Let a group have fewer hosts: launches that brought no instance yet, instances that have not
-    joined, and those whose workers are to be retired.
-    """
+    """Shrink a group: cancel launches, end unjoined instances, retire workers of others."""
 
     group: str
     before: int
@@ -112,7 +110,7 @@ class Shrink:
 
     @property
     def n(self) -> int:
-        """How many stay."""
+        """The remaining number of hosts."""
         return self.before - self.launches - len(self.booting) - len(self.retired)
 
 
@@ -126,12 +124,12 @@ def decide(
     load: Load,
     declared: Mapping[str, Resources],
 ) -> tuple[dict[str, Memory], list[Decision]]:
-    """Return what to remember, and what to do.
+    """Return the new state and the decisions.
 
-    `declared` are the resources that the cluster's structure names, by group.
+    `declared` are the resources in the cluster's structure, by group.
     """
     adapting = [g for g in sorted(seen, key=lambda g: (g != WORKER_GROUP, g)) if g in policies]
-    learned = {g: _learn(memory.get(g, Memory()), seen[g], load) for g in adapting}
+    learned = {g: _updated_memory(memory.get(g, Memory()), seen[g], load) for g in adapting}
     loads = split(
         load,
         {group: each.active for group, each in seen.items()},
@@ -148,9 +146,7 @@ def decide(
 
 
 def reach(group: str, n: int, seen: WorkersSeen, load: Load) -> Decision | None:
-    """Return how a group comes to a number that a client has set; None if it is there, as far as
-    its limits allow.
-    """
+    """Return the step to a client's number; None if the group has it, within its limits."""
     n, planned, active = min(n, seen.most), seen.planned, seen.active
     if n > planned:
         return Grow(group, planned, n, "a client has set the number")
@@ -174,10 +170,10 @@ def numbers(
     given_up: Collection[str],
     avoided: Collection[str],
 ) -> dict[str, int]:
-    """Return the new desired numbers of the Auto Scaling groups that a decision changes at once;
-    hosts that are retired lower theirs as they go.
+    """Return the new desired numbers of the Auto Scaling groups that a decision changes at once.
 
-    Nothing is asked for in groups that are `given_up`, and in those that are `avoided` last.
+    Retired hosts lower theirs as they go. Groups in `given_up` get no launches, those in `avoided`
+    are used last.
     """
     if isinstance(decision, Shrink):
         asked = sum(group.desired for group in seen.chain)
@@ -187,7 +183,7 @@ def numbers(
     return grown(chain, decision.n + seen.leaving_count - others, avoided=avoided)
 
 
-def _learn(before: Memory, seen: WorkersSeen, load: Load) -> Memory:
+def _updated_memory(before: Memory, seen: WorkersSeen, load: Load) -> Memory:
     active = set(seen.active)
     own = [each for each in load.hosts if each.host in active]
     if not own:
@@ -200,9 +196,9 @@ def _learn(before: Memory, seen: WorkersSeen, load: Load) -> Memory:
 def target(
     policy: ScalingPolicy, seen: WorkersSeen, of_group: GroupLoad, idle: int, memory: Memory
 ) -> int:
-    """Return how many hosts a group is to have; `idle` of them may be closed for want of work."""
+    """Return the target number of hosts of a group; `idle` of them may be closed."""
     needed = of_group.wanted(policy.target_duration_seconds, memory.threads_each)
-    # A host that is busy, or holds what has no room elsewhere, stays.
+    # A busy host, or one whose data has no space elsewhere, stays.
     wanted = max(needed, of_group.hosts - idle)
     return min(max(wanted, policy.minimum), policy.maximum, seen.most)
 
@@ -223,7 +219,7 @@ def _decide_group(
         why = _why(of_group, policy)
         return _counted(memory, {}), [Grow(group, planned, wanted, why)]
     if load.is_early:
-        # What is superfluous is counted once for each interval.
+        # Superfluous hosts are counted once for each interval.
         return memory, []
     superfluous = _superfluous(seen, load, planned - wanted)
     counts = {name: memory.superfluous.get(name, 0) + 1 for name in superfluous}
@@ -254,13 +250,13 @@ def _superfluous(seen: WorkersSeen, load: Load, excess: int) -> Sequence[str]:
 def _cheapest_first(
     seen: WorkersSeen, load: Load, launches: int, idle: Collection[str]
 ) -> list[str]:
-    """Return the launches and hosts that may be given up: those that have not come first."""
+    """Return the launches and hosts that may be given up, pending launches first."""
     joined, active = load.joined, seen.active
     booting = [name for name in reversed(active) if name not in joined]
     members = set(active)
     closable = [name for name in load.closable if name in members]
     mixed = sum(bool(group.active_ids) for group in seen.chain) > 1
-    cheapest = dearest_first(closable, idle, seen.chain) if mixed else closable
+    cheapest = most_expensive_first(closable, idle, seen.chain) if mixed else closable
     return [*(f"{_LAUNCH}{n}" for n in range(launches)), *booting, *cheapest]
 
 

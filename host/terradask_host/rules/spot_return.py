@@ -1,7 +1,7 @@
-"""When hosts on demand, which stand in for missing spot instances, give way to spot again. Pure.
+"""Decides when on-demand hosts that replaced missing Spot instances are exchanged again. Pure.
 
-First a few spot instances are asked for. When they have joined, as many hosts on demand are
-retired. So a group has a few hosts more for a while, and never more than it may have.
+First a few Spot instances are requested. When they have joined, as many on-demand hosts are
+retired. So a group has a few hosts more for a while, and never more than its maximum.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from terradask_host.rules.load import Load
-from terradask_host.rules.markets import dearest_first, lacking
+from terradask_host.rules.markets import lacking, most_expensive_first
 from terradask_host.rules.scaling import WorkersSeen
 from terradask_host.scaling_policy import Exchange
 
-#: So many hosts change their market at a time.
+#: Number of hosts that change their market at a time.
 AT_ONCE = 3
 
 
 @dataclass(frozen=True)
 class Begin:
-    """Ask for spot instances in place of hosts on demand."""
+    """Request Spot instances in place of on-demand hosts."""
 
     exchange: Exchange
     spot: str
@@ -29,7 +29,7 @@ class Begin:
 
 @dataclass(frozen=True)
 class Cut:
-    """Ask no more for spot instances that don't come."""
+    """Cancel requests of Spot instances that don't come."""
 
     spot: str
     number: int
@@ -38,7 +38,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Retire:
-    """Move the data of hosts on demand to others, and end them."""
+    """Move the data of on-demand hosts to others, and end them."""
 
     instance_ids: tuple[str, ...]
 
@@ -54,9 +54,9 @@ Step = Cut | Retire | Over
 
 
 def surplus(exchange: Exchange, seen: WorkersSeen) -> int:
-    """Return how many hosts more are asked for than there are to be in the end.
+    """Return how many hosts are requested beyond the final number.
 
-    Any other number was set by something else, which counts: then there are none.
+    0 if another number was set by something else, which takes precedence.
     """
     if exchange.spot is not None:
         return 0
@@ -65,8 +65,9 @@ def surplus(exchange: Exchange, seen: WorkersSeen) -> int:
 
 
 def may_begin(seen: WorkersSeen, closed: Collection[str]) -> bool:
-    """Return whether a group could go back to spot: it has hosts on demand, and nothing else is
-    under way. `closed` are Auto Scaling groups that launch nothing now.
+    """Return whether a group could go back to Spot: it has on-demand hosts, and no other change.
+
+    `closed` are Auto Scaling groups that launch nothing now.
     """
     return bool(
         len(seen.chain) > 1
@@ -79,7 +80,7 @@ def may_begin(seen: WorkersSeen, closed: Collection[str]) -> bool:
 
 
 def _room(seen: WorkersSeen) -> int:
-    """Return how many spot instances may be asked for in addition."""
+    """Return how many further Spot instances may be requested."""
     spot = seen.chain[0]
     stand_ins = sum(len(group.active_ids) for group in seen.chain[1:])
     return min(AT_ONCE, stand_ins, spot.max_size - spot.desired, seen.most - seen.planned)
@@ -98,11 +99,11 @@ def go_on(
 ) -> Step | None:
     """Return the next step of an exchange; None: it waits.
 
-    `stuck` are Auto Scaling groups that get no instances now. Without a `load`, nothing is retired.
+    `stuck` are Auto Scaling groups that get no instances now. Without a `load`, none is retired.
     """
     more, spot = surplus(exchange, seen), seen.chain[0]
     if not more:
-        # What is being retired may come back: its data may have no room.
+        # A retirement may be reversed: other hosts may lack memory for the data.
         return None if seen.leaving_count else Over(seen.planned == exchange.planned)
     missing = min(lacking(spot), more)
     if missing:
@@ -115,8 +116,8 @@ def _retire(seen: WorkersSeen, more: int, load: Load) -> Retire | None:
     if not set(seen.chain[0].active_ids) <= load.joined:
         return None
     stand_ins = {one for group in seen.chain[1:] for one in group.active_ids}
-    # Of those, some may be on their way out: retired by a host program that has ended since.
+    # Some of those may be leaving: retired by a host program that has ended since.
     count = more - len(stand_ins - load.joined - seen.leaving)
     closable = [one for one in load.closable if one in stand_ins and one not in seen.leaving]
-    cheapest = dearest_first(closable, set(load.idle), seen.chain)
+    cheapest = most_expensive_first(closable, set(load.idle), seen.chain)
     return Retire(tuple(cheapest[:count])) if count > 0 and cheapest else None

@@ -235,7 +235,7 @@ async def test_a_stranger_with_a_workers_certificate_is_refused_and_told(cluster
                 dashboard=False,
                 dashboard_address=":0",
             )
-        assert "no instance of this cluster" in str(caught.value.__cause__)
+        assert "isn't an instance of this cluster" in str(caught.value.__cause__)
     notes = await eventually_async(
         lambda: len(notes := scheduler.report()["notes"]) == len(names) and notes
     )

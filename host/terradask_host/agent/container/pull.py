@@ -38,7 +38,7 @@ FIRST_PAUSE_SECONDS = 2.0
 #: Layers fetched at a time, while an earlier one is unpacked.
 _AT_ONCE = 3
 _CHUNK_BYTES = 2**20
-#: The kinds of artifact that a registry holds besides images, such as charts.
+#: The kinds of artifact that a registry holds apart from images, such as charts.
 _NO_ARCHIVE = (tarfile.TarError, zlib.error)
 _GZIP, _ZSTANDARD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 #: Mount points of the host's files.
