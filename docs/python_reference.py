@@ -55,7 +55,7 @@ def documented() -> list[Any]:
     """Return what ``terradask`` exports, and the classes of what that returns."""
     import terradask
     from terradask._cleanup.findings import Sweep, Swept
-    from terradask._cleanup.orphans import Stray
+    from terradask._cleanup.orphans import Orphan
     from terradask._clusters.overview import ClusterOverview
     from terradask._observe.logs.lines import ClusterLogs, LogLine
     from terradask._plans.folder import Plans
@@ -75,7 +75,7 @@ def documented() -> list[Any]:
         ClusterLogs,
         LogLine,
         Sweep,
-        Stray,
+        Orphan,
         Swept,
     ]
 

@@ -107,7 +107,7 @@ def own_cache(folder: Path, patched: pytest.MonkeyPatch) -> None:
     from terradask._software.host_packages import packages_cache
 
     there = packages_cache() / "conda"
-    found = installer_lock().chosen(there, ARCHITECTURE)
+    found = installer_lock().select(there, ARCHITECTURE)
     if not found:
         pytest.skip("py-rattler for hosts isn't in the cache: make setup downloads it")
     patched.setenv("XDG_CACHE_HOME", str(folder))

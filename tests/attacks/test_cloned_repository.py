@@ -325,7 +325,7 @@ def test_a_locked_image_of_a_strangers_is_planned_by_no_command(clone: Clone) ->
     for command in (("plan", "network"), ("plan",), ("apply", "--plan", "plan", "--yes")):
         done = clone.run(*command)
         assert done.returncode == 2, done.stdout + done.stderr
-        assert "the locked image isn't there" in done.stderr
+        assert "the locked image doesn't exist" in done.stderr
     # What is there can be removed all the same; synthesis asks nobody.
     assert "the locked image" not in clone.run("destroy", "network", "--yes").stderr
     assert clone.run("synth").returncode == 0

@@ -113,7 +113,7 @@ def test_a_package_of_a_private_channel_needs_the_hashes_that_refuse_the_attacke
         install(site, "--default-index", own, "acme-tools")
     (record,) = site.glob("*.dist-info/INSTALLER")
     record.write_text("conda\n")
-    with pytest.raises(SoftwareUnusable, match="not installed from one here"):
+    with pytest.raises(SoftwareUnusable, match="installed locally from elsewhere"):
         lock_software(["acme-tools"])
     lock_file = tmp_path / "requirements.txt"
     others = (ROOT / "requirements/dev.lock").read_text()

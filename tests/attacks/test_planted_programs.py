@@ -17,7 +17,7 @@ from terradask._aws.ssm.plugin import find_plugin
 from terradask._plans.basis import commit_of
 from terradask._software import host_packages
 from terradask._software.host_packages import BootLock, download
-from terradask._software.indexes.configured import Found, Machine
+from terradask._software.indexes.configured import ConfiguredIndex, Machine
 from terradask._software.indexes.credentials import credentials_for
 from terradask._software.local_wheels import build_direct
 from terradask._software.pylock import DirectPackage
@@ -51,7 +51,7 @@ def test_no_program_of_the_working_directory_is_taken_from_a_path_that_names_it(
         build_direct(package, "x86_64", environ)
     # uv breaks lines by the width of its paths.
     assert "does not appear to be a Python project" in " ".join(str(refusal.value).split())
-    found = Found("https://me@index.example/simple", source="uv", keyring=True)
+    found = ConfiguredIndex("https://me@index.example/simple", source="uv", keyring=True)
     assert credentials_for(found.url, "me", found, environ, Machine.here(environ)).text == "me"
     with contextlib.suppress(SetupError):
         find_plugin()

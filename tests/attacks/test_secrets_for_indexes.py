@@ -18,7 +18,7 @@ from terradask._software.conda.solver import CondaSolver
 from terradask._software.indexes.configured import Machine
 from terradask._software.lock_from_file import lock_file_packages, lock_requirements
 from terradask._software.resolver import Resolver, Unsolvable
-from terradask._software.uv import own_variables
+from terradask._software.uv import uv_variables
 from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 
 from ..unit.test_package_sync import Environ, client
@@ -105,7 +105,9 @@ def test_no_file_of_packages_sends_what_opens_the_account(
 ) -> None:
     path = tmp_path / name
     path.write_text(FILES[name].format(url=theirs.url, host=theirs.url.partition("@")[2]))
-    with pytest.raises(SoftwareUnusable, match=r"variable AWS_S\w+, whose value opens") as said:
+    with pytest.raises(
+        SoftwareUnusable, match=r"variable AWS_S\w+, which would send your AWS"
+    ) as said:
         lock_file_packages(path, "x86_64", environ)
     assert SECRET not in str(said.value)
     assert theirs.received == []
@@ -141,7 +143,7 @@ def test_uv_has_no_such_variable_whatever_it_reads(
     path.write_text(FILES[name].format(url=theirs.url) + keyring)
     environ = {key: value for key, value in environ.items() if key != "UV_NO_CONFIG"}
     with suppress(Unsolvable, SoftwareNotResolved, SoftwareUnusable):
-        Resolver("x86_64", environ, folder=tmp_path).of_files([path], [])
+        Resolver("x86_64", environ, folder=tmp_path).resolve_files([path], [])
     assert theirs.received
     assert not theirs.got_secret
 
@@ -167,7 +169,7 @@ def test_a_keyring_that_the_user_chose_has_them(
             (folder / "uv.toml").write_text(f'keyring-provider = "{said}"\n')
     secrets = dict.fromkeys(NAMES, SECRET)
     given = {"UV_KEYRING_PROVIDER": variable} if variable else {}
-    found = own_variables({**secrets, "AWS_PROFILE": "work", **given}, machine)
+    found = uv_variables({**secrets, "AWS_PROFILE": "work", **given}, machine)
     assert found == {"AWS_PROFILE": "work", **given, **(secrets if kept else {})}
 
 

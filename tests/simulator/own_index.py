@@ -12,7 +12,7 @@ from pathlib import Path
 from terradask._software.environment import read_installed
 from terradask._software.hosts import host_markers
 from terradask._software.package_sync import lock_for_hosts
-from terradask._software.scan import with_needs
+from terradask._software.scan import dependency_closure
 from terradask._software.sync import PackageSync
 
 from ..package_index import list_archive
@@ -38,11 +38,11 @@ def versions_for_hosts() -> dict[str, str]:
     return dict(lock.packages)
 
 
-def names_with_needs(requirement: str) -> frozenset[str]:
+def names_with_dependencies(requirement: str) -> frozenset[str]:
     """Return the installed packages that a requirement asks for, with what they need."""
     architecture = architecture_here()
     installed = read_installed(importlib.metadata.distributions(), architecture)
-    return with_needs(installed, [requirement], host_markers(architecture))
+    return dependency_closure(installed, [requirement], host_markers(architecture))
 
 
 def list_installed(

@@ -14,7 +14,7 @@ import pytest
 from terradask._doctor.account_check.steps import Step, StepResult
 from terradask._doctor.demo import data, main_job
 from terradask._doctor.demo.main_job import MainJob
-from terradask._doctor.demo.story import DemoFailed, Story
+from terradask._doctor.demo.printer import DemoFailed, DemoPrinter
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
 
@@ -107,11 +107,11 @@ def test_the_demo_refuses_anything_but_an_embedded_aws(tmp_path: Path) -> None:
 
 def test_a_promise_that_is_not_kept_ends_the_demo_and_names_what_differed() -> None:
     lines: list[str] = []
-    story = Story(lambda line: lines.append(click.unstyle(line)))
-    story.started(COUNT)
-    story.check("one and one are two", True)
+    printer = DemoPrinter(lambda line: lines.append(click.unstyle(line)))
+    printer.started(COUNT)
+    printer.check("one and one are two", True)
     with pytest.raises(DemoFailed) as caught:
-        story.check("two and two are five", 2 + 2 == 5, 4)
+        printer.check("two and two are five", 2 + 2 == 5, 4)
     assert (caught.value.step, caught.value.promised, caught.value.found) == (
         "Count",
         "two and two are five",
@@ -123,8 +123,8 @@ def test_a_promise_that_is_not_kept_ends_the_demo_and_names_what_differed() -> N
 
 
 def test_a_wrong_answer_is_noticed() -> None:
-    job = MainJob(Story(lambda _line: None), Path(), dict)
-    expected = data.answer(data.weather(1)).sort_index()
+    job = MainJob(DemoPrinter(lambda _line: None), Path(), dict)
+    expected = data.station_means(data.weather(1)).sort_index()
     job._compare(expected.copy(), expected)
     wrong = expected.copy()
     wrong.iloc[3, 0] += 1e-6
@@ -142,7 +142,7 @@ def test_a_wrong_answer_is_noticed() -> None:
 def test_reads_by_somebody_else_are_noticed(meanwhile: dict, found: str) -> None:
     calls = iter([{}, {}, meanwhile])
     job = MainJob(
-        Story(lambda _line: None),
+        DemoPrinter(lambda _line: None),
         Path(),
         lambda: next(calls),
         bucket="b",
@@ -161,9 +161,9 @@ def test_a_piece_computed_again_would_differ() -> None:
 def test_a_demo_that_is_not_as_promised_exits_with_an_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(story: Story) -> None:
-        story.started(Step("scale", "Scale", lambda _: None))
-        story.check("5 workers came", False, found=["one", "two"])
+    def broken(printer: DemoPrinter) -> None:
+        printer.started(Step("scale", "Scale", lambda _: None))
+        printer.check("5 workers came", False, found=["one", "two"])
 
     monkeypatch.setattr(main_job, "run_demo", broken)
     assert run(["demo"]) == 1
@@ -177,10 +177,10 @@ def test_a_demo_that_fails_is_taken_back_and_trouble_with_that_does_not_hide_why
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines: list[str] = []
-    job = MainJob(Story(lambda line: lines.append(click.unstyle(line))), tmp_path, dict)
+    job = MainJob(DemoPrinter(lambda line: lines.append(click.unstyle(line))), tmp_path, dict)
 
     def broken(_result: object) -> None:
-        job.story.check("a network comes", False, "nothing")
+        job.printer.check("a network comes", False, "nothing")
 
     def stuck(_result: object) -> None:
         raise TerradaskError("the state is locked")
@@ -198,7 +198,7 @@ def test_a_demo_that_fails_is_taken_back_and_trouble_with_that_does_not_hide_why
 def test_each_part_of_the_removal_is_tried_whatever_becomes_of_others(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job = MainJob(Story(lambda _line: None), Path(), dict)
+    job = MainJob(DemoPrinter(lambda _line: None), Path(), dict)
     tried: list[str] = []
 
     def part(name: str) -> None:

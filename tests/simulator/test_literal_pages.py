@@ -19,7 +19,7 @@ from terradask_host.agent.uv import find_uv
 from ..literal_pages import run_as_a_person, script_of, snippets
 from ..package_index import publish, serving
 from ..quick_provider import QuickProvider
-from .own_index import list_installed, names_with_needs, versions_for_hosts
+from .own_index import list_installed, names_with_dependencies, versions_for_hosts
 
 ROOT = Path(__file__).parents[2]
 FIRST_STEPS = ROOT / "docs/first-steps.md"
@@ -75,7 +75,7 @@ class Newcomer:
 @pytest.fixture(scope="module")
 def needed() -> frozenset[str]:
     """What terradask and the simulator need."""
-    return names_with_needs("terradask[demo]") - {"terradask", "terradask-simulator"}
+    return names_with_dependencies("terradask[demo]") - {"terradask", "terradask-simulator"}
 
 
 @pytest.fixture(scope="module")

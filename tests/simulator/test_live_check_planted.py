@@ -25,7 +25,7 @@ from terradask._doctor.account_check import network
 from terradask._doctor.account_check.account import Account
 from terradask._doctor.account_check.check import LiveCheck, Parts, begin, earlier_checks
 from terradask._doctor.account_check.network import removal_steps
-from terradask._doctor.account_check.place import SmokeWorkspace
+from terradask._doctor.account_check.place import CheckWorkspace
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask_simulator import Simulator
 
@@ -48,7 +48,7 @@ class Made:
 
     sim: Simulator
     check: LiveCheck
-    place: SmokeWorkspace
+    place: CheckWorkspace
 
     def life(self, plant_at: str = "", plant: Callable[[], object] = lambda: None) -> StepResult:
         """Run all steps behind the network's; return the one that failed. Its cluster and its role

@@ -209,10 +209,10 @@ def test_no_host_reads_terraforms_state(network: Document) -> None:
     readable = statements(network, "scheduler")["ReadWorkspace"]["Resource"]
 
     assert f"{bucket}/clusters/*/run.json" in readable
-    of_clusters = [arn for arn in readable if arn.startswith(f"{bucket}/clusters/")]
-    assert not any(arn.endswith(("*/*", "tfstate", "clusters/*")) for arn in of_clusters)
+    cluster_resource_types = [arn for arn in readable if arn.startswith(f"{bucket}/clusters/")]
+    assert not any(arn.endswith(("*/*", "tfstate", "clusters/*")) for arn in cluster_resource_types)
     others = {f"{bucket}/host/*", f"{bucket}/environments/*/*"}
-    assert set(readable) - set(of_clusters) == others
+    assert set(readable) - set(cluster_resource_types) == others
 
 
 def test_data_ends_at_its_prefix(network: Document) -> None:

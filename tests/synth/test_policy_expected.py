@@ -86,7 +86,7 @@ def _adds(plan: Document) -> None:
             _replans("aws_s3_object.host-wheel", source="/etc/passwd"),
             "sets source to /etc/passwd, where terradask sets host/",
         ),
-        ("aws_vpc.this[1]", _adds, "is nothing that terradask makes here"),
+        ("aws_vpc.this[1]", _adds, "isn't part of terradask's stack"),
     ],
 )
 def test_a_plan_that_does_other_things_than_its_configuration_is_found(
@@ -163,5 +163,5 @@ def test_differences(expected: Any, given: Any, paths: list[str]) -> None:
 
 def test_long_values_are_not_shown() -> None:
     assert str(Difference("a", None, "x" * 81)) == (
-        "sets a to something of 81 characters, where terradask sets nothing"
+        "sets a to a value of 81 characters, where terradask sets nothing"
     )

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from terradask._plans.policy.checks import findings_in
+from terradask._plans.policy.complete_plan import UNREADABLE
 from terradask._plans.policy.document import read
-from terradask._plans.policy.whole_plan import UNREADABLE
 from terradask.errors import InvalidInput
 
 from ..golden import check_golden

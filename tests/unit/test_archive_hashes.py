@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._software.archive_hashes import archive_hashes, lock_file_of, read_lock_file
+from terradask._software.archive_hashes import archive_hashes, lock_file_path, read_lock_file
 from terradask._software.client_versions import lock_software
 from terradask.errors import SoftwareUnusable
 from terradask_host.agent.environment import check_lock, has_hashes
@@ -122,21 +122,21 @@ def test_all_that_a_file_lacks_is_told_at_once(tmp_path: Path) -> None:
         "numpy": "1.26.4.post1",
         "bare": "3.0",
     }
-    with pytest.raises(SoftwareUnusable, match="doesn't contain everything that hosts") as caught:
+    with pytest.raises(SoftwareUnusable, match="lacks packages of this environment") as caught:
         archive_hashes(path, installed)
     for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
         assert error.given == (
-            f"{path}; absent 1: not in it with an exact version; "
-            "loose 1.5: not in it with an exact version; "
-            "starred 1.0: not in it with an exact version; "
-            "numpy 1.26.4.post1: it has 1.26.4, 2.0.0; bare 3.0: without a SHA-256"
+            f"{path}; absent 1: no exact version in the file; "
+            "loose 1.5: no exact version in the file; "
+            "starred 1.0: no exact version in the file; "
+            "numpy 1.26.4.post1: the file has 1.26.4, 2.0.0; bare 3.0: no SHA-256"
         )
         assert SECRET not in str(error)
 
 
 def test_a_local_version_is_another_one(tmp_path: Path) -> None:
     path = written(tmp_path, f"torch==2.9.0 --hash=sha256:{ONE}\n")
-    with pytest.raises(SoftwareUnusable, match="doesn't contain everything that hosts"):
+    with pytest.raises(SoftwareUnusable, match="lacks packages of this environment"):
         archive_hashes(path, {"torch": "2.9.0+cpu"})
 
 
@@ -158,19 +158,19 @@ def test_a_source_archives_hash_counts_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "how"),
     [
-        ("", "no known format"),
-        ("# only a comment\n", "no known format"),
+        ("", "unknown format"),
+        ("# only a comment\n", "unknown format"),
         ("probe\nloose>=1\n", "pins no version"),
         (f"probe==1\nhttp {SECRET}\n", "line 2 is no requirement"),
         ("probe==1 \\\n --hash=sha256:1\n\n!\n", "line 4 is no requirement"),
         ("-r base.txt\n", "another file in line 1"),
         ("--requirement=base.txt\n", "another file in line 1"),
-        ('[[package]]\nname = "probe"\n[metadata]\nlock-version = "2.1"\n', "no known format"),
-        (UV.replace("version = 1", "version = 2", 1), "it reads version 1"),
+        ('[[package]]\nname = "probe"\n[metadata]\nlock-version = "2.1"\n', "unknown format"),
+        (UV.replace("version = 1", "version = 2", 1), "terradask reads version 1"),
         (UV.replace('name = "probe"', "name = 1"), "damaged"),
         ("version = 1\npackage = 1\n", "damaged"),
-        (PYLOCK.replace('"1.0"', '"9.0"', 1), "no valid pylock"),
-        (PYLOCK.replace('"probe"', '"Not Normal"'), "no valid pylock"),
+        (PYLOCK.replace('"1.0"', '"9.0"', 1), "not a valid pylock"),
+        (PYLOCK.replace('"probe"', '"Not Normal"'), "not a valid pylock"),
     ],
 )
 def test_what_is_no_lock_file_is_refused(tmp_path: Path, text: str, how: str) -> None:
@@ -183,7 +183,7 @@ def test_what_is_no_lock_file_is_refused(tmp_path: Path, text: str, how: str) ->
 
 
 def test_what_can_not_be_read_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SoftwareUnusable, match="isn't there"):
+    with pytest.raises(SoftwareUnusable, match="doesn't exist"):
         read_lock_file(tmp_path / "none.txt")
     with pytest.raises(SoftwareUnusable, match="IsADirectoryError"):
         read_lock_file(tmp_path)
@@ -222,7 +222,7 @@ def test_a_lock_of_this_environment_becomes_what_hosts_take() -> None:
 
 def test_a_setting_is_relative_to_its_file(tmp_path: Path) -> None:
     def found(root: Path | None, **given: str) -> Path | None:
-        return lock_file_of(ClusterSettings(**given), root)
+        return lock_file_path(ClusterSettings(**given), root)
 
     assert found(tmp_path) is None
     assert found(tmp_path, software_lock="uv.lock") == tmp_path / "uv.lock"

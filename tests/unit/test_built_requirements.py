@@ -170,7 +170,7 @@ def test_an_index_that_never_answers_is_said_to_be_the_cause(
     (tmp_path / "needs.txt").write_text("frame\n")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
-        with pytest.raises(SoftwareNotResolved, match="no answer within 2 s") as caught:
+        with pytest.raises(SoftwareNotResolved, match="no reply within 2 s") as caught:
             lock_file_packages(
                 tmp_path / "needs.txt", "x86_64", environment(url, tmp_path / "cache")
             )

@@ -86,7 +86,7 @@ def test_nothing_costs_more_than_twice_the_cheapest():
 def test_without_prices_size_stands_in():
     choice = choose(HardwareRequest.of(cpu=[2, 16], memory=["16 GiB", "64 GiB"]), catalog())
     assert shapes(choice) <= {(2, 16), (4, 16), (4, 32)}
-    assert choice.notes == ("no price is known: the smaller types come first, then the newer",)
+    assert choice.notes == ("no price is known: smaller types come first, then newer ones",)
 
 
 def test_forty_types_at_most():
@@ -125,7 +125,7 @@ def test_it_explains_itself():
     assert "twice" in text
     assert "note: 1 GPU" not in text
     assert "1 x T4" in chosen(gpu=1).explain()
-    assert "the types that are named" in chosen(vm_types=["m6i.large"]).explain()
+    assert "the named types" in chosen(vm_types=["m6i.large"]).explain()
 
 
 def test_every_type_of_the_region_is_accounted_for():

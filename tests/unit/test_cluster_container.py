@@ -119,7 +119,7 @@ def test_a_password_of_ecr_is_the_callers(
         raise AccessDenied("ecr:GetAuthorizationToken", "no")
 
     ecr.get_authorization_token = refused
-    with pytest.raises(SoftwareUnusable, match="gives no password") as caught:
+    with pytest.raises(SoftwareUnusable, match="issues no password") as caught:
         lock_container(cluster(f"{ECR}/dask:1"), "x86_64", None, aws, lambda _: None)
     assert isinstance(caught.value.__cause__, RegistryError)
     assert "ecr:GetAuthorizationToken" in str(caught.value.advice)
@@ -128,8 +128,13 @@ def test_a_password_of_ecr_is_the_callers(
 @pytest.mark.parametrize(
     ("image", "network", "settings", "problem"),
     [
-        (f"{ECR}/dask:1", {}, {}, "no right to pull"),
-        (f"{ECR}/dask:1", {"container_repositories": [f"{ECR}/other"]}, {}, "no right to pull"),
+        (f"{ECR}/dask:1", {}, {}, "no permission to pull"),
+        (
+            f"{ECR}/dask:1",
+            {"container_repositories": [f"{ECR}/other"]},
+            {},
+            "no permission to pull",
+        ),
         ("ghcr.io/dask/dask:1", {"nat": "none"}, {}, "can't reach the registry"),
         (
             f"{ECR}/dask:1",
@@ -141,7 +146,7 @@ def test_a_password_of_ecr_is_the_callers(
             {},
             "can't reach the registry",
         ),
-        ("dask:1", {}, {"environ": {"EXTRA_APT_PACKAGES": "vim"}}, "installed by root"),
+        ("dask:1", {}, {"environ": {"EXTRA_APT_PACKAGES": "vim"}}, "installs packages as root"),
     ],
 )
 def test_what_hosts_can_not_have_is_refused(
@@ -182,7 +187,7 @@ def test_what_hosts_can_have_is_not(
 def test_gpus_and_an_image_exclude_each_other() -> None:
     check_no_gpus(cluster("dask:1"), locked())
     check_no_gpus(ClusterSettings(), locked(gpus={"g4dn.xlarge": 1}))
-    with pytest.raises(SettingsError, match="driver of the host"):
+    with pytest.raises(SettingsError, match="the host's GPU driver"):
         check_no_gpus(cluster("dask:1"), locked(gpus={"g4dn.xlarge": 1}))
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from terradask._software.conda.file import (
     CondaChannel,
-    channels_here,
-    read_channels,
+    configured_channels,
+    file_channels,
     read_conda_file,
 )
 from terradask._software.indexes.configured import Machine
@@ -25,22 +25,22 @@ from terradask.errors import SoftwareUnusable
         ("# only a comment\n", "it is empty"),
         ("[a]", "no names of channels"),
         ("just text", "no names of channels"),
-        ("channels: [", "it is no YAML in line"),
-        ("channels: [x]\ndependencies: [a]\nother: 1\nmore: 2", "it has more, other, and may have"),
+        ("channels: [", "it is not valid YAML in line"),
+        ("channels: [x]\ndependencies: [a]\nother: 1\nmore: 2", "it has more, other; known keys"),
         ("channels: [x]\ndependencies: [a]\nvariables: {A: b}", "`environ` of the cluster"),
         ("dependencies: [a]", "names no channels.*conda-forge"),
         ("channels: []\ndependencies: [a]", "names no channels"),
-        ("channels: conda-forge\ndependencies: [a]", "its channels are no list"),
-        ("channels: [1]\ndependencies: [a]", "its channels are no list"),
+        ("channels: conda-forge\ndependencies: [a]", "its channels must be a list"),
+        ("channels: [1]\ndependencies: [a]", "its channels must be a list"),
         ("channels: [x]", "no list of dependencies"),
         ("channels: [x]\ndependencies: a", "no list of dependencies"),
         ("channels: [x]\ndependencies: []", "no list of dependencies"),
         ("channels: [x]\ndependencies: [1.0]", "have 1.0, which is neither"),
         ("channels: [x]\ndependencies: ['']", "have '', which is neither"),
         ("channels: [x]\ndependencies: [{sel(linux): a}]", "which is neither"),
-        ("channels: [x]\ndependencies: [{pip: a}]", "its pip are no list"),
-        ("channels: [x]\ndependencies: [a]\nplatforms: [osx-arm64]", "for osx-arm64, and hosts"),
-        ("!!python/object/apply:os.system ['x']", "it is no YAML"),
+        ("channels: [x]\ndependencies: [{pip: a}]", "its pip must be a list"),
+        ("channels: [x]\ndependencies: [a]\nplatforms: [osx-arm64]", "for osx-arm64; hosts"),
+        ("!!python/object/apply:os.system ['x']", "it is not valid YAML"),
     ],
 )
 def test_files_that_say_something_else_are_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -53,13 +53,13 @@ def test_files_that_say_something_else_are_refused(tmp_path: Path, text: str, sa
 def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "environment.yml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(SoftwareUnusable, match="it is no text in UTF-8"):
+    with pytest.raises(SoftwareUnusable, match="it is not a UTF-8 text"):
         read_conda_file(path, "linux-64")
 
 
 def read(path: Path, *named: str, **environ: str) -> list[CondaChannel]:
     machine = replace(Machine.here({}), home=path)
-    return list(read_channels(path, named, environ, machine))
+    return list(file_channels(path, named, environ, machine))
 
 
 def test_names_of_channels_mean_what_they_mean_to_conda(tmp_path: Path) -> None:
@@ -94,23 +94,23 @@ def test_what_pixi_has_stored_counts(
     (found,) = read(tmp_path, "https://team.example/forge")
     assert found.credentials == credentials
     assert "abc" not in repr(found)
-    (same,) = channels_here([found.url], {"HOME": str(tmp_path)})
+    (same,) = configured_channels([found.url], {"HOME": str(tmp_path)})
     assert same == found
 
 
 @pytest.mark.parametrize(
     ("channel", "said"),
     [
-        ("./mine", "a folder of this machine"),
-        ("/opt/mine", "a folder of this machine"),
-        ("~/mine", "a folder of this machine"),
-        (r"C:\mine", "a folder of this machine"),
-        ("file:///opt/mine", "none that hosts can ask"),
-        ("s3://bucket/mine", "none that hosts can ask"),
+        ("./mine", "a local folder"),
+        ("/opt/mine", "a local folder"),
+        ("~/mine", "a local folder"),
+        (r"C:\mine", "a local folder"),
+        ("file:///opt/mine", "hosts can't use the channel"),
+        ("s3://bucket/mine", "hosts can't use the channel"),
         ("https://${UNSET_TOKEN}@team.example/x", "UNSET_TOKEN, which isn't set"),
-        ("https://team.example/a b", "none that hosts can ask"),
+        ("https://team.example/a b", "hosts can't use the channel"),
         ("http://[team", "malformed"),
-        ("nodefaults", "no channel but nodefaults"),
+        ("nodefaults", "no channel except nodefaults"),
     ],
 )
 def test_channels_that_hosts_can_not_ask_are_refused(

@@ -111,7 +111,7 @@ def test_without_an_answer_old_prices_are_used_and_said_to_be(prices, aws, clock
     quotes = prices.look_up([NAT, SECRET])
     assert quotes.prices[NAT].as_of.startswith("2026-11-01")
     assert quotes.notes == (
-        "AWS wasn't asked anew, prices of 2026-11-01 are used: AWS refuses pricing:GetProducts",
+        "AWS didn't answer, prices of 2026-11-01 are used: AWS refuses pricing:GetProducts",
     )
     assert quotes.problems == {SECRET: "AWS refuses pricing:GetProducts"}
 

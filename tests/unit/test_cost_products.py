@@ -110,12 +110,12 @@ def test_steps_that_give_no_upper_bound_are_refused(answer):
     [
         (entry("NatGateway-Hours", ("0.05", "GB")), "per GB, not per hour"),
         (entry("NatGateway-Hours", (None, "Hrs")), "no price in US dollars"),
-        (entry("NatGateway-Hours", ("NaN", "Hrs")), "isn't as AWS documents it"),
-        (entry("NatGateway-Hours", ("-1", "Hrs")), "isn't as AWS documents it"),
-        (entry("NatGateway-Hours", ("dear", "Hrs")), "isn't as AWS documents it"),
-        ("{}", "isn't as AWS documents it"),
-        ("[]", "isn't as AWS documents it"),
-        ("{", "isn't as AWS documents it"),
+        (entry("NatGateway-Hours", ("NaN", "Hrs")), "isn't in AWS's documented format"),
+        (entry("NatGateway-Hours", ("-1", "Hrs")), "isn't in AWS's documented format"),
+        (entry("NatGateway-Hours", ("dear", "Hrs")), "isn't in AWS's documented format"),
+        ("{}", "isn't in AWS's documented format"),
+        ("[]", "isn't in AWS's documented format"),
+        ("{", "isn't in AWS's documented format"),
     ],
 )
 def test_what_cannot_be_read_has_no_price(answer, says):
@@ -170,4 +170,4 @@ def test_the_newest_spot_price_of_linux_counts():
     assert "none is chosen" in str(
         read_spot_price("m6i.xlarge", [spot(8, "0.07"), spot(8, "0.08")]).problem
     )
-    assert "no number" in str(read_spot_price("m6i.xlarge", [spot(8, "cheap")]).problem)
+    assert "isn't a number" in str(read_spot_price("m6i.xlarge", [spot(8, "cheap")]).problem)

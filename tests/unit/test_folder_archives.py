@@ -18,7 +18,7 @@ import pytest
 
 from terradask._software.client_versions import lock_software
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import Folder, folders_here, only_in_folders
+from terradask._software.indexes.folder_archives import Folder, find_only_in_folders, local_folders
 from terradask._software.lock import SoftwareLock
 from terradask._software.lock_from_file import lock_file_packages
 from terradask._software.package_sync import lock_environment
@@ -159,7 +159,7 @@ def unasked(*_: Any, **__: Any) -> Any:
 
 def test_nothing_is_asked_for_what_no_folder_has(folder: Path) -> None:
     folders = [Folder.read(folder / "simple"), Folder.read(folder / "nowhere")]
-    assert only_in_folders({"own": "2.0", "other": "1.0"}, folders, unasked) == {}
+    assert find_only_in_folders({"own": "2.0", "other": "1.0"}, folders, unasked) == {}
 
 
 def test_archives_are_found_by_pages_and_by_files(folder: Path) -> None:
@@ -185,5 +185,5 @@ def test_where_folders_are_named(
 ) -> None:
     machine = Machine("linux", tmp_path, tmp_path, tmp_path, tmp_path)
     environ = {"XDG_CONFIG_DIRS": str(tmp_path), **variables}
-    found = folders_here(environ, machine)
+    found = local_folders(environ, machine)
     assert [each.path for each in found] == [tmp_path / each for each in expected]

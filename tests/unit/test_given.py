@@ -63,7 +63,7 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     "no VPC": ("network.vpc_id", "no such VPC", lambda d: d["vpcs"].clear()),
     "our own VPC": (
         "network.vpc_id",
-        "carries the tag",
+        "has the tag",
         lambda d: d["vpcs"][VPC].update(Tags=[{"Key": "terradask:workspace", "Value": "default"}]),
     ),
     "no DNS": (
@@ -88,7 +88,7 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     ),
     "a subnet without IPv4": (
         "network.subnets.us-east-1a.worker",
-        "IPv6 addresses alone",
+        "only IPv6 addresses",
         lambda d: d["subnets"][PRIVATE].update(Ipv6Native=True),
     ),
     "a public subnet that isn't": (
@@ -98,7 +98,7 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     ),
     "workers behind an internet gateway, without public addresses": (
         "network.subnets.us-east-1a.worker",
-        "serves public addresses alone",
+        "serves only public addresses",
         lambda d: d["route_tables"].__setitem__(
             1, table("rtb-main", {"GatewayId": "igw-1"}, Main=True)
         ),
@@ -121,7 +121,7 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     "an endpoint that shuts hosts out": (
         "network.vpc_id",
         (
-            "endpoint for logs answers for that service and doesn't let port 443 in from "
+            "endpoint for logs answers for that service but doesn't allow port 443 from "
             "schedulers "
             "and workers"
         ),
@@ -142,31 +142,31 @@ CERTAIN: dict[str, tuple[str, str, Break]] = {
     ),
     "the dashboard's port closed to workers": (
         "network.security_groups.scheduler",
-        "TCP ports 8786-8787 in from workers",
+        "TCP ports 8786-8787 from workers",
         lambda d: d["security_groups"][SCHEDULER]["IpPermissions"].pop(1),
     ),
     "workers closed to each other": (
         "network.security_groups.worker",
-        "in from workers",
+        "from workers",
         lambda d: d["security_groups"][WORKER].update(
             IpPermissions=[rule(1024, 65535, block="10.0.0.0/24")]
         ),
     ),
     "workers closed to the scheduler": (
         "network.security_groups.worker",
-        "in from schedulers",
+        "from schedulers",
         lambda d: d["security_groups"][WORKER]["IpPermissions"].pop(1),
     ),
     "nothing gets out": (
         "network.security_groups.worker",
-        "port 443 out to no address",
+        "port 443 to no address",
         lambda d: d["security_groups"][WORKER].update(
             IpPermissionsEgress=[rule(8786, 8787, group=SCHEDULER), rule(1024, 65535, group=WORKER)]
         ),
     ),
     "clients shut out": (
         "network.ingress",
-        "203.0.113.0/24 in on ports 8786-8787",
+        "203.0.113.0/24 on ports 8786-8787",
         lambda d: d["security_groups"][SCHEDULER]["IpPermissions"].pop(2),
     ),
     "no profile": (
@@ -228,7 +228,7 @@ LIKELY: dict[str, tuple[str, str, Break]] = {
     ),
     "few addresses": (
         "network.subnets.us-east-1a.worker",
-        "49 free addresses, and one cluster may have 50 workers",
+        "49 free addresses, but one cluster may have 50 workers",
         lambda d: d["subnets"][PRIVATE].update(AvailableIpAddressCount=49),
     ),
     "no internet": (
@@ -245,7 +245,7 @@ LIKELY: dict[str, tuple[str, str, Break]] = {
     ),
     "rules by prefix list": (
         "network.security_groups.worker",
-        "out to some addresses alone",
+        "only to some addresses",
         lambda d: d["security_groups"][WORKER].update(
             IpPermissionsEgress=[
                 {
@@ -325,7 +325,7 @@ def test_groups_that_terradask_makes_are_admitted_by_their_subnets() -> None:
 def test_given_groups_open_another_port_of_schedulers_to_workers_too() -> None:
     asked = [{"cidr": "203.0.113.0/24", "ports": ["8786-8787", 9000]}]
     (found,) = findings(healthy(), ingress=asked)
-    assert "TCP ports 9000 in from workers" in found.problem
+    assert "TCP ports 9000 from workers" in found.problem
     described = healthy()
     described["security_groups"][SCHEDULER]["IpPermissions"].append(rule(9000, 9000, group=WORKER))
     assert findings(described, ingress=asked) == []

@@ -221,7 +221,7 @@ def test_a_change_is_refused_as_long_as_clusters_stand(tmp_path: Path, aws: Aws)
     assert check_network(changed, aws) == []
     s3.put_object(Bucket=bucket, Key="clusters/etl/cluster.json", Body=b"{}")
 
-    with pytest.raises(SettingsError, match="take it away from etl, which stands on it") as error:
+    with pytest.raises(SettingsError, match="remove it from etl, which uses it") as error:
         check_network(changed, aws)
     (finding,) = error.value.findings
     assert (finding.where, finding.given) == ("network.role_path", "/platform/")

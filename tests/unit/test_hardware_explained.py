@@ -46,7 +46,7 @@ def test_a_choice_in_a_line():
         == "m6i.xlarge: the default, since no hardware is requested: 4 cores and 16 GiB"
     )
     named = choose(HardwareRequest.of(vm_types=["m6i.large"]), catalog())
-    assert named.reason == "m6i.large: the types that are named, in their order"
+    assert named.reason == "m6i.large: the named types, in their order"
 
 
 def test_a_plans_report_has_a_line_for_each_group():
@@ -85,10 +85,10 @@ def test_a_plan_knows_why_from_the_descriptor():
 
 def test_what_is_locked_is_told_where_today_would_give_something_else():
     today = _explanation().chosen.types()["workers"]
-    assert "chooses anew" not in _explanation(workers=today).explain()
+    assert "chooses again" not in _explanation(workers=today).explain()
     other = _explanation(workers=["m5.xlarge"])
     assert (
-        "workers has had these since they were chosen: m5.xlarge; `terradask plan --refresh etl`"
+        "workers: locked since its first plan: m5.xlarge; `terradask plan --refresh etl`"
         in other.explain()
     )
 

@@ -13,7 +13,7 @@ import pytest
 
 from terradask._aws.session import Aws
 from terradask._observe.run_costs.account import Account, AccountGroup, Use
-from terradask._plans.applied import HistoryEntry, HistoryNotes
+from terradask._plans.applied import History, HistoryEntry
 from terradask._workspace.costs import entries_of
 
 from ..moto_account import moto_account
@@ -44,9 +44,9 @@ def put(aws: Aws, key: str, body: str) -> None:
 
 
 def test_what_is_noted_is_read_with_its_plan_and_caller(aws: Aws) -> None:
-    notes = HistoryNotes(aws, BUCKET)
-    notes.note("applied", "network", PLAN)
-    notes.note("destroyed", "etl")
+    notes = History(aws, BUCKET)
+    notes.record("applied", "network", PLAN)
+    notes.record("destroyed", "etl")
     first, second = sorted(notes.read(), key=lambda entry: entry.what)
     assert (first.what, first.stack, first.by) == ("applied", "network", aws.caller_arn)
     assert (first.plan_sha256, first.changes) == ("0f" * 32, {"add": 3, "change": 2, "remove": 1})
@@ -62,8 +62,8 @@ def test_what_is_noted_is_read_with_its_plan_and_caller(aws: Aws) -> None:
 
 def test_what_can_not_be_noted_stops_nothing(aws: Aws, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "terradask"):
-        HistoryNotes(aws, "no-such-bucket-0").note("applied", "etl", PLAN)
-    assert "etl: that it was applied isn't in the history" in caplog.text
+        History(aws, "no-such-bucket-0").record("applied", "etl", PLAN)
+    assert "etl: could not record in history that it was applied" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_a_damaged_entry_hides_no_other(
     put(aws, "20261124T080001Z-000002.json", body)
     put(aws, "elsewhere.json", body)
     with caplog.at_level(logging.WARNING, "terradask"):
-        (entry,) = HistoryNotes(aws, BUCKET).read()
+        (entry,) = History(aws, BUCKET).read()
     assert (entry.at, entry.stack) == ("2026-11-24T08:00:00Z", "etl")
-    assert "history/20261124T080001Z-000002.json is left out" in caplog.text
+    assert "history/20261124T080001Z-000002.json is skipped" in caplog.text
 
 
 def test_control_characters_do_not_reach_a_terminal() -> None:

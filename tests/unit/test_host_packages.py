@@ -18,7 +18,7 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._clusters.start import bootable_baseline
 from terradask._doctor.doctor import check_host_packages
-from terradask._software.host_packages import BootLock, beside, download
+from terradask._software.host_packages import BootLock, download, objects_beside
 from terradask._workspace import applier
 from terradask._workspace.applier import Applier
 from terradask._workspace.context import SettingsSource, WorkspaceContext
@@ -82,14 +82,14 @@ def packages_of(aws: Aws, tmp_path: Path, **network: Any) -> HostPackages:
 
 
 def program_of(aws: Aws, lock: BootLock = LOCK) -> HostProgram:
-    return HostProgram(beside(aws, BUCKET, KEY), lock, ("arm64", "x86_64"))
+    return HostProgram(objects_beside(aws, BUCKET, KEY), lock, ("arm64", "x86_64"))
 
 
 def test_the_list_of_the_host_program_has_checksums_of_each_package() -> None:
     lock = BootLock(BOOT_LOCK.read_bytes())
     assert {package.partition("==")[0] for package in lock.hashes} >= {"botocore", "uv"}
     assert all(lock.hashes.values())
-    assert lock.lacking([], "arm64") == list(lock.hashes)
+    assert lock.missing_archives([], "arm64") == list(lock.hashes)
 
 
 def test_what_the_bucket_lacks_is_put_there_from_a_folder(
@@ -100,7 +100,7 @@ def test_what_the_bucket_lacks_is_put_there_from_a_folder(
     archives = packages.gather(program)
     # uv's, with which hosts begin, are the last ones of their architectures.
     assert [path.name for path in archives] == [SIX, UV_ARM, UV_X86]
-    assert {one: len(lacking) for one, lacking in program.lacking().items()} == {
+    assert {one: len(missing) for one, missing in program.lacking().items()} == {
         "arm64": 2,
         "x86_64": 2,
     }
@@ -165,7 +165,7 @@ def test_archives_are_those_that_run_on_hosts(
                 download(lock, tmp_path / "cache", "arm64")
             return
         download(lock, tmp_path / "cache", "arm64")
-    assert list(lock.chosen(tmp_path / "cache", "arm64")) == ["boot-probe==1.0"]
+    assert list(lock.select(tmp_path / "cache", "arm64")) == ["boot-probe==1.0"]
 
 
 def test_hosts_of_an_embedded_aws_look_for_none_unless_a_folder_is_named(
@@ -246,7 +246,7 @@ class Recorded:
             stack=self.stack,
             states=SimpleNamespace(
                 applied=SimpleNamespace(write=lambda *_: None),
-                history=SimpleNamespace(note=lambda *_: None),
+                history=SimpleNamespace(record=lambda *_: None),
             ),
         )
         gate: Any = SimpleNamespace(refuse_forbidden=lambda plan: None)
@@ -303,6 +303,6 @@ def test_doctor_finds_what_another_program_than_terradask_has_left_out_and_puts_
     assert not finding.ok
     assert finding.found == "arm64: no six==1.17.0, uv==1.0; x86_64: no six==1.17.0, uv==1.0"
     assert "terradask doctor --fix" in (finding.fix or "")
-    assert check_host_packages(workspace, fix=True).found == f"3 put into s3://{BUCKET}"
+    assert check_host_packages(workspace, fix=True).found == f"3 uploaded to s3://{BUCKET}"
     assert check_host_packages(workspace, fix=False).ok
     assert workspace.put_host_packages() == ()

@@ -128,7 +128,7 @@ def test_an_index_that_is_not_configured_is_an_error(project: Project, tmp_path:
     (tmp_path / "project/pyproject.toml").write_text(
         '[project]\nname = "work"\nversion = "1"\n[tool.uv.sources]\nacme = { index = "lost" }\n'
     )
-    with pytest.raises(SoftwareUnusable, match="no index has the name 'lost'"):
+    with pytest.raises(SoftwareUnusable, match="no index is named 'lost'"):
         lock_environment(PackageSync(), "x86_64", project.environ)
 
 
@@ -139,5 +139,5 @@ def test_projects_without_sources_have_none(tmp_path: Path) -> None:
         (tmp_path / "pyproject.toml").write_text(text)
         assert index_sources(indexes, machine, host_markers("x86_64")) == {}
     (tmp_path / "pyproject.toml").write_text("no toml")
-    with pytest.raises(SoftwareUnusable, match="What configures package indexes"):
+    with pytest.raises(SoftwareUnusable, match="The configuration of package indexes"):
         index_sources(indexes, machine, host_markers("x86_64"))

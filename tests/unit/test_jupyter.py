@@ -51,7 +51,7 @@ def test_jupyterlab_is_added_to_names(software: Any, sync: PackageSync, wanted: 
     [
         (Path("uv.lock"), NO_SYNC, "uv.lock has no jupyterlab", "add jupyterlab there"),
         ("science", NO_SYNC, "science has no jupyterlab", "add jupyterlab there"),
-        ([], PackageSync(), "this environment has no jupyterlab", "pip install jupyterlab here"),
+        ([], PackageSync(), "this environment has no jupyterlab", "pip install jupyterlab"),
     ],
 )
 def test_hosts_without_it_are_refused_before_anything_is_made(

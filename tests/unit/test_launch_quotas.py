@@ -253,7 +253,7 @@ def test_more_than_max_workers_may_have_is_told() -> None:
     told: list[str] = []
     check(ClusterSettings(n_workers=1, max_workers=200), 64).check(told.append, starts=True)
     (line,) = told
-    assert "max_workers is more than AWS's quotas let this account run, which is 15 of 200" in line
+    assert "max_workers exceeds AWS's quotas for this account, which allow 15 of 200" in line
 
 
 def test_without_the_right_nothing_is_refused_and_the_right_is_named() -> None:
@@ -309,7 +309,7 @@ def test_scaling_beyond_a_quota_warns_without_waiting_and_asks_once() -> None:
     eventually(lambda: len(told) >= 1)
     assert len(told) == 1
     # 64, less 36 of others and the scheduler's 4.
-    assert told[0].startswith("AWS will launch 6 at most of 100 workers: ")
+    assert told[0].startswith("AWS will launch at most 6 of 100 workers: ")
     assert "--desired-value 440" in told[0]
     quotas.consider({"workers": 6})
     quotas.consider({"workers": 7})

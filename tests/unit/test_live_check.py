@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from terradask import Workspace
 from terradask._doctor.account_check.check import LiveCheck, time_limit, without_identity
 from terradask._doctor.account_check.cluster import seconds_by_state
-from terradask._doctor.account_check.place import NAME, SmokeWorkspace, smoke_settings
+from terradask._doctor.account_check.place import NAME, CheckWorkspace, check_settings
 from terradask._doctor.account_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._workspace.host_packages import packages_folder
@@ -163,7 +163,7 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
             "cluster": {"connect": "ssm", "worker_gpu": 8},
         }
     )
-    document = smoke_settings(
+    document = check_settings(
         user,
         "smoke-1a2b",
         account="123456789012",
@@ -192,20 +192,20 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
 
 def test_what_a_killed_check_left_is_found_by_its_record(tmp_path: Path) -> None:
     limit = datetime.timedelta(minutes=1)
-    place = SmokeWorkspace.begin(tmp_path, account="1", region="us-east-1", limit=limit)
+    place = CheckWorkspace.begin(tmp_path, account="1", region="us-east-1", limit=limit)
     assert NAME.fullmatch(place.name)
     # It runs: this process is its own.
-    assert SmokeWorkspace.left(tmp_path) == []
+    assert CheckWorkspace.unfinished(tmp_path) == []
     record = place.folder / "record.json"
     document = json.loads(record.read_bytes())
     record.write_text(json.dumps({**document, "process_started": "0"}))
-    (found,) = SmokeWorkspace.left(tmp_path)
+    (found,) = CheckWorkspace.unfinished(tmp_path)
     assert (found.name, found.has_settings) == (place.name, False)
     assert found.taken_over().runs
-    assert SmokeWorkspace.left(tmp_path) == []
+    assert CheckWorkspace.unfinished(tmp_path) == []
     # What isn't a check's is left alone.
     record.write_text(json.dumps({**document, "process_started": "0", "name": "default"}))
-    assert SmokeWorkspace.left(tmp_path) == []
+    assert CheckWorkspace.unfinished(tmp_path) == []
     place.forget()
     assert list(tmp_path.iterdir()) == []
 

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from terradask._software.local_modules import build_modules, imported_beside, names_beside
+from terradask._software.local_modules import (
+    build_modules,
+    imported_unsent_modules,
+    unsent_modules_variable,
+)
 from terradask._software.local_wheels import LocalWheel
-from terradask._software.package_sync import lock_for_hosts, sync_of
+from terradask._software.package_sync import lock_for_hosts, package_sync_settings
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareUnusable
 from terradask_host.preload.local_names import VARIABLE
@@ -68,7 +72,7 @@ def test_hosts_can_install_it(tmp_path: Path) -> None:
 
 def test_names_of_installed_packages_are_refused(tmp_path: Path) -> None:
     put(tmp_path, "dask.py", "steps.py")
-    with pytest.raises(SoftwareUnusable, match=r"the names of dask \(dask\)") as caught:
+    with pytest.raises(SoftwareUnusable, match=r"the same names: dask \(dask\)") as caught:
         build_modules(tmp_path, HERE)
     assert "package_sync_ignore" in str(caught.value)
     # Hosts that don't get the package get the module.
@@ -143,7 +147,7 @@ def test_links_lead_no_other_file_into_the_bucket(tmp_path: Path, target: str, l
     if "/" in link:
         put(work, "pack/__init__.py")
     (work / link).symlink_to(tmp_path / target)
-    with pytest.raises(SoftwareUnusable, match=f"{link}.* by symbolic links"):
+    with pytest.raises(SoftwareUnusable, match=f"{link}.* symbolic links"):
         build_modules(work, HERE)
 
 
@@ -167,7 +171,7 @@ def test_they_come_with_every_other_way_to_name_packages(
     put(tmp_path, "steps.py")
     monkeypatch.chdir(tmp_path)
     settings = ClusterSettings(software=[], package_sync=False, local_modules=True)
-    sync = sync_of(settings, {})
+    sync = package_sync_settings(settings, {})
     assert sync == PackageSync(False, local_modules=True)
     lock = lock_for_hosts([], sync, architecture="x86_64", lock_file=None)
     assert lock.versions["terradask-local-modules"] == "0"
@@ -187,18 +191,18 @@ def test_what_this_process_has_imported_from_its_own_folder_is_found(
     for name in ("own_steps", "own_work", "own_beside", "own_steps2"):
         monkeypatch.delitem(sys.modules, name, raising=False)
         importlib.import_module(name)
-    assert imported_beside(NONE) == ["own_beside", "own_steps", "own_work"]
-    names = names_beside(NONE)[VARIABLE].split(",")
+    assert imported_unsent_modules(NONE) == ["own_beside", "own_steps", "own_work"]
+    names = unsent_modules_variable(NONE)[VARIABLE].split(",")
     assert names == ["main", "own_beside", "own_later", "own_steps", "own_work"]
-    assert imported_beside(SENT) == []
-    assert names_beside(SENT) == {}
+    assert imported_unsent_modules(SENT) == []
+    assert unsent_modules_variable(SENT) == {}
     # Package sync builds what lies in an editable package's folder.
     about = tmp_path / "site/own-1.dist-info"
     put(about, "METADATA", "RECORD")
     origin = {"url": work.as_uri(), "dir_info": {"editable": True}}
     (about / "direct_url.json").write_text(json.dumps(origin))
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    assert imported_beside(NONE) == ["own_beside"]
+    assert imported_unsent_modules(NONE) == ["own_beside"]
 
 
 def test_without_a_working_directory_nothing_is_found(
@@ -206,4 +210,4 @@ def test_without_a_working_directory_nothing_is_found(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     tmp_path.rmdir()
-    assert (imported_beside(NONE), names_beside(NONE)) == ([], {})
+    assert (imported_unsent_modules(NONE), unsent_modules_variable(NONE)) == ([], {})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._software.local_wheels import LocalWheel, build_wheel, why_not_built
+from terradask._software.local_wheels import LocalWheel, build_obstacle, build_wheel
 from terradask.errors import SoftwareUnusable
 
 from ..source_packages import install, source_folder
@@ -100,7 +100,7 @@ def test_a_wheel_that_is_made_here_can_be_installed(tmp_path: Path) -> None:
 )
 def test_what_is_compiled_for_another_platform_is_an_error(tmp_path, tag, why) -> None:
     installed(tmp_path, tag=tag)
-    found = why_not_built(only(tmp_path), "x86_64")
+    found = build_obstacle(only(tmp_path), "x86_64")
     if why is None:
         assert found is None
         assert built(tmp_path).filename == f"acme_tools-1.0-{tag}.whl"
@@ -119,7 +119,7 @@ def test_what_was_compiled_here_suits_hosts_by_this_machines_glibc(
 ) -> None:
     monkeypatch.setattr("platform.libc_ver", lambda: library)
     installed(tmp_path, tag="cp312-cp312-linux_x86_64")
-    assert (why_not_built(only(tmp_path), "x86_64") is None) == suits
+    assert (build_obstacle(only(tmp_path), "x86_64") is None) == suits
 
 
 def test_files_elsewhere_are_an_error_and_are_not_left_out_silently(tmp_path: Path) -> None:

@@ -64,13 +64,13 @@ def test_a_members_part_of_a_workspaces_lock_is_named_by_its_folder(
     assert {wheel.name for wheel in own.wheels} == {"etl", "acme-lib"}
     assert own.packages["numbers"] == "8.0"
     assert "fast" not in own.packages
-    with pytest.raises(SoftwareUnusable, match="it isn't there"):
+    with pytest.raises(SoftwareUnusable, match="it doesn't exist"):
         lock_file_packages(lock.parent / "packages/none/uv.lock", "x86_64", environ)
 
 
 def test_a_name_with_a_slash_is_told_to_be_no_environments(tmp_path: Path) -> None:
     with pytest.raises(SoftwareUnusable, match="no slash: terradask env create scaling-xgboost"):
         lock_file_packages(tmp_path / "examples/scaling-xgboost", "x86_64", {})
-    with pytest.raises(SoftwareUnusable, match="The file that `software` names") as caught:
+    with pytest.raises(SoftwareUnusable, match="the file that `software` names") as caught:
         lock_file_packages(tmp_path / "examples/needs.txt", "x86_64", {})
     assert "env create" not in str(caught.value)

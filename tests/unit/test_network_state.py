@@ -94,7 +94,7 @@ def test_the_first_plan_makes_the_bucket_and_the_next_ones_only_look(account: Ac
     account.prepare()
     assert account.is_whole()
     assert [type(event) for event in account.told] == [Message]
-    assert f"bucket {BUCKET} is made" in account.told[0].text
+    assert f"created bucket {BUCKET}" in account.told[0].text
     # Whose it is, whether it is versioned, the state; the last once more in a young bucket's list.
     assert account.prepare() == 4
     assert len(account.told) == 1

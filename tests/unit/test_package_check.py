@@ -19,7 +19,7 @@ from terradask._dask.request import Request
 from terradask._software.client_versions import lock_software
 from terradask._software.lock import SoftwareLock
 from terradask._software.package_sync import describe_packages, lock_environment
-from terradask._software.scan import DEPLOYS
+from terradask._software.scan import ONLY_DEPLOYMENT
 from terradask._software.sync import PackageSync
 from terradask.errors import SoftwareUnusable
 from terradask_stacks.settings import ClusterSettings
@@ -34,11 +34,11 @@ WHY = "needed on this platform only, by jupyter"
     ("dropped", "said"),
     [
         ({}, ""),
-        ({"jsii": DEPLOYS}, "; staying here, as only terradask needs them: jsii"),
+        ({"jsii": ONLY_DEPLOYMENT}, "; only local, as only terradask needs them: jsii"),
         (
-            {**dict.fromkeys("lkjihgfedcba", DEPLOYS), "appnope": WHY},
-            "; staying here, as only terradask needs them: a, b, c, d, e, f, g, h, i, j and 2 more"
-            "; staying here, as only this platform needs them: appnope",
+            {**dict.fromkeys("lkjihgfedcba", ONLY_DEPLOYMENT), "appnope": WHY},
+            "; only local, as only terradask needs them: a, b, c, d, e, f, g, h, i, j and 2 more"
+            "; only local, as only this platform needs them: appnope",
         ),
     ],
 )
@@ -69,7 +69,7 @@ def test_all_is_said_before_anything_is_made_and_once(
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
         lock = lock_environment(PackageSync(), "x86_64", environ)
-        assert lock.dropped == {"jsii": DEPLOYS}
+        assert lock.dropped == {"jsii": ONLY_DEPLOYMENT}
         assert lock_environment(PackageSync(["dask"]), "x86_64", environ).dropped == {}
         for _ in range(2):
             check_packages(
@@ -83,7 +83,7 @@ def test_all_is_said_before_anything_is_made_and_once(
             )
     assert events == [
         Message(
-            "etl: hosts get 2 packages; staying here, as only terradask needs them: jsii", kept=True
+            "etl: hosts get 2 packages; only local, as only terradask needs them: jsii", kept=True
         ),
         Warned("hosts don't get absent (no index has it)"),
     ]
@@ -91,12 +91,12 @@ def test_all_is_said_before_anything_is_made_and_once(
 
 def test_a_mistake_in_a_name_is_not_advised_to_be_installed_first() -> None:
     """An index may have another author's package under it."""
-    with pytest.raises(SoftwareUnusable, match="installed here") as caught:
+    with pytest.raises(SoftwareUnusable, match="differs from the client") as caught:
         lock_software(["distribute"])
-    assert "did you mean distributed? Otherwise pip install 'distribute' here" in str(caught.value)
+    assert "did you mean distributed? Otherwise pip install 'distribute'" in str(caught.value)
     with pytest.raises(SoftwareUnusable, match=r"did you mean cloudpickle\?"):
         lock_environment(PackageSync(["cloudpikle"]), "x86_64", {})
-    with pytest.raises(SoftwareUnusable, match="to do: pip install 'zzzqqq' here, or leave"):
+    with pytest.raises(SoftwareUnusable, match="to do: pip install 'zzzqqq', or leave"):
         lock_software(["zzzqqq"])
 
 

@@ -30,7 +30,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def refused(*software: str, lock_file: Path | None = None) -> dict[str, str]:
-    with pytest.raises(SoftwareUnusable, match="not installed from one here") as caught:
+    with pytest.raises(SoftwareUnusable, match="installed locally from elsewhere") as caught:
         lock_software(software or ["acme-tools"], lock_file=lock_file)
     # Each has version 1.0.
     origins = re.split(r"; (?=[\w-]+ 1\.0, )", str(caught.value.given))

@@ -23,7 +23,7 @@ from terradask._software.package_sync import (
     lock_for_hosts,
 )
 from terradask._software.resolver import Resolver, Unsolvable
-from terradask._software.scan import Installed, needed_by_only, scan, with_needs
+from terradask._software.scan import Installed, dependency_closure, exclusive_dependencies, scan
 from terradask._software.sync import PackageSync, Sync, Synced
 from terradask.errors import (
     SetupError,
@@ -114,10 +114,10 @@ def synced(environ: Environ) -> Callable[..., Synced]:
         hosts = host_markers(architecture)
         found = scan(everything, python="3.12", architecture=architecture, here=here, hosts=hosts)
         names = options.get("packages", True)
-        only = None if names is True else with_needs(everything, names, hosts)
+        only = None if names is True else dependency_closure(everything, names, hosts)
         resolver = Resolver(architecture, variables)
-        critical = with_needs(everything, ["dask"], hosts)
-        own = needed_by_only("terradask", everything, hosts)
+        critical = dependency_closure(everything, ["dask"], hosts)
+        own = exclusive_dependencies("terradask", everything, hosts)
         return Sync(found, resolver, critical, PackageSync(**options), only, own)()
 
     return sync
@@ -203,7 +203,7 @@ def test_of_a_local_version_hosts_get_the_public_one(synced) -> None:
         (installed("mac"), "warning-or-higher", "mac"),
         (installed("own", origin=LOCAL), "warning-or-higher", "own"),
         (installed("own", origin=LOCAL), "any", "own"),
-        (installed("new"), "any", "1.0 here, 1.4 on hosts"),
+        (installed("new"), "any", "1.0 locally, 1.4 on hosts"),
     ],
 )
 def test_what_is_an_error_is_the_callers_choice(synced, package, fail_on, named) -> None:
@@ -215,10 +215,13 @@ def test_what_is_an_error_is_the_callers_choice(synced, package, fail_on, named)
 
 def test_a_package_that_dask_needs_has_to_be_there_exactly(synced, environ) -> None:
     hosts = host_markers("x86_64")
-    for origin, said in ((LOCAL, "not installed from one here"), (None, "can't have all packages")):
+    for origin, said in (
+        (LOCAL, "installed locally from elsewhere"),
+        (None, "can't have all packages"),
+    ):
         mine = [installed("dask", "1.0", "new"), installed("new", origin=origin)]
         found = scan(mine, python="3.12", architecture="x86_64", here=hosts, hosts=hosts)
-        critical = with_needs(mine, ["dask"], hosts)
+        critical = dependency_closure(mine, ["dask"], hosts)
         assert critical == {"dask", "new"}
         with pytest.raises(SoftwareUnusable, match=f"(?s){said}.*new"):
             Sync(found, Resolver("x86_64", environ), critical)()

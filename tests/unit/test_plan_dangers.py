@@ -117,7 +117,7 @@ def test_policy_known_after_apply_only_is_a_danger():
     document = changed_resource({}, policy_text())
     document["resource_changes"][0]["change"]["after_unknown"] = {"policy": True}
     assert [d.text for d in summary_of(document).dangers] == [
-        "policy changes, and is known only after the apply"
+        "policy changes, with a value known only after the apply"
     ]
 
 
@@ -130,7 +130,7 @@ def test_policy_added_to_a_role_that_is_there_widens_it():
         kind="aws_iam_role_policy_attachment",
     )
     assert [d.text for d in summary_of(attached).dangers] == [
-        "allows worker what arn:aws:iam::aws:policy/Admin allows"
+        "gives worker the permissions of arn:aws:iam::aws:policy/Admin"
     ]
     with_role = changed_resource({"name": "worker"}, kind="aws_iam_role")
     added["resource_changes"] += with_role["resource_changes"]

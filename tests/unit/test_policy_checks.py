@@ -20,7 +20,7 @@ from .policy_plans import OPEN, RULE, TODAY, found, plan, resource
     "document", [{}, {"resource_changes": []}, {"format_version": "1.2"}, {"values": {}}]
 )
 def test_what_is_no_plan_is_refused(document: dict[str, Any]) -> None:
-    with pytest.raises(InvalidInput, match="no plan"):
+    with pytest.raises(InvalidInput, match="not a plan"):
         read(document)
 
 
@@ -126,14 +126,14 @@ def test_rules_that_a_group_repeats_are_one_finding_and_those_by_hand_another() 
     finding = evaluate(by_hand, settings=PolicySettings(), today=TODAY)[0]
     assert "Terraform, which removes only its own rules: remove it" in str(finding.advice)
     finding = evaluate(repeated, settings=PolicySettings(), today=TODAY)[0]
-    assert "name the addresses" in str(finding.advice)
+    assert "name your clients" in str(finding.advice)
     written = {
         "resources": [{"address": "aws_security_group.scheduler", "expressions": {"ingress": {}}}]
     }
     finding = evaluate(
         plan(group("0.0.0.0/0"), configuration=written), settings=PolicySettings(), today=TODAY
     )[0]
-    assert "name the addresses" in str(finding.advice)
+    assert "name your clients" in str(finding.advice)
 
 
 def test_a_rule_that_the_plan_removes_or_narrows_is_not_held_against_its_group() -> None:

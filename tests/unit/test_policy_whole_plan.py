@@ -46,7 +46,7 @@ def _without(*path: str) -> Callable[[dict[str, Any]], None]:
         (lambda plan: plan["resource_changes"].pop(), "nothing in resource_changes of aws_"),
         (lambda plan: plan.update(format_version="2.0"), "format_version 2.0"),
         (lambda plan: plan.update(format_version=None), "format_version None"),
-        (lambda plan: plan.update(errored=True), "the plan of a run that failed"),
+        (lambda plan: plan.update(errored=True), "the plan of a failed run"),
         (
             lambda plan: plan.update(output_changes={"secret": {"actions": ["create"]}}),
             "nothing in planned_values of secret",
@@ -59,7 +59,7 @@ def test_a_plan_of_which_a_part_was_left_out_is_refused(
     document = recorded(name)
     evaluate(document, settings=PolicySettings(), today=TODAY)
     spoil(document)
-    with pytest.raises(InvalidInput, match=r"no whole plan") as refused:
+    with pytest.raises(InvalidInput, match="the plan is incomplete") as refused:
         evaluate(document, settings=PolicySettings(), today=TODAY)
     assert says in str(refused.value)
 
@@ -67,5 +67,5 @@ def test_a_plan_of_which_a_part_was_left_out_is_refused(
 def test_a_plan_without_planned_values_costs_not_nothing() -> None:
     document = recorded("create")
     del document["planned_values"]
-    with pytest.raises(InvalidInput, match="no whole plan"):
+    with pytest.raises(InvalidInput, match="the plan is incomplete"):
         PlannedStack.of(document)

@@ -196,7 +196,7 @@ def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_planned(tmp
         plan_launch=None,
     )
     provisioner = Provisioner(Request("etl"), silent)
-    with pytest.raises(SoftwareUnusable, match="The file that software_lock names") as refused:
+    with pytest.raises(SoftwareUnusable, match="The lock file of `software_lock`") as refused:
         provisioner._deploy(workspace, SimpleNamespace(name="etl"), wait_seconds=0)
     assert refused.value.given == str(tmp_path / "uv.lock")
     assert provisioner._origin == "attached"

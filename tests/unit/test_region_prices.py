@@ -85,7 +85,7 @@ def test_the_newest_spot_price_counts_and_none_where_two_are(prices, aws):
 
 def test_an_answer_of_another_shape_has_no_prices(prices, aws):
     aws.history = [{}]
-    assert "isn't as AWS documents it" in str(prices.of_region("spot").problem)
+    assert "isn't in AWS's documented format" in str(prices.of_region("spot").problem)
 
 
 def test_refresh_asks_anew(prices, aws):
@@ -190,5 +190,5 @@ def test_a_types_own_price_is_told_from_others() -> None:
     problems = {name: str(one.problem) for name, one in readings.items()}
     assert "several prices" in problems["c7g.large"]
     assert "per Quantity" in problems["t3.micro"]
-    assert "isn't as AWS documents it" in problems["r6i.large"]
+    assert "isn't in AWS's documented format" in problems["r6i.large"]
     assert "no such product" in problems["x1.large"]

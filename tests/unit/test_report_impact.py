@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from terradask._plans.impact import RunningCluster, impacts, may_hit, refuse_while_running
+from terradask._plans.impact import RunningCluster, impacts, may_affect, refuse_while_running
 from terradask._plans.policy.findings import Waived
 from terradask._plans.policy.values import UNKNOWN, AttributeChange
 from terradask._plans.summary import Change
@@ -53,8 +53,7 @@ WHOLE = "stop and start the cluster to move it completely"
         (
             _moved("workers", None),
             (
-                "its 12 workers stay in subnet-a, new ones start in a subnet that is known after "
-                "the "
+                "its 12 workers stay in subnet-a, new ones start in a subnet known after the "
                 f"apply, perhaps in another zone: {WHOLE}"
             ),
         ),
@@ -102,7 +101,7 @@ WHOLE = "stop and start the cluster to move it completely"
 )
 def test_a_running_cluster_is_hit(change: Change, text: str):
     summary = of_changes(change, stack="etl").summary
-    assert may_hit(summary)
+    assert may_affect(summary)
     assert [(d.kind, d.text) for d in impacts(summary, [RUNNING])] == [
         ("running", f"cluster etl is running: {text}")
     ]
@@ -176,7 +175,7 @@ def test_what_running_clusters_stand_on_stays(stack: str, action: str, kind: str
     summary = of_changes(
         Change(f"{kind}.it", kind, action), Change("aws_eip.nat", "aws_eip", "replace"), stack=stack
     ).summary
-    with pytest.raises(InUse, match="what running clusters stand on") as caught:
+    with pytest.raises(InUse, match="resources of running clusters") as caught:
         refuse_while_running(summary, [RUNNING])
     assert caught.value.problem.startswith(f"the plan of {stack} deletes")
     assert caught.value.given == f"{kind}.it; etl is running with 12 workers"
@@ -218,8 +217,8 @@ def test_every_cluster_that_a_plan_would_hit_is_named():
 
 
 def test_nobody_is_asked_what_runs_where_nothing_can_be_hit():
-    assert not may_hit(report("create").summary)
-    assert may_hit(report("change").summary)
+    assert not may_affect(report("create").summary)
+    assert may_affect(report("change").summary)
 
 
 @pytest.mark.parametrize(

@@ -221,9 +221,9 @@ def test_the_plan_itself_says_which_state_and_terraform_it_is_of(tmp_path: Path)
 def test_no_plan_of_ours(tmp_path: Path, text: str):
     file = _plan(tmp_path).save(tmp_path / "saved")
     file.with_name("plan.tfplan.json").write_text(text)
-    with pytest.raises(InvalidInput, match="terradask saved no plan here"):
+    with pytest.raises(InvalidInput, match="no saved plan"):
         _open(tmp_path, file)
-    with pytest.raises(InvalidInput, match="terradask saved no plan here"):
+    with pytest.raises(InvalidInput, match="no saved plan"):
         _open(tmp_path, tmp_path)
 
 
@@ -317,5 +317,5 @@ def test_a_folder_that_is_not_whole_or_not_as_reported_is_refused(tmp_path: Path
     (folder.path / "etl/plan.tfplan.json").unlink()
     _refused("file", folder.plans)
     (folder.path / "report.json").write_text("{")
-    with pytest.raises(InvalidInput, match="terradask saved no plan here"):
+    with pytest.raises(InvalidInput, match="no saved plan"):
         folder.plans()

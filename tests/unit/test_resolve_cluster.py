@@ -299,7 +299,7 @@ def test_a_private_cluster_stays_its_first_callers(
     assert _resolve(first, refresh=True, private_to_creator=True).creator == first.creator
     # In a file that others may write: nobody of another account owns a cluster of this one.
     planted = first.model_copy(update={"creator": "arn:aws:iam::999999999999:role/science"})
-    with pytest.raises(InvalidInput, match="of another account"):
+    with pytest.raises(InvalidInput, match="belongs to another account"):
         _resolve(planted, private_to_creator=True)
     opened = _resolve(first)
     assert opened == first.model_copy(update={"creator": None})

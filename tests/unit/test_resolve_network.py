@@ -189,7 +189,7 @@ def test_a_locked_image_of_somebody_else_is_refused_also_if_it_is_not_there_yet(
     assert "terradask plan network --refresh" in str(caught.value)
     # A private one, to be published once the plan was applied.
     absent = _network_lock(image_ids={"x86_64": "ami-0123456789abcdef0"})
-    with pytest.raises(InvalidInput, match="isn't there"):
+    with pytest.raises(InvalidInput, match="doesn't exist"):
         resolve_network(_settings(), aws, absent)
     for image in (theirs, "ami-0123456789abcdef0"):
         gpu = _network_lock(gpu_image_ids={"x86_64": image})
@@ -244,7 +244,7 @@ def test_an_image_with_another_root_device_is_refused(aws: Aws):
         if image.root_device_name == "/dev/sda1" and image.architecture == "x86_64"
     )
     given = {"image": ubuntu.id, "image_owners": [ubuntu.owner_id]}
-    with pytest.raises(InvalidInput, match="root volume is at another device") as caught:
+    with pytest.raises(InvalidInput, match="root volume has another device name") as caught:
         resolve_network(_settings(network=given), aws)
     assert caught.value.given == f"{ubuntu.id}: /dev/sda1"
 

@@ -15,7 +15,7 @@ from terradask._software.lock import SoftwareLock
 from terradask._software.package_sync import describe_differences, lock_for_hosts, locked_once
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
-from terradask._software.wheel_tags import describe_newer
+from terradask._software.wheel_tags import describe_newer_glibc
 from terradask.errors import SoftwareUnusable
 from terradask_modules.errors import InvalidInput
 
@@ -91,7 +91,7 @@ def test_what_one_processor_alone_needs_is_for_its_hosts(picky):
 
 @pytest.mark.parametrize("wanted", ["pandas==1.0.0", "no-such-package-anywhere"])
 def test_what_is_not_installed_here_is_refused(wanted):
-    with pytest.raises(SoftwareUnusable, match="installed here") as caught:
+    with pytest.raises(SoftwareUnusable, match="client's environment") as caught:
         lock_software([wanted])
     text = str(caught.value)
     assert f"pip install '{wanted}'" in text
@@ -99,7 +99,7 @@ def test_what_is_not_installed_here_is_refused(wanted):
 
 
 def test_a_second_demand_for_the_same_package_is_checked_too():
-    with pytest.raises(SoftwareUnusable, match="installed here"):
+    with pytest.raises(SoftwareUnusable, match="client's environment"):
         lock_software(["dask==2020.1.0"])
 
 
@@ -141,7 +141,7 @@ def test_wheels_for_a_newer_glibc_than_the_hosts_are_told(wheel, platforms, need
     wheel(*platforms)
     lock = lock_software(["fresh"])
     assert lock.newer_glibc == ({} if needed is None else {"fresh": needed})
-    assert "fresh (glibc 2.39)" in describe_newer({"fresh": (2, 39)})
+    assert "fresh (glibc 2.39)" in describe_newer_glibc({"fresh": (2, 39)})
 
 
 def test_hosts_have_what_the_dashboard_and_pip_install_need():

@@ -283,7 +283,7 @@ def test_a_lock_without_a_wheel_for_hosts_is_refused(index: str, tmp_path: Path)
 def test_a_lock_with_another_dask_is_refused(index: str, tmp_path: Path) -> None:
     path = project(tmp_path / "work", index)
     path.write_text(path.read_text().replace(HERE["dask"], "2020.1.0"))
-    with pytest.raises(SoftwareUnusable, match=r"it has dask 2020\.1\.0, .*here are dask 20"):
+    with pytest.raises(SoftwareUnusable, match=r"it has dask 2020\.1\.0, .*the client has dask 20"):
         lock_file_packages(path, "x86_64", environment(index, tmp_path / "cache"))
 
 
@@ -328,15 +328,15 @@ def test_a_pylock_needs_nothing_else(lock: Lock, index: str, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("conda-lock.yml", "dependencies: [pandas]\n", "only an environment.yml is read"),
+        ("conda-lock.yml", "dependencies: [pandas]\n", "only an environment.yml can be read"),
         ("pixi.lock", "", "pixi workspace export conda-environment"),
-        ("software.lock", "", "of no known kind"),
-        ("uv.lock", "version = 1\n", "pyproject.toml that belongs to it"),
+        ("software.lock", "", "its name doesn't show its kind"),
+        ("uv.lock", "version = 1\n", "pyproject.toml isn't beside it"),
         ("pylock.toml", "no toml", "pylock.toml"),
         ("pylock.toml", 'lock-version = "9.0"\n', "pylock.toml"),
         ("pyproject.toml", "[tool.x]\n", r"no \[project\]"),
-        ("pyproject.toml", "[project\n", r"no TOML: .*line 1"),
-        ("requirements.txt", "-r absent.txt\n", "absent.txt: it isn't there"),
+        ("pyproject.toml", "[project\n", r"not valid TOML: .*line 1"),
+        ("requirements.txt", "-r absent.txt\n", "absent.txt: it doesn't exist"),
         ("requirements.txt", "-r .\n", "can't be read: Is a directory"),
         ("requirements.txt", "=broken\n", "requirements.txt"),
     ],
@@ -349,12 +349,12 @@ def test_files_that_hosts_can_not_install_say_why(
 
 
 def test_a_file_that_is_not_there_says_so(tmp_path: Path) -> None:
-    with pytest.raises(SoftwareUnusable, match="it isn't there") as caught:
+    with pytest.raises(SoftwareUnusable, match="it doesn't exist") as caught:
         lock_file_packages(tmp_path / "uv.lock", "x86_64", {})
     assert "lock it again" not in str(caught.value)
 
 
 def test_a_file_that_is_no_text_says_so(tmp_path: Path) -> None:
     (tmp_path / "needs.txt").write_bytes(b"\xff\xfe")
-    with pytest.raises(SoftwareUnusable, match="it is no text in UTF-8"):
+    with pytest.raises(SoftwareUnusable, match="it is not a UTF-8 text"):
         lock_file_packages(tmp_path / "needs.txt", "x86_64", {})

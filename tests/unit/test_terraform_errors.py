@@ -112,7 +112,7 @@ INVALID = (
             REGISTRY,
             (ProviderUnavailable, "t answer"),
         ),
-        ("Failed to install provider", CHECKSUM, (ProviderUnavailable, "not the one in the lock")),
+        ("Failed to install provider", CHECKSUM, (ProviderUnavailable, "differs from the lock")),
         (
             "Failed to query available provider packages",
             OTHER_VERSION,

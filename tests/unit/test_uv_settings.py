@@ -16,7 +16,7 @@ from terradask._software.indexes.configured import Machine
 from terradask._software.local_wheels import build_folder
 from terradask._software.lock_from_file import lock_file_packages
 from terradask._software.resolver import Resolver
-from terradask._software.uv import own_settings, own_variables, to_toml
+from terradask._software.uv import to_toml, uv_settings, uv_variables
 
 from ..package_index import publish, serving, yank
 from ..source_packages import source_folder
@@ -139,7 +139,7 @@ def test_how_indexes_are_asked_counts_and_how_packages_are_built(tmp_path: Path)
         '[[index]]\nurl = "https://mine/simple"\n'
     )
     machine = Machine("linux", tmp_path, tmp_path / "work/sub", tmp_path, tmp_path)
-    found = own_settings({}, machine)
+    found = uv_settings({}, machine)
     assert found == {
         "native-tls": True,
         "index-strategy": "unsafe-best-match",
@@ -155,7 +155,7 @@ def test_how_indexes_are_asked_counts_and_how_packages_are_built(tmp_path: Path)
     }
     read = tomllib.loads(to_toml(found))
     assert read == {**found, "exclude-newer": "2026-01-01"}
-    assert own_settings({"UV_NO_CONFIG": "1"}, replace(machine, home=tmp_path / "none")) == {}
+    assert uv_settings({"UV_NO_CONFIG": "1"}, replace(machine, home=tmp_path / "none")) == {}
 
 
 def test_variables_of_indexes_pass_and_others_of_uv_dont(tmp_path: Path) -> None:
@@ -168,4 +168,4 @@ def test_variables_of_indexes_pass_and_others_of_uv_dont(tmp_path: Path) -> None
     }
     machine = Machine("linux", tmp_path, tmp_path, tmp_path, tmp_path)
     every = {**kept, **VARIABLES, "UV_NO_CONFIG": "1"}
-    assert own_variables(every, machine) == kept
+    assert uv_variables(every, machine) == kept

@@ -1,3 +1,3 @@
-"""The caller's AWS: sessions whose errors are typed, groups, credentials, rate limits, launch
-problems, Session Manager.
+"""The caller's AWS: sessions with typed errors, groups, credentials, rate limits, launch problems,
+Session Manager.
 """

@@ -1,4 +1,4 @@
-"""What a group has done since a time, also one that is deleted."""
+"""Read a group's scaling activities since a time, even of a deleted group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def activities_since(
 ) -> tuple[list[Mapping[str, Any]], datetime.datetime]:
     """Return a group's scaling activities, the newest first, and the time by AWS's clock.
 
-    AWS keeps them for six weeks. None of a group that never was.
+    AWS keeps them for six weeks. Empty for a group that never existed.
 
     Permission needed: ``autoscaling:DescribeScalingActivities``.
     """
@@ -33,7 +33,7 @@ def activities_since(
 
 
 def zone_of(activity: Mapping[str, Any]) -> str | None:
-    """Return the zone of a launch, also of one that failed; None where AWS doesn't say.
+    """Return the zone of a launch, successful or not; None if AWS doesn't report one.
 
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
     """

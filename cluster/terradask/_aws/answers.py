@@ -1,4 +1,4 @@
-"""Errors that AWS answers with and a caller expects."""
+"""Ignore expected AWS errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 @contextmanager
 def unless(*codes: str) -> Iterator[None]:
-    """Go on behind the block where AWS answers one of these codes, such as ``InvalidAMI*``."""
+    """Suppress AWS errors with these codes, such as ``InvalidAMI*``."""
     from botocore.exceptions import ClientError
 
     try:

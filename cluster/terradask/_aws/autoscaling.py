@@ -1,5 +1,5 @@
-"""The Auto Scaling groups of one cluster: the edge to AWS. While it runs, its scheduler's host
-sets their numbers.
+"""Call AWS about the Auto Scaling groups of one cluster. While it runs, its scheduler's host sets
+their numbers.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ _OF_EVERY_CLUSTER = dict.fromkeys(
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
 _PROTECTION_BATCH = 50
 
-#: Groups at a time: Auto Scaling limits the calls of all callers of an account together.
+#: Parallel calls: Auto Scaling's rate limit is common to all callers of an account.
 _PARALLEL_GROUPS = 4
-#: As many of a group's newest activities are read.
+#: Number of a group's newest activities to read.
 _ACTIVITIES = 20
 
 
 class Groups:
     """The groups of one cluster, by their names in it, such as ``workers``.
 
-    AWS's names follow from the cluster's. Those of two workspaces can be the same: of workspace
-    ``a`` with cluster ``b-c``, and of ``a-b`` with ``c``. So nothing is changed before the group
-    was seen with the cluster's tags; or without any of them, since they were taken off, and with a
-    launch template of this workspace or cluster, whose names no other's can be.
+    AWS's group names derive from the cluster's, and can be equal in two workspaces: workspace ``a``
+    with cluster ``b-c``, and ``a-b`` with ``c``. So a group is changed only if it has the cluster's
+    tags; or none of them, since they were removed, and a launch template of this workspace or
+    cluster, whose names are unique.
 
     Numbers that are sent are absolute, so that repeating a call changes nothing.
 
@@ -83,22 +83,22 @@ class Groups:
         self._cluster = cluster
         self._tags = {TAG_WORKSPACE: workspace, TAG_CLUSTER: cluster}
         self._names = {group: group_name(workspace, cluster, group) for group in groups}
-        #: Groups that were seen to be the cluster's; those of them without its tags; and others:
-        #: name -> its tags.
+        #: Groups known to be the cluster's; those of them without its tags; and others: name -> its
+        #: tags.
         self._own: set[str] = set()
         self._untagged: set[str] = set()
         self._foreign: dict[str, Mapping[str, str]] = {}
 
     @classmethod
     def found(cls, aws: Aws, *, workspace: str, cluster: str) -> tuple[Groups, dict[str, Group]]:
-        """Find a cluster's groups by their tags, and those that every cluster can have by their
-        names too; return them with how they are.
+        """Find a cluster's groups by their tags, and those that every cluster can have also by
+        name; return them with their descriptions.
         """
         client = aws.client("autoscaling")
         tagged = dict(tagged_groups(client, workspace=workspace, cluster=cluster))
         groups = cls(aws, {**tagged, **_OF_EVERY_CLUSTER}, workspace=workspace, cluster=cluster)
         state = groups.describe()
-        # Others' of the same names don't matter here.
+        # Other owners' groups of these names don't matter here.
         groups._names, groups._foreign = {name: groups._names[name] for name in state}, {}
         return groups, state
 
@@ -112,19 +112,19 @@ class Groups:
         return tuple(self._names)
 
     def describe(self) -> dict[str, Group]:
-        """Read all groups in one call; without those that are gone or carry others' tags."""
+        """Read all groups in one call, except missing ones and those with others' tags."""
         response = self._client.describe_auto_scaling_groups(
             AutoScalingGroupNames=list(self._names.values())
         )
         return self.of(response["AutoScalingGroups"])
 
     def of(self, listed: Iterable[Mapping[str, Any]]) -> dict[str, Group]:
-        """Return, of what AWS lists, the cluster's groups."""
+        """Return the cluster's groups from AWS's list."""
         by_autoscaling_group = {v: k for k, v in self._names.items()}
         groups = {
             by_autoscaling_group[found["AutoScalingGroupName"]]: found
             for found in listed
-            # One that is being deleted is listed until its last instance has ended.
+            # A group being deleted is listed until its last instance has ended.
             if found["AutoScalingGroupName"] in by_autoscaling_group and not found.get("Status")
         }
         tags = {name: tags_of(found.get("Tags")) for name, found in groups.items()}
@@ -139,9 +139,9 @@ class Groups:
         }
 
     def check_own(self, *groups: str) -> list[str]:
-        """Return AWS's names of groups; by default of all that are there.
+        """Return AWS's names of groups; by default of all existing ones.
 
-        Raises `ForeignResources`; `ClusterError` for a group that is gone.
+        Raises `ForeignResources`; `ClusterError` for a missing group.
         """
         asked = groups or tuple(self._names)
         if not self._own.issuperset(asked):
@@ -158,7 +158,7 @@ class Groups:
             raise foreign_groups(self._cluster, foreign, self._tags)
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
-        """Return when and why launches of a group failed lately, in one call; two where the
+        """Return times and reasons of a group's recent launch failures, in one call, or two if the
         account's plan lacks the type.
 
         Permission needed: ``autoscaling:DescribeScalingActivities``.
@@ -171,7 +171,7 @@ class Groups:
         return [(at, problem) for (at, _), problem in zip(failed, problems, strict=True)]
 
     def activities(self, group: str, since: datetime.datetime) -> list[Mapping[str, Any]]:
-        """Return what a group has done since a time, the newest first, as AWS lists it.
+        """Return a group's activities since a time in AWS's form, newest first.
 
         Permission needed: ``autoscaling:DescribeScalingActivities``.
         """
@@ -179,8 +179,8 @@ class Groups:
         return found
 
     def set_desired(self, group: str, n: int) -> None:
-        """Ask for `n` instances, also below a minimum, which becomes 0 again. Returns when AWS has
-        taken the number, not when they are there.
+        """Request `n` instances, even below a minimum, which becomes 0. Returns once AWS has
+        accepted the number, before the instances exist.
 
         Raises `ClusterError` where the group's maximum is smaller.
         """
@@ -200,19 +200,19 @@ class Groups:
             raise
 
     def clear_minimum(self, group: str) -> None:
-        """Take a group's minimum back, which was raised beside terradask."""
+        """Reset a group's minimum that was raised outside terradask."""
         (name,) = self.check_own(group)
         self._client.update_auto_scaling_group(AutoScalingGroupName=name, MinSize=0)
 
     def zero(self, state: Mapping[str, Group] | None = None) -> None:
-        """Ask for no instance in any group, also below a minimum. Raises `ForeignResources`."""
+        """Set every group to zero, even below a minimum. Raises `ForeignResources`."""
         found = (self.describe() if state is None else state).items()
         side_by_side([partial(self._zero, *each) for each in found], _PARALLEL_GROUPS)
-        # After the cluster's own: they cost.
+        # After the cluster's own, which cost money.
         self._refuse_foreign(self._names)
 
     def _zero(self, name: str, group: Group) -> None:
-        # AWS ends none that is protected, which nothing of terradask's is.
+        # AWS keeps protected instances; terradask protects none for long.
         self._unprotect(
             name, [m.instance_id for m in group.members if m.protected and m.in_service]
         )
@@ -221,9 +221,9 @@ class Groups:
 
     def set_watchdog(self, minutes: float = WATCHDOG_MINUTES) -> None:
         """Set the watchdog schedule: each group goes to zero in so many minutes, unless the
-        scheduler's host moves that on.
+        scheduler's host postpones it.
 
-        It also ends a cluster whose scheduler never came up, with no process of ours alive.
+        It also ends a cluster whose scheduler never started, without any process of terradask.
         """
         start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(minutes=minutes)
         self._each(
@@ -231,18 +231,18 @@ class Groups:
                 AutoScalingGroupName=name,
                 ScheduledActionName=watchdog_action(name),
                 StartTime=start,
-                # Whatever the minimum is by then.
+                # Overrides a later minimum.
                 MinSize=0,
                 DesiredCapacity=0,
             )
         )
 
     def remove_watchdog(self) -> None:
-        """Take the watchdog schedule away, so that it can't hit a later run."""
+        """Remove the watchdog schedule, so that it can't end a later run."""
         self._each(lambda name: unschedule(self._client, name, [watchdog_action(name)]))
 
     def clear_schedules(self) -> None:
-        """Remove what others have scheduled for the groups, and what that has raised."""
+        """Remove foreign schedules of the groups, and minimums that they raised."""
 
         def clear(name: str) -> bool:
             foreign = {*scheduled_actions(self._client, name)} - {watchdog_action(name)}
@@ -253,12 +253,12 @@ class Groups:
             self.zero()
 
     def _each(self, call: Callable[[str], Any]) -> list[Any]:
-        """Make a call for each group, side by side."""
+        """Make a call for each group in parallel."""
         return side_by_side([partial(call, one) for one in self.check_own()], _PARALLEL_GROUPS)
 
     def tag(self, tags: Mapping[str, str]) -> None:
-        """Set volatile tags on every group, propagated to instances launched from now on; and the
-        cluster's on those that lack them.
+        """Set volatile tags on every group, propagated to new instances, and restore missing
+        cluster tags.
         """
         self.check_own()
         self._client.create_or_update_tags(
@@ -287,13 +287,13 @@ class Groups:
             self.check_own(group)
         for start in range(0, len(instance_ids), _PROTECTION_BATCH):
             batch = instance_ids[start : start + _PROTECTION_BATCH]
-            # One that has left the group meanwhile makes AWS refuse its whole batch.
+            # An instance that has left the group makes AWS refuse its batch.
             if not self._unprotected(group, batch) and len(batch) > 1:
                 for instance_id in batch:
                     self._unprotected(group, [instance_id])
 
     def _unprotected(self, group: str, instance_ids: Sequence[str]) -> bool:
-        """Take protection away, and return whether all of them are in the group."""
+        """Remove protection, and return whether all of them are in the group."""
         from botocore.exceptions import ClientError
 
         try:

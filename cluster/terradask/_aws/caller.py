@@ -1,4 +1,4 @@
-"""Whose credentials they are, by AWS's answer; the account is mostly known before."""
+"""Identify the caller by AWS's answer; the account is usually known before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary credentials of the caller's, to be lent to a cluster."""
+"""Temporary credentials of the caller for a cluster."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from terradask.errors import AccessDenied, InvalidInput
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
-#: What AWS lets a session of a user's last, in seconds; without being asked, 12 hours:
+#: Limits of a user session's duration in seconds; the default is 12 hours:
 #: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
 SHORTEST_SECONDS = 900
 LONGEST_SECONDS = 129_600
 
-#: Taken life of temporary credentials without an expiry: they are read again after half of it.
+#: Assumed lifetime of temporary credentials without an expiry: they are read again halfway.
 _UNTOLD_SECONDS = 3600
 
 _WITHOUT = (
@@ -29,7 +29,7 @@ _WITHOUT = (
 
 @dataclass(frozen=True, repr=False)
 class LentCredentials:
-    """Temporary credentials. Its repr shows when they expire, and nothing else."""
+    """Temporary credentials. Their repr shows only the expiry."""
 
     access_key_id: str
     secret_access_key: str
@@ -40,7 +40,7 @@ class LentCredentials:
         return f"LentCredentials(expires_at={self.expires_at:%Y-%m-%dT%H:%M:%SZ})"
 
     def document(self) -> dict[str, str]:
-        """Return them as AWS SDKs read them from an endpoint."""
+        """Return them in the form of AWS SDKs' credential endpoint."""
         return {
             "AccessKeyId": self.access_key_id,
             "SecretAccessKey": self.secret_access_key,
@@ -50,30 +50,30 @@ class LentCredentials:
 
 
 def check_duration(seconds: int | None) -> int | None:
-    """Return how long lent credentials last, in seconds. Raises `InvalidInput`."""
+    """Return the duration of lent credentials in seconds. Raises `InvalidInput`."""
     whole = isinstance(seconds, int) and not isinstance(seconds, bool)
     if seconds is not None and not (whole and SHORTEST_SECONDS <= seconds <= LONGEST_SECONDS):
         raise InvalidInput(
-            "AWS gives no credentials for such a time.",
+            "AWS issues no credentials for this duration.",
             given=f"credentials_duration_seconds={seconds!r}",
             allowed=(
                 f"a whole number of seconds from {SHORTEST_SECONDS} (15 minutes) to "
                 f"{LONGEST_SECONDS} (36 hours)"
             ),
             advice=(
-                "leave it out for 12 hours; they are sent anew in time as long as the Cluster "
-                "object is open"
+                "leave it out for 12 hours; they are renewed in time while the Cluster object is "
+                "open"
             ),
         )
     return seconds
 
 
 def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
-    """Return temporary credentials of the caller's.
+    """Return temporary credentials of the caller.
 
-    Those of an IAM user's access key are a session of its own (``sts:GetSessionToken``).
-    Credentials that are temporary already, such as those of a role or of IAM Identity Center, are
-    returned as they are.
+    For an IAM user's access key they are a new session (``sts:GetSessionToken``). Credentials that
+    are temporary already, such as those of a role or of IAM Identity Center, are returned
+    unchanged.
 
     Raises `NoCredentials`, `InvalidCredentials`, `AccessDenied`.
 
@@ -84,14 +84,14 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
     """
     held = aws.credentials()
     if _expiry(held) is None:
-        # What refreshes itself may have asked for a code; the rest may be in a file that changed.
+        # Renewal may have asked for an MFA code; other credentials may be in a changed file.
         aws = aws.anew()
         held = aws.credentials()
     with translated(aws.region):
         frozen: Any = held.get_frozen_credentials()
     if not frozen.token:
         return _session(aws, duration_seconds)
-    # Those that have expired are to be found here, and not by tasks.
+    # Expired credentials must fail here, not in tasks.
     aws.client("sts").get_caller_identity()
     until = _expiry(held) or datetime.datetime.now(datetime.UTC) + datetime.timedelta(
         seconds=_UNTOLD_SECONDS
@@ -117,5 +117,5 @@ def _session(aws: Aws, duration_seconds: int | None) -> LentCredentials:
 
 
 def _expiry(held: Credentials) -> datetime.datetime | None:
-    """Return when credentials expire that botocore renews; it has no public name for it."""
+    """Return the expiry of credentials that botocore renews; it has no public name for it."""
     return getattr(held, "_expiry_time", None)

@@ -1,4 +1,4 @@
-"""Endpoints of AWS: its own, another one, or one on this machine, such as the embedded AWS's."""
+"""Distinguish AWS's endpoints, other ones, and local ones such as the embedded AWS's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_aws(endpoint: str) -> bool:
 
 
 def cache_name(endpoint: str | None) -> str | None:
-    """Return the name of an endpoint's cache; None for one on this machine, which keeps nothing."""
+    """Return the name of an endpoint's cache; None for a local one, which is not cached."""
     if endpoint is None or is_aws(endpoint):
         return "aws"
     return (
@@ -43,9 +43,9 @@ def cache_name(endpoint: str | None) -> str | None:
 
 
 def own_cache(name: str, endpoint: str) -> DiskCache | None:
-    """Return the cache of that name; None where nothing is to be kept.
+    """Return the cache of that name; None for an endpoint that is not cached.
 
-    The embedded AWS brings a folder of its own, which goes when it does.
+    The embedded AWS has a temporary folder of its own.
     """
     if cache_name(endpoint) is not None:
         return DiskCache(name)

@@ -1,4 +1,4 @@
-"""AWS's Free plan, whose accounts may launch a few small instance types only.
+"""AWS's Free plan, whose accounts may launch only a few small instance types.
 
 https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/free-tier-plans.html
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def eligible_types(aws: Aws) -> tuple[str, ...]:
-    """Return the region's types that the Free plan has, those with most memory first.
+    """Return the Free plan's types in the region, those with most memory first.
 
     Permission needed: ``ec2:DescribeInstanceTypes``.
     """
@@ -30,8 +30,8 @@ def eligible_types(aws: Aws) -> tuple[str, ...]:
 
 
 def with_eligible(problems: Sequence[LaunchProblem], aws: Aws) -> list[LaunchProblem]:
-    """Return problems, those of the plan with the types that the account may launch, as far as they
-    can be read: in one look-up, if there are such problems.
+    """Return problems, with the launchable types in those about the plan, if they can be read: one
+    call, if there are such problems.
     """
     if any(problem.kind == "free-plan" for problem in problems):
         with suppress(AwsError):

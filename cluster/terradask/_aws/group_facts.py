@@ -1,4 +1,4 @@
-"""Auto Scaling groups as AWS describes them: whose they are, and how. Pure, but for a listing."""
+"""Read Auto Scaling groups in AWS's descriptions: owner and state. Pure, except for a listing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name, is_t
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
-#: How AWS refuses an instance that has ended; the last also for one on its way out.
+#: AWS's refusals about an ended instance; the last also about a leaving one.
 _LEFT = ("not found", "not part of", "not in inservice")
 
 
@@ -30,10 +30,10 @@ def tagged_groups(
 
 
 def groups_gone(cluster: str, groups: Iterable[str]) -> ClusterError:
-    """Return the error for groups that AWS doesn't have any more."""
+    """Return the error for groups that no longer exist."""
     return ClusterError(
-        f"Groups of cluster {cluster!r} are gone: it was destroyed, deployed with other groups, or "
-        "they were deleted by hand.",
+        f"Groups of cluster {cluster!r} no longer exist: it was destroyed, deployed with other "
+        "groups, or they were deleted by hand.",
         cluster=cluster,
         given=", ".join(sorted(groups)),
         advice=(
@@ -44,8 +44,8 @@ def groups_gone(cluster: str, groups: Iterable[str]) -> ClusterError:
 
 
 def is_untagged(found: Mapping[str, Any], expected: Mapping[str, str]) -> bool:
-    """Return whether a group under a cluster's name is that cluster's, and has lost its tags: it
-    carries none of those expected, and launches from the workspace's template, or the cluster's.
+    """Return whether a group under a cluster's name belongs to the cluster and has lost its tags:
+    it has none of the expected tags, and launches from the workspace's or the cluster's template.
     """
     if not expected.keys().isdisjoint(tags_of(found.get("Tags"))):
         return False
@@ -53,9 +53,7 @@ def is_untagged(found: Mapping[str, Any], expected: Mapping[str, str]) -> bool:
 
 
 def _template(found: Mapping[str, Any]) -> str:
-    """Return the name of the launch template that a group launches from; empty if there is no one
-    such template.
-    """
+    """Return the name of a group's launch template; empty if there isn't exactly one."""
     policy = (found.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
     if any(each.get("LaunchTemplateSpecification") for each in policy.get("Overrides", ())):
         return ""
@@ -68,8 +66,8 @@ def foreign_groups(
 ) -> ForeignResources:
     """Return the error for groups, AWS's name -> tags, that aren't the cluster's."""
     return ForeignResources(
-        f"An Auto Scaling group under the name of cluster {cluster!r} isn't this cluster's; it was "
-        "left alone.",
+        f"An Auto Scaling group under the name of cluster {cluster!r} isn't this cluster's; "
+        "nothing was changed.",
         cluster=cluster,
         resources=[
             {"type": "aws_autoscaling_group", "id": name, "why": found_tags(tags, expected)}
@@ -77,29 +75,29 @@ def foreign_groups(
         ],
         allowed=f"the tags {as_text(expected)}",
         advice=(
-            "a group of another workspace: give the cluster another name; this cluster's own: put "
-            "its tags back (aws autoscaling create-or-update-tags), and find out who changed them"
+            "a group of another workspace: give the cluster another name; this cluster's own: "
+            "restore its tags (aws autoscaling create-or-update-tags), and find who changed them"
         ),
     )
 
 
 def tags_missing(cluster: str, name: str, expected: Mapping[str, str]) -> ClusterError:
-    """Return the error for a group that AWS lets the caller not change, since its tags are gone."""
+    """Return the error for a group that the caller can't change, since its tags are missing."""
     return ClusterError(
-        f"AWS refuses to change a group of cluster {cluster!r}: its tags were taken off, and "
-        "callers' rights go by them.",
+        f"AWS refuses to change a group of cluster {cluster!r}: its tags were removed, and "
+        "callers' permissions depend on them.",
         cluster=cluster,
         given=f"Auto Scaling group {name}",
         allowed=f"the tags {as_text(expected)}",
         advice=(
-            "an administrator of the account puts them back: aws autoscaling "
-            f"create-or-update-tags, or terradask apply {cluster}; find out what took them off"
+            "an administrator of the account can restore them: aws autoscaling "
+            f"create-or-update-tags, or terradask apply {cluster}; find out what removed them"
         ),
     )
 
 
 def has_left(error: ClientError) -> bool:
-    """Return whether AWS refuses because an instance isn't in its group's service any more."""
+    """Return whether AWS refuses because an instance is no longer in service in its group."""
     told = error.response["Error"]
     text = told.get("Message", "").lower()
     return told.get("Code") == "ValidationError" and any(each in text for each in _LEFT)

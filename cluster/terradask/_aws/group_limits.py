@@ -1,8 +1,7 @@
-"""What keeps AWS from setting a group's desired capacity, or changes it again: the limits, and what
-is scheduled.
+"""Handle minimums, maximums and schedules that conflict with a group's desired capacity.
 
-Groups have the minimum 0, and no schedule but the watchdog's. Callers beside terradask may have
-raised the minimum, or scheduled something; then AWS refuses to bring a group to zero, or raises it
+Groups have the minimum 0, and only the watchdog's schedule. Callers outside terradask may have
+raised the minimum, or scheduled a change; then AWS refuses to set a group to zero, or raises it
 again.
 """
 
@@ -18,8 +17,8 @@ from terradask.errors import ClusterError
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
-#: How far ahead a start sets the watchdog schedule; the scheduler's host then moves it on, as far
-#: ahead, and so often.
+#: Lead time of the watchdog schedule, at a start and when the scheduler's host postpones it, and
+#: the interval of postponing.
 WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES = 30, 10
 
 #: Most names that one BatchDeleteScheduledAction takes.
@@ -28,9 +27,9 @@ _BATCH = 50
 
 
 def beyond_limits(client: Any, autoscaling_group: str, n: int, refusal: ClientError) -> None:
-    """Set a number that AWS has refused since the group's minimum is larger: it becomes 0.
+    """Set a capacity that AWS refused because of the group's minimum, which becomes 0.
 
-    Raises `ClusterError` where the maximum is smaller, and any other refusal.
+    Raises `ClusterError` for a smaller maximum, and any other refusal.
     """
     found = refusal.response["Error"]
     said = found.get("Message", "") if found.get("Code") == "ValidationError" else ""
@@ -40,7 +39,7 @@ def beyond_limits(client: Any, autoscaling_group: str, n: int, refusal: ClientEr
             given=said,
             advice=(
                 "the group was changed after the cluster was applied: terradask drift shows "
-                "how, terradask apply restores it"
+                "the change, terradask apply restores it"
             ),
         ) from refusal
     if "below min value" not in said:
@@ -51,7 +50,7 @@ def beyond_limits(client: Any, autoscaling_group: str, n: int, refusal: ClientEr
 
 
 def scheduled_actions(client: Any, autoscaling_group: str) -> dict[str, datetime.datetime | None]:
-    """Return what is scheduled for a group: name -> when; None for what only recurs.
+    """Return a group's schedules: name -> time; None for one that only recurs.
 
     Permission needed: ``autoscaling:DescribeScheduledActions``.
     """
@@ -65,7 +64,7 @@ def scheduled_actions(client: Any, autoscaling_group: str) -> dict[str, datetime
 
 
 def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> None:
-    """Delete scheduled actions of a group; names that it doesn't have change nothing.
+    """Delete a group's schedules; missing ones are no error.
 
     Permission needed: ``autoscaling:BatchDeleteScheduledAction``.
     """

@@ -1,4 +1,4 @@
-"""What AWS lists: the items of an answer, however many pages it comes in."""
+"""List AWS's items from all pages of an answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def listed(client: Any, method: str, listing: str, **question: Any) -> Iterator[Any]:
-    """Yield what a client's method lists, page by page."""
+    """Yield the items of a client's method, page by page."""
     if client.can_paginate(method):
         for page in client.get_paginator(method).paginate(**question):
             yield from page[listing]
@@ -22,7 +22,7 @@ def listed_instances(client: Any, **question: Any) -> Iterator[Any]:
 
 
 def listed_zones(client: Any) -> list[str]:
-    """Return a region's zones, sorted: without local and wavelength zones, which have few types."""
+    """Return a region's zones, sorted, without local and wavelength zones, which have few types."""
     filters = [{"Name": "state", "Values": ["available"]}]
     zones = client.describe_availability_zones(Filters=filters)["AvailabilityZones"]
     return sorted(
@@ -34,7 +34,7 @@ def listed_zones(client: Any) -> list[str]:
 
 
 def listed_groups(client: Any, **question: Any) -> Iterator[Any]:
-    """Yield Auto Scaling groups, without those being deleted, which are listed for a while."""
+    """Yield Auto Scaling groups, without those being deleted, which AWS lists for a while."""
     for group in listed(client, "describe_auto_scaling_groups", "AutoScalingGroups", **question):
         if not group.get("Status"):
             yield group

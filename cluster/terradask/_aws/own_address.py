@@ -1,4 +1,4 @@
-"""The address that this machine has outside: what "me" means in rules of ingress."""
+"""Find this machine's public address: "me" in ingress rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.request import HTTPRedirectHandler, build_opener
 from terradask.errors import EndpointUnreachable
 
 _SECONDS = 10.0
-#: An address has far fewer.
+#: An address is far shorter.
 _MOST_BYTES = 200
 _INSTEAD = (
     "name your address yourself, allow_ingress_from='203.0.113.7/32', or reach the scheduler with "
@@ -18,7 +18,7 @@ _INSTEAD = (
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Takes no answer from elsewhere: a redirect is an error."""
+    """Refuse redirects to another server."""
 
     def redirect_request(self, *_: object) -> None:
         return None
@@ -33,7 +33,7 @@ def own_cidr(url: str) -> str:
         if isinstance(error, HTTPError):
             error.close()
         raise EndpointUnreachable(
-            "Your own address can't be found: the service that returns it doesn't answer.",
+            "Your own address can't be found: the service doesn't answer.",
             given=f"{url}: {getattr(error, 'reason', error)}",
             advice=_INSTEAD,
         ) from error
@@ -41,13 +41,13 @@ def own_cidr(url: str) -> str:
         address = ip_address(text)
     except ValueError as error:
         raise EndpointUnreachable(
-            "Your own address can't be found: the answer is no address.",
+            "Your own address can't be found: the service's answer is not an address.",
             given=f"{url}: {text[:60]!r}",
             advice=_INSTEAD,
         ) from error
     if not isinstance(address, IPv4Address):
         raise EndpointUnreachable(
-            "Your own address is one of IPv6, and schedulers are reached over IPv4.",
+            "Your own address is IPv6, but schedulers are reached over IPv4.",
             given=str(address),
             allowed="an IPv4 address",
             advice=_INSTEAD,

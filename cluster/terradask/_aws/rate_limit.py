@@ -1,4 +1,4 @@
-"""How often one client polls AWS about a cluster: two calls a second, all parts together."""
+"""Limit one client's polling of AWS for a cluster to two calls a second."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-#: AWS counts calls of an account, not of a cluster.
+#: AWS's rate limits count calls per account, not per cluster.
 POLL_INTERVAL_SECONDS = 0.5
 
 
 class RateLimiter:
-    """The polling calls of one client for one cluster: one at a time, in the order of requests, and
-    half a second in between.
+    """The polling calls of one client for one cluster: one at a time, in order of requests, half a
+    second apart.
 
-    All polling shares them, except that for the scheduler's address: for hosts' reports, the groups
-    and AWS's scaling activities. The interval counts from a call's answer, so that AWS never sees
-    three calls within a second, however long one takes. A call that the user makes, such as
-    scaling, is only noted: it doesn't wait, and polling waits for it.
+    All polling shares them, except that for the scheduler's address: hosts' reports, groups and
+    scaling activities. The interval counts from a call's end, so that AWS never gets three calls
+    within a second. A user's call, such as scaling, is only noted: it doesn't wait, and polling
+    waits for it.
 
     Safe to use from several threads and event loops.
     """
@@ -40,7 +40,7 @@ class RateLimiter:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Wait for a turn, in a thread, and hold it for the length of one call."""
+        """Wait for a turn in a thread, and hold it for one call."""
         place = self.queue_up()
         try:
             while seconds := self.wait_seconds(place):
@@ -51,7 +51,7 @@ class RateLimiter:
 
     @asynccontextmanager
     async def async_slot(self) -> AsyncIterator[None]:
-        """As `slot`, on an event loop."""
+        """Like `slot`, on an event loop."""
         place = self.queue_up()
         try:
             while seconds := self.wait_seconds(place):
@@ -61,25 +61,25 @@ class RateLimiter:
             self.leave(place)
 
     def note(self) -> None:
-        """Note a call that is made without a slot."""
+        """Note a call without a slot."""
         with self._lock:
             self._free_at = max(self._free_at, self._clock()) + self._seconds
 
     def queue_up(self) -> object:
-        """Return a new place at the queue's end."""
+        """Return a new place at the end of the queue."""
         place = object()
         with self._lock:
             self._queue.append(place)
         return place
 
     def wait_seconds(self, place: object) -> float:
-        """Return the wait before the next try; 0 if it is this place's turn, which it holds."""
+        """Return the wait until the next try; 0 if this place has its turn, and now holds it."""
         with self._lock:
             seconds = max(self._free_at - self._clock(), 0.0)
             if place is self._queue[0]:
                 self._calling = place if not seconds else None
                 return seconds
-            # Those before it may leave without a call.
+            # Places before it may leave without a call.
             return min(seconds + self._queue.index(place) * self._seconds, self._seconds)
 
     def leave(self, place: object) -> None:

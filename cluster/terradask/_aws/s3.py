@@ -1,4 +1,4 @@
-"""Objects of one bucket in S3: read, written on a condition, listed, deleted in batches."""
+"""Objects of one S3 bucket: read, write conditionally, list, delete in batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from terradask._aws.answers import unless
 from terradask._aws.session import Aws
 from terradask.errors import AwsError, DocumentFormat
 
-#: Largest object that is read, unless a smaller limit is given: a state of many resources.
+#: Default size limit for reading: a state of many resources.
 MOST_BYTES = 64 * 2**20
 
 JSON = "application/json"
@@ -22,26 +22,26 @@ TEXT = "text/plain; charset=utf-8"
 
 _NO_BUCKET = "NoSuchBucket"
 _MISSING = frozenset({"NoSuchKey", "404"})
-#: What S3 answers where a condition of a write doesn't hold, or another write is on its way:
+#: S3's error codes for a failed write condition or a concurrent write:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 _LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
 _DELETE_BATCH = 1000
 
-#: After a bucket's versioning is first enabled, S3 may miss objects for so long:
+#: Time in which S3 may miss objects after a bucket's versioning is first enabled:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
 _YOUNG_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an object is asked for that S3 lists and doesn't find. AWS calls such answers
+    """How long to retry an object that S3 lists but doesn't find. AWS calls such answers
     intermittent.
 
     Parameters
     ----------
     limit_seconds, pause_seconds
-        Until it is an error, and between two attempts.
+        Time until an error, and between two attempts.
     """
 
     limit_seconds: float = 60.0
@@ -61,11 +61,11 @@ class ObjectStore:
     Parameters
     ----------
     bucket_required
-        Let S3's error pass where there is no such bucket. By default it is as one without objects.
-    options
-        What every write is sent with, such as its encryption.
-    patience
-        How long an object is asked for that S3 lists and doesn't find.
+        Raise S3's error for a missing bucket. By default it counts as empty.
+        options
+        Options of every write, such as its encryption.
+        patience
+        How long to retry an object that S3 lists but doesn't find.
     """
 
     def __init__(
@@ -84,14 +84,14 @@ class ObjectStore:
         self._missing = _MISSING if bucket_required else _MISSING | {_NO_BUCKET}
         self._options = dict(options or {})
         self._patience = patience
-        #: How many reads wait for S3's answer.
+        #: Number of reads in progress.
         self._reading = 0
         self._answered = threading.Condition()
 
     def read(self, key: str, *, most_bytes: int = MOST_BYTES) -> StoredObject | None:
-        """Return an object, or None where there is none.
+        """Return an object, or None if there is none.
 
-        In a young bucket S3 may miss what is there, so a missing object is looked up in the list.
+        In a young bucket S3 may miss existing objects, so a missing one is looked up in the list.
         Raises `DocumentFormat` if it is larger than `most_bytes`, `AwsError` if S3 keeps missing
         it.
 
@@ -101,7 +101,7 @@ class ObjectStore:
         while (found := self._read(key, most_bytes)) is None and self._lists(key):
             if time.monotonic() > deadline:
                 raise AwsError(
-                    "S3 lists an object and doesn't find it",
+                    "S3 lists an object but doesn't find it",
                     given=f"s3://{self._bucket}/{self._prefix}{key}",
                     advice="try again in 15 minutes: the bucket's versioning may be that young",
                 )
@@ -115,12 +115,12 @@ class ObjectStore:
             answer = self._client.list_objects_v2(
                 Bucket=self._bucket, Prefix=self._prefix + key, MaxKeys=1
             )
-            # Of several keys that begin so, the shortest comes first.
+            # Of several keys with this prefix, the shortest comes first.
             return any(one["Key"] == self._prefix + key for one in answer.get("Contents", ()))
         return False
 
     def _is_settled(self) -> bool:
-        """Return whether S3 misses nothing here, which what is just being read may say."""
+        """Return whether S3 misses no objects here, which a running read may show."""
         buckets = self._aws.settled_buckets
         with self._answered:
             self._answered.wait_for(
@@ -149,7 +149,7 @@ class ObjectStore:
                 if answer["ContentLength"] > most_bytes:
                     where = f"s3://{self._bucket}/{self._prefix}{key}"
                     raise DocumentFormat(
-                        "an object in the bucket is too large to be what terradask reads there",
+                        "an object in the bucket is too large for terradask's format",
                         given=f"{where}: {answer['ContentLength']} bytes",
                         allowed=f"{most_bytes} bytes",
                         advice=f"find out who wrote {where}, and remove it",
@@ -158,27 +158,26 @@ class ObjectStore:
         return None
 
     def write(self, key: str, content: bytes, *, content_type: str = JSON) -> None:
-        """Write an object, in place of what may be there."""
+        """Write an object, replacing any existing one."""
         self._put(key, content, ContentType=content_type)
 
     def claim(self, key: str, content: bytes) -> bool:
         """Write an object if there is none, and return whether it was written.
 
-        S3 decides between several callers: exactly one wins, as long as their contents differ.
+        S3 decides between concurrent callers: exactly one wins, if their contents differ.
         """
         return self._put_if(key, content, _LOST_RACE, IfNoneMatch="*")
 
     def replace(self, key: str, content: bytes, etag: str) -> bool:
-        """Write an object in place of exactly the version that was read, and return whether it was
-        written.
+        """Replace exactly the version that was read, and return whether it was written.
 
-        S3 decides between several callers: exactly one wins, as long as their contents differ.
+        S3 decides between concurrent callers: exactly one wins, if their contents differ.
         """
-        # Without the object, S3 answers 404 to a demand for one of its versions.
+        # For a missing object, S3 answers 404 to a condition on its version.
         return self._put_if(key, content, _LOST_RACE | {"NoSuchKey"}, IfMatch=etag)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
-        """Delete an object, or only this version of it; one that doesn't exist is no error.
+        """Delete an object, or only this version of it; a missing one is no error.
 
         S3 compares: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
         """
@@ -189,7 +188,7 @@ class ObjectStore:
             self._client.delete_object(**self._named(key), **condition)
 
     def delete_all(self, keys: Iterable[str]) -> None:
-        """Delete objects; those that don't exist are no error."""
+        """Delete objects; missing ones are no error."""
         entries = [{"Key": self._prefix + key} for key in keys]
         for start in range(0, len(entries), _DELETE_BATCH):
             batch = entries[start : start + _DELETE_BATCH]
@@ -198,23 +197,23 @@ class ObjectStore:
             )
 
     def names(self, under: str = "") -> list[str]:
-        """List the keys of the objects that start with `under`."""
+        """List the keys that start with `under`."""
         return [key for key, _ in self.entries(under)]
 
     def entries(self, under: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-        """List the objects whose keys start with `under`: each key with what S3 lists of it."""
+        """List the keys that start with `under`, each with S3's entry."""
         for page in self.pages(under):
             for entry in page.get("Contents", ()):
                 yield entry["Key"].removeprefix(self._prefix), entry
 
     def folders(self) -> Iterator[str]:
-        """List what stands before the first slash in keys, whatever number of objects it has."""
+        """List the parts of keys before the first slash, without listing every object."""
         for page in self.pages(Delimiter="/"):
             for entry in page.get("CommonPrefixes", ()):
                 yield entry["Prefix"].removeprefix(self._prefix).removesuffix("/")
 
     def pages(self, under: str = "", **options: str) -> Iterator[Mapping[str, Any]]:
-        """List objects in S3's own pages; keys are whole in them."""
+        """List objects in S3's own pages, with full keys."""
         with unless(*self._missing):
             yield from self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._bucket, Prefix=self._prefix + under, **options
@@ -224,7 +223,7 @@ class ObjectStore:
         with unless(*lost):
             self._put(key, content, ContentType=JSON, **condition)
             return True
-        # If an answer is lost, boto3 asks again, and S3 refuses because of the first attempt.
+        # If an answer is lost, boto3 retries, and S3 refuses because of the first attempt.
         found = self.read(key)
         return found is not None and found.content == content
 

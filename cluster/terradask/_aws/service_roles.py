@@ -1,4 +1,4 @@
-"""The service-linked roles through which AWS launches instances: once for a whole account."""
+"""The service-linked roles through which AWS launches instances, one per account."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask_modules.caller_policies import SERVICE_ROLES
 
 AUTOSCALING = "autoscaling.amazonaws.com"
 
-#: IAM's message about a role that exists; its code is that of any wrong input.
+#: IAM's message about an existing role; its error code is unspecific.
 _TAKEN = "has been taken in this account"
 
 
@@ -23,17 +23,17 @@ class ServiceRole:
     #: Such as ``AWSServiceRoleForAutoScaling``.
     name: str
     service: str
-    #: Whether the account has it; None where the caller may not see that.
+    #: Whether it exists; None if the caller may not see that.
     exists: bool | None
 
     @property
     def command(self) -> str:
-        """The command by which an administrator makes it."""
+        """The administrator's command that creates it."""
         return f"aws iam create-service-linked-role --aws-service-name {self.service}"
 
 
 def find_service_roles(aws: Aws) -> list[ServiceRole]:
-    """Look for the service-linked roles that groups need.
+    """Find the service-linked roles that groups need.
 
     Permission needed: ``iam:GetRole`` on both roles; without it `ServiceRole.exists` is None.
     """
@@ -44,14 +44,14 @@ def find_service_roles(aws: Aws) -> list[ServiceRole]:
 
 
 def ensure_service_roles(aws: Aws) -> list[ServiceRole]:
-    """Make the service-linked roles that are missing. Doing it again changes nothing.
+    """Create missing service-linked roles. Repeating it changes nothing.
 
-    They belong to the account, cost nothing, and stay when the network is destroyed.
+    They belong to the account, cost nothing, and remain when the network is destroyed.
 
     Raises `AwsError`.
 
     Permissions needed: ``iam:GetRole`` and ``iam:CreateServiceLinkedRole`` on both roles. A role
-    that the caller may neither see nor make is taken to be there: most accounts have it.
+    that the caller may neither see nor create is assumed to exist, as in most accounts.
     """
     missing = [role for role in find_service_roles(aws) if not role.exists]
     return [ServiceRole(role.name, role.service, True) for role in missing if _make(aws, role)]
@@ -76,11 +76,11 @@ def _make(aws: Aws, role: ServiceRole) -> bool:
             client.create_service_linked_role(AWSServiceName=role.service)
             return True
     except ClientError as error:
-        # Another caller made it in the meantime, or it could not be seen.
+        # Another caller created it meanwhile, or it wasn't visible.
         if _TAKEN not in str(error):
             raise
     except AccessDenied as error:
-        # Without the role of spot, groups on demand launch; the first spot group reports it.
+        # Without the Spot role, on-demand groups still launch; the first Spot group reports it.
         if role.exists is None or role.service != AUTOSCALING:
             return False
         raise AwsError(

@@ -1,4 +1,4 @@
-"""One boto3 session for one region: clients made when needed, which raise typed errors."""
+"""One boto3 session for one region, with lazily created clients that raise typed errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from botocore.loaders import Loader
 
 
-#: An object of S3 that isn't worth asking first whether S3 takes it.
+#: Largest object that is sent without waiting for S3's `100 Continue`.
 _SMALL_BYTES = 2**20
 
 #: A region that no account can disable.
@@ -39,7 +39,7 @@ _ALWAYS_ENABLED = "us-east-1"
 
 @cache
 def _models(data_path: str | None) -> Loader:
-    """Return what reads AWS's models of services, once for all sessions of the process: EC2's alone
+    """Return the loader of AWS's service models, shared by all sessions of the process: EC2's alone
     takes a tenth of a second.
     """
     from botocore.loaders import create_loader
@@ -48,7 +48,7 @@ def _models(data_path: str | None) -> Loader:
 
 
 def _utc_time(value: Any) -> datetime.datetime:
-    """Return a time of AWS's answers in UTC; botocore's own parser gives this machine's zone."""
+    """Return a time in AWS's answer in UTC; botocore's own parser uses this machine's zone."""
     from botocore.utils import parse_timestamp
 
     parsed: datetime.datetime = parse_timestamp(value)
@@ -56,7 +56,7 @@ def _utc_time(value: Any) -> datetime.datetime:
 
 
 def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
-    """Send a small object with its request: botocore waits for S3's word first, a round trip."""
+    """Send a small object with its request: botocore waits for `100 Continue`, a round trip."""
     from botocore.utils import determine_content_length
 
     size = determine_content_length(params["body"])
@@ -67,22 +67,22 @@ def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
 class Aws:
     """AWS in one region, with the caller's credentials.
 
-    Nothing is loaded and AWS isn't asked before the first use. Safe to use from several threads.
+    Nothing is loaded or requested before the first use. Safe to use from several threads.
     """
 
     def __init__(self, region: str, *, profile: str | None = None, attempts: int = 6) -> None:
         self.region = region
         self._attempts = attempts
-        #: Of the caller's AWS configuration; None: as boto3 finds credentials.
+        #: Profile in the caller's AWS configuration; None: boto3's default.
         self.profile = profile
         self._session: Session | None = None
-        #: Buckets with an object so old that S3 misses no other: noted by `ObjectStore`.
+        #: Buckets old enough that S3 misses no objects: set by `ObjectStore`.
         self.settled_buckets: set[str] = set()
-        #: Bucket -> the account that must have it; S3 refuses calls to another's. What the name of
-        #: a bucket says needs no entry.
+        #: Bucket -> its required account; S3 refuses calls to another's. A bucket whose name
+        #: contains the account needs no entry.
         self.bucket_owners: dict[str, str] = {}
-        #: How far this machine's clock is ahead of AWS's, by AWS's latest answer, in whole seconds;
-        #: 0 before there is one.
+        #: Seconds that this machine's clock is ahead of AWS's, by AWS's latest answer; 0 before
+        #: the first one.
         self.clock_ahead_seconds = 0.0
         self._clients: dict[str, Any] = {}
         self._lock = threading.RLock()
@@ -90,11 +90,11 @@ class Aws:
         _CONNECTED.add(self)
 
     def client(self, name: str) -> Any:
-        """Return a service's client, made once. Raises `NoCredentials`, `RegionUnusable`."""
-        # One that is there waits for no other, which takes a tenth of a second to be made.
+        """Return a service's cached client. Raises `NoCredentials`, `RegionUnusable`."""
+        # An existing client doesn't wait for the creation of another, a tenth of a second.
         if (made := self._clients.get(name)) is not None:
             return made
-        # boto3 sessions are not safe while a client is being made; clients are.
+        # Creating a client from a boto3 session is not thread-safe; using clients is.
         with self._lock:
             if name not in self._clients:
                 self._clients[name] = self._make_client(name)
@@ -109,7 +109,7 @@ class Aws:
         return found
 
     def anew(self) -> Aws:
-        """Return the same with credentials that are looked up again."""
+        """Return a copy with reloaded credentials."""
         return Aws(self.region, profile=self.profile, attempts=self._attempts)
 
     @property
@@ -124,16 +124,16 @@ class Aws:
 
     @property
     def partition(self) -> str:
-        """The first part of every ARN, such as ``aws`` or ``aws-cn``, by the region."""
+        """The partition in ARNs, such as ``aws`` or ``aws-cn``, by the region."""
         return partition_of(self.region)
 
     def expect_account(self) -> None:
-        """Go by the account that is to be expected, until `confirm_account`: a round less."""
+        """Use the expected account until `confirm_account`, which saves a round trip."""
         self._caller.expect()
 
     def confirm_account(self) -> None:
-        """Wait for AWS to say whose account it is. Raises `InvalidCredentials` where another one
-        was expected.
+        """Wait for AWS's answer about the account. Raises `InvalidCredentials` for another account
+        than expected.
         """
         _ = self._caller.arn
 
@@ -148,7 +148,7 @@ class Aws:
         self.check_region()
         with translated(self.region):
             session = self._boto()
-            # Without this check, a missing login shows only at the first call.
+            # Without this check, a missing login appears only at the first call.
             credentials = session.get_credentials()
             if credentials is None:
                 raise NoCredentials("there are no AWS credentials", advice=CREDENTIALS_ADVICE)
@@ -171,7 +171,7 @@ class Aws:
         return name_encryption(expect_owner(client, self.bucket_owners), of_network)
 
     def _forget_expired(self, parsed: Mapping[str, Any], **_: Any) -> None:
-        """Have the next client read the credentials again: boto3 reads them once."""
+        """Make the next client reload the credentials: boto3 reads them once."""
         if parsed.get("Error", {}).get("Code") in EXPIRED:
             with self._lock:
                 self._session = None
@@ -180,7 +180,7 @@ class Aws:
     def _compare_clocks(self, parsed: Mapping[str, Any], **_: Any) -> None:
         if (there := time_of(parsed)) is not None:
             ahead = datetime.datetime.now(datetime.UTC) - there
-            # The answer was on its way, and the date has no fractions.
+            # Transit takes time, and the date has no fractions.
             self.clock_ahead_seconds = float(int(ahead.total_seconds()))
 
     def _boto(self) -> Session:
@@ -212,7 +212,7 @@ class Aws:
 
 
 def _forget_connections(aws: Aws) -> None:
-    """Connect anew: requests of two processes on one connection mix."""
+    """Open new connections: requests of two processes would mix on a shared one."""
     aws._lock = threading.RLock()
     aws._caller.forked()
     aws._clients, aws._session = {}, None
@@ -221,21 +221,21 @@ def _forget_connections(aws: Aws) -> None:
 _CONNECTED = left_to_parent(_forget_connections)
 
 
-# ---- profiles that ask for a code of an MFA device -----------------------------------------------
+# ---- profiles that require an MFA code -----------------------------------------------------------
 
 
 def refuse_mfa(session: Session, method: str) -> None:
-    """Refuse a role's profile that asks for a code. Raises `NoCredentials`.
+    """Refuse a role's profile that requires an MFA code. Raises `NoCredentials`.
 
-    boto3 would ask at each new session, and Terraform's provider can't ask at all:
+    boto3 would ask in each new session, and Terraform's provider can't ask:
     https://github.com/hashicorp/terraform-provider-aws/issues/2420
 
     Parameters
     ----------
     session
-        The session, whose credentials are known but not yet used.
-    method
-        How boto3 gets them.
+        The session, with known but unused credentials.
+        method
+        boto3's name of the credentials' source.
     """
     if method != "assume-role":
         return
@@ -245,9 +245,9 @@ def refuse_mfa(session: Session, method: str) -> None:
         return
     profile = session.profile_name
     raise NoCredentials(
-        "the profile asks for a code of an MFA device, which Terraform can't ask for",
+        "the profile requires an MFA code, which Terraform can't ask for",
         given=f"{profile}: mfa_serial = {device}",
-        allowed="credentials that need no code any more",
+        allowed="credentials that need no code",
         advice=(
             "enter the code first, for this terminal: "
             f'eval "$(aws configure export-credentials --profile {profile} --format env)"; '

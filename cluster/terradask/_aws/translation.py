@@ -1,4 +1,4 @@
-"""What boto3 raises, as terradask's typed errors: what they say, and clients that raise them."""
+"""Translate boto3's exceptions into terradask's typed errors, in every client."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CREDENTIALS_ADVICE = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 CLOCK_ADVICE = (
-    "set this machine's clock, and have it kept (NTP); a virtual machine or WSL that "
+    "set this machine's clock, and synchronise it (NTP); a virtual machine or WSL that "
     "slept may need a restart"
 )
 
@@ -51,13 +51,13 @@ _INVALID = frozenset(
         "InvalidToken",
     }
 )
-#: AWS's words for a signature's wrong time: "Signature expired: …", "… not yet current: …".
+#: AWS's messages about a signature's wrong time: "Signature expired: …", "… not yet current: …".
 SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)")
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
 
-#: How S3 and Secrets Manager say that they can't use the customer's key: it is disabled, to be
-#: deleted, or gone. https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
+#: Codes of S3 and Secrets Manager for an unusable KMS key of the customer: disabled, scheduled for
+#: deletion, or deleted. https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
 _KEY_REFUSED = re.compile(r"KMS|^(?:De|En)cryptionFailure$")
 
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})
@@ -65,17 +65,16 @@ ACTION = re.compile(r"not authorized to perform:? ([a-zA-Z0-9-]+:[A-Za-z*]+)")
 
 
 def translate_calls(session: Session, region: str) -> None:
-    """Have every client that the session makes from now on raise typed errors, also from paginators
-    and waiters.
+    """Make every later client of a session raise typed errors, paginators and waiters included.
 
-    Each is chained from boto3's; an error without a type of its own stays boto3's. This is boto3's
-    own extension point: https://docs.aws.amazon.com/boto3/latest/guide/events.html
+    Each is chained from boto3's; errors without a typed counterpart stay boto3's. This uses boto3's
+    extension point: https://docs.aws.amazon.com/boto3/latest/guide/events.html
     """
 
     class TranslatedCalls:
         def _make_api_call(self, operation_name: str, api_params: Mapping[str, Any]) -> Any:
             service = self.meta.service_model.signing_name  # type: ignore[attr-defined]
-            # S3's operations are called otherwise than its permissions.
+            # S3's operations have other names than its permissions.
             with translated(region, "" if service == "s3" else service):
                 return super()._make_api_call(operation_name, api_params)  # type: ignore[misc]
 
@@ -87,10 +86,10 @@ def translate_calls(session: Session, region: str) -> None:
 
 @contextmanager
 def translated(region: str, service: str = "") -> Iterator[None]:
-    """Raise typed errors for boto3's inside, where no client of `Aws` does: for sessions and their
-    credentials. Errors that `typed_error` doesn't know pass unchanged.
+    """Raise typed errors inside boto3, outside of clients: for sessions and their credentials.
+    Errors unknown to `typed_error` pass unchanged.
 
-    The service, as permissions name it, is put before the action of a refusal that names none.
+    The service's IAM prefix is added to the action of a refusal without one.
     """
     from botocore.exceptions import BotoCoreError, ClientError
 
@@ -104,7 +103,7 @@ def translated(region: str, service: str = "") -> Iterator[None]:
 
 
 def typed_error(error: Exception, region: str, service: str = "") -> AwsError | None:
-    """Return the typed error for one of boto3's, or None where there is none."""
+    """Return the typed error for one of boto3's, or None."""
     from botocore import exceptions as boto
 
     if (unset := _unusable_here(error)) is not None:
@@ -115,12 +114,12 @@ def typed_error(error: Exception, region: str, service: str = "") -> AwsError | 
         | boto.SSOTokenLoadError
         | boto.UnauthorizedSSOTokenError
     )
-    # botocore raises RuntimeError if it has renewed them and the new ones have expired, too.
+    # botocore raises RuntimeError if renewed credentials have expired too.
     if isinstance(error, expired) or (
         isinstance(error, RuntimeError) and "still expired" in str(error)
     ):
         return NoCredentials(f"the AWS login has expired: {error}", advice=CREDENTIALS_ADVICE)
-    # The others of its kind are about answers that broke off, or didn't come.
+    # Other errors of its kind are about missing or broken responses.
     if isinstance(error, boto.ConnectionError | boto.HTTPClientError):
         return _unreachable(error, region)
     if isinstance(error, boto.InvalidRegionError):
@@ -131,7 +130,7 @@ def typed_error(error: Exception, region: str, service: str = "") -> AwsError | 
 
 
 def _unusable_here(error: Exception) -> NoCredentials | None:
-    """Return the error for what is missing or wrong in this machine's files of AWS's."""
+    """Return the error for missing or wrong local AWS files."""
     from botocore import exceptions as boto
 
     if isinstance(
@@ -153,7 +152,7 @@ def _unusable_here(error: Exception) -> NoCredentials | None:
         )
     if isinstance(error, json.JSONDecodeError):
         return NoCredentials(
-            f"the profile's credential_process prints no JSON: {error}",
+            f"the profile's credential_process prints no valid JSON: {error}",
             advice="run the command that ~/.aws/config names by hand; or name another profile "
             "(AWS_PROFILE)",
         )
@@ -161,26 +160,26 @@ def _unusable_here(error: Exception) -> NoCredentials | None:
 
 
 def reason_of(error: Exception) -> str:
-    """Return why a call failed, in one line."""
+    """Return the reason of a failed call in one line."""
     said = error.problem if isinstance(error, TerradaskError) else str(error)
     return " ".join(said.split())
 
 
 def is_transient(error: BaseException) -> bool:
-    """Return whether a call failed for a reason that passes: a cut network, a busy AWS."""
+    """Return whether a failure is temporary: a network problem, a busy AWS."""
     from botocore.exceptions import ClientError, HTTPClientError
 
     if isinstance(error, AwsError) and error.__cause__ is not None:
         return is_transient(error.__cause__)
     if isinstance(error, ClientError):
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        # Credentials that have expired may be renewed meanwhile.
+        # Expired credentials may be renewed meanwhile.
         return error.response["Error"].get("Code") in THROTTLED | EXPIRED or status >= 500
     return isinstance(error, OSError | HTTPClientError) and not isinstance(error, InterruptedError)
 
 
 def unknown_region(region: str) -> RegionUnusable:
-    """Return the error for a region that the SDK doesn't know, with the nearest that it knows."""
+    """Return the error for an unknown region, with similar known ones."""
     known = known_regions()
     near = difflib.get_close_matches(region, known, 3, 0.5) or list(known[:5])
     return RegionUnusable(
@@ -188,7 +187,7 @@ def unknown_region(region: str) -> RegionUnusable:
         given=region,
         allowed=", ".join(near) + ", …",
         advice=(
-            "correct workspace.region, or the argument that says it; a newer botocore knows "
+            "correct workspace.region, or the argument with it; a newer botocore knows "
             "newer regions"
         ),
     )
@@ -196,7 +195,7 @@ def unknown_region(region: str) -> RegionUnusable:
 
 @functools.cache
 def known_regions() -> tuple[str, ...]:
-    """Return the regions that the SDK knows, from its small list: a session takes 250 ms."""
+    """Return the SDK's regions, from its small list: a session takes 250 ms."""
     from botocore.loaders import create_loader
 
     partitions = create_loader().load_data("partitions")["partitions"]
@@ -236,13 +235,13 @@ def _refused(error: ClientError, region: str, service: str) -> AwsError | None:
         )
     if _KEY_REFUSED.search(code):
         return AwsError(
-            "AWS can't use the key with which the workspace is encrypted",
+            "AWS can't use the workspace's encryption key",
             given=f"{code}: {message}",
             allowed="a KMS key that is enabled, and that callers and hosts may use",
             advice=(
                 "enable the key (aws kms enable-key), or cancel its deletion (aws kms "
-                "cancel-key-deletion, then enable-key); terradask doctor names what its policy "
-                "lacks. Until then hosts that boot fail, and what runs goes on"
+                "cancel-key-deletion, then enable-key); terradask doctor shows what its "
+                "policy lacks. Until then booting hosts fail, and running ones continue"
             ),
         )
     if code in DENIED:
@@ -264,7 +263,7 @@ def _unreachable(error: Exception, region: str) -> AwsError:
 
 
 def _way_out(error: Exception) -> str:
-    """Return what to check between here and AWS."""
+    """Return the parts of the network to check."""
     from urllib.request import getproxies
 
     from botocore.exceptions import SSLError
@@ -282,7 +281,7 @@ def _way_out(error: Exception) -> str:
 
 
 def time_of(response: Mapping[str, Any]) -> datetime.datetime | None:
-    """Return when AWS answered, by its own clock, in whole seconds; None if it doesn't say."""
+    """Return AWS's time of an answer, in whole seconds; None if it is missing."""
     try:
         at = email.utils.parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"])
     except (KeyError, TypeError, ValueError):

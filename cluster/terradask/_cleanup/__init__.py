@@ -1,3 +1,1 @@
-"""Leftovers of an interrupted network or cluster, and orphans: found by tag and name, adopted or
-deleted.
-"""
+"""Find leftovers of interrupted commands, and orphans, by tag and name; adopt or delete them."""

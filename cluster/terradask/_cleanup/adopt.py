@@ -30,7 +30,7 @@ _PEERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 def unknown_addresses(configuration: Mapping[str, Any], ids: Mapping[str, str]) -> list[str]:
-    """Return the configured addresses that are not in the state."""
+    """Return the configured addresses that the state lacks."""
     return [
         address
         for kind in KINDS.values()
@@ -43,7 +43,7 @@ def unknown_addresses(configuration: Mapping[str, Any], ids: Mapping[str, str]) 
 def imports(
     configuration: Mapping[str, Any], ids: Mapping[str, str], found: Sequence[Resource]
 ) -> dict[str, str]:
-    """Return what to import: address -> id. Leaves out what Terraform can safely create again."""
+    """Return the imports: address -> id. Leaves out resources that Terraform can create again."""
     return _Adoption(configuration, ids, found).run()
 
 
@@ -57,14 +57,14 @@ def unfinished_security_groups(found: Sequence[Resource]) -> list[Resource]:
     return [group for group in of_type(found, "aws_security_group") if _is_unfinished(group, found)]
 
 
-#: Takes a type and its block, and returns what to import.
+#: Takes a type and its block, and returns the id to import.
 _Match = Callable[[str, Mapping[str, Any]], str | None]
 
 
 class _Adoption:
     """Walks a configuration, parents first, since children are found through them.
 
-    Its public methods are what `ResourceKind.adopt` names.
+    Its public methods are the values of `ResourceKind.adopt`.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class _Adoption:
         self._found = found
 
     def run(self) -> dict[str, str]:
-        """Return what to import."""
+        """Return the imports."""
         result: dict[str, str] = {}
         for kind in KINDS.values():
             if kind.adopt is None:
@@ -179,12 +179,12 @@ class _Adoption:
             block.get("to_port", -1),
         ):
             return False
-        for attribute, described in _PEERS.items():
-            wanted, has = block.get(attribute), described(about)
+        for attribute, list_ec2_resources in _PEERS.items():
+            wanted, has = block.get(attribute), list_ec2_resources(about)
             if wanted is None:
                 if has is not None:
                     return False
-            # The endpoint's prefix list is known to Terraform alone; a group has one such rule.
+            # Only Terraform knows the endpoint's prefix list; a group has one such rule.
             elif has is None or (attribute != "prefix_list_id" and has != self._resolve(wanted)):
                 return False
         return True
@@ -203,7 +203,7 @@ class _Adoption:
         return next((r for r in of_type(self._found, "aws_route_table") if r.id == identity), None)
 
     def _resolve(self, value: str) -> str | None:
-        """Return a literal value, or the referenced resource's id; None if it doesn't exist yet."""
+        """Return a literal value, or the referenced resource's id; None if it doesn't exist."""
         reference = _REFERENCE.match(value)
         if reference is not None:
             return self._ids.get(reference[1])
@@ -220,7 +220,7 @@ def _blocks(configuration: Mapping[str, Any], kind: str) -> dict[str, Mapping[st
 def _vpcs(resource: Resource) -> list[str]:
     about = resource.description
     attached = [attachment.get("VpcId") for attachment in about.get("Attachments", ())]
-    # What logs a VPC names it as its resource.
+    # A flow log names its VPC as its resource.
     return [vpc for vpc in (about.get("VpcId"), about.get("ResourceId"), *attached) if vpc]
 
 

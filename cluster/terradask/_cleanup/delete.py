@@ -1,6 +1,4 @@
-"""Delete resources without Terraform, one or all of a stack, in an order that AWS accepts; end
-instances.
-"""
+"""Delete resources without Terraform, in an order that AWS accepts, and terminate instances."""
 
 from __future__ import annotations
 
@@ -31,15 +29,15 @@ LIMIT_SECONDS = 600.0
 
 PAUSE_SECONDS = 5.0
 
-#: The codes that many types have; the others stand with theirs.
+#: AWS's common codes for missing resources; other codes are in `ResourceKind`.
 _GONE = frozenset({"NoSuchEntity", "ResourceNotFoundException"})
 _IN_THE_WAY = frozenset({"DependencyViolation", "DeleteConflict", "OperationAborted"})
 
 
 def delete_resource(aws: Aws, resource: Resource) -> None:
-    """Delete one resource; one that is gone is no error. AWS refuses to delete one in use."""
+    """Delete one resource; a missing one is no error. AWS refuses to delete a used one."""
     kind = KINDS[resource.type]
-    _unless_gone(partial(_delete, aws.client(kind.service), resource, kind))
+    _ignore_missing(partial(_delete, aws.client(kind.service), resource, kind))
 
 
 def delete_resources(
@@ -59,21 +57,21 @@ def delete_resources(
     whole = outermost(list(resources))
     for group in of_type(whole, "aws_security_group"):
         # Groups that reference each other can't be deleted one by one.
-        _unless_gone(partial(_revoke_rules, aws.client("ec2"), group))
+        _ignore_missing(partial(_revoke_rules, aws.client("ec2"), group))
     for kind in reversed(KINDS):
         for resource in of_type(whole, kind):
             _delete_when_unused(aws, resource, progress, cluster)
 
 
 def delete_objects(objects: ClusterObjects) -> None:
-    """Delete a cluster's objects, its state last: it leads to the cluster until then."""
+    """Delete a cluster's objects, its state last, since the state leads to the cluster."""
     objects.delete(name for name in objects.names() if name not in (STATE, STATE_LOCK))
     objects.delete([STATE])
 
 
 def wait_for_groups(aws: Aws, names: Sequence[str]) -> None:
-    """Wait until AWS lists deleted groups no more, for at most ten minutes: until their instances
-    have ended, none can be made under their names.
+    """Wait at most ten minutes until AWS lists deleted groups no more: their names are blocked
+    until their instances have ended.
 
     Permission needed: ``autoscaling:DescribeAutoScalingGroups``.
     """
@@ -114,9 +112,9 @@ def _delete_when_unused(
 
     def report_once() -> None:
         if len(refusals) == 1:
-            progress(Message(f"waiting for what still uses {what}"))
+            progress(Message(f"waiting for resources that use {what}"))
 
-    progress(Message(f"removing {what}, which Terraform's state doesn't know"))
+    progress(Message(f"removing {what}, which is missing in Terraform's state"))
     if not wait_until(
         is_deleted, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=report_once
     ):
@@ -124,26 +122,26 @@ def _delete_when_unused(
 
 
 def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
-    problem = f"{what} can't be removed: something else still uses it"
+    problem = f"{what} can't be removed: another resource uses it"
     if cluster is None:
         advice = (
-            "remove what was put into this network beside terradask, then: terradask destroy "
+            "remove resources in this network that terradask didn't make, then: terradask destroy "
             "network"
         )
         return BaselineError(problem, given=given, advice=advice)
-    advice = f"remove what was made with it beside terradask, then: terradask destroy {cluster}"
+    advice = f"remove others' resources that use it, then: terradask destroy {cluster}"
     return ClusterError(problem, cluster=cluster, given=given, advice=advice)
 
 
-def _unless_gone(act: Callable[[], object]) -> None:
+def _ignore_missing(act: Callable[[], object]) -> None:
     try:
         act()
     except ClientError as error:
-        if not _is_gone(error.response["Error"]):
+        if not _is_missing(error.response["Error"]):
             raise
 
 
-def _is_gone(error: Mapping[str, Any]) -> bool:
+def _is_missing(error: Mapping[str, Any]) -> bool:
     code = error["Code"]
     # Auto Scaling reports it only in its message.
     in_words = code == "ValidationError" and "not found" in error.get("Message", "")
@@ -156,7 +154,7 @@ def _delete(client: Any, resource: Resource, kind: ResourceKind) -> None:
         _FIRST[resource.type](client, resource)
     delete, about = kind.delete, resource.description
     assert delete is not None  # only such kinds
-    # Of a role's policy, the id has the role's name in it.
+    # The id of a role's policy contains the role's name.
     identity = about.get(delete.argument, resource.id)
     arguments = {
         **({} if kind.part_of is None else {kind.part_of[1]: about[kind.part_of[1]]}),
@@ -179,7 +177,7 @@ def _revoke_rules(client: Any, group: Resource) -> None:
 
 def _detach(client: Any, gateway: Resource) -> None:
     for attachment in gateway.description.get("Attachments", ()):
-        _unless_gone(
+        _ignore_missing(
             partial(
                 client.detach_internet_gateway,
                 InternetGatewayId=gateway.id,
@@ -191,7 +189,7 @@ def _detach(client: Any, gateway: Resource) -> None:
 def _disassociate(client: Any, table: Resource) -> None:
     for association in table.description.get("Associations", ()):
         if not association.get("Main"):
-            _unless_gone(
+            _ignore_missing(
                 partial(
                     client.disassociate_route_table,
                     AssociationId=association["RouteTableAssociationId"],
@@ -199,7 +197,7 @@ def _disassociate(client: Any, table: Resource) -> None:
             )
 
 
-def _take_roles_out(client: Any, profile: Resource) -> None:
+def _remove_roles(client: Any, profile: Resource) -> None:
     for role in client.get_instance_profile(InstanceProfileName=profile.id)["InstanceProfile"][
         "Roles"
     ]:
@@ -208,10 +206,10 @@ def _take_roles_out(client: Any, profile: Resource) -> None:
         )
 
 
-def _take_policies_off(client: Any, role: Resource) -> None:
+def _detach_policies(client: Any, role: Resource) -> None:
     for policy in client.list_role_policies(RoleName=role.id)["PolicyNames"]:
         client.delete_role_policy(RoleName=role.id, PolicyName=policy)
-    # Others attach some, such as Systems Manager's Quick Setup.
+    # Others attach policies, such as Systems Manager's Quick Setup.
     for attached in client.list_attached_role_policies(RoleName=role.id)["AttachedPolicies"]:
         client.detach_role_policy(RoleName=role.id, PolicyArn=attached["PolicyArn"])
 
@@ -232,21 +230,21 @@ def _empty(client: Any, bucket: Resource) -> None:
             client.delete_objects(Bucket=bucket.id, Delete={"Objects": entries, "Quiet": True})
 
 
-#: What is done before a resource of a type is deleted, as AWS deletes nothing that has parts.
+#: Steps before a resource of a type is deleted: AWS deletes nothing that has parts.
 _FIRST: Mapping[str, Callable[[Any, Resource], None]] = {
     "aws_internet_gateway": _detach,
     "aws_route_table": _disassociate,
-    "aws_iam_instance_profile": _take_roles_out,
-    "aws_iam_role": _take_policies_off,
+    "aws_iam_instance_profile": _remove_roles,
+    "aws_iam_role": _detach_policies,
     "aws_iam_policy": _delete_old_versions,
     "aws_s3_bucket": _empty,
 }
 
 
-# ---- instances, which end with their group or are ended alone ------------------------------------
+# ---- instances -----------------------------------------------------------------------------------
 
 
-#: Longest wait for EC2 to show instances as ending, in seconds: it may not show one for minutes.
+#: Longest wait for EC2 to show instances as terminating, in seconds: it may lag by minutes.
 ENDING_SECONDS = 300.0
 ENDING_PAUSE_SECONDS = 2.0
 _BATCH = 100
@@ -258,8 +256,7 @@ _THERE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 def end_instances(
     aws: Aws, ids: Collection[str], *, cluster: str | None, progress: Progress
 ) -> None:
-    """Terminate instances, and verify that they end: one that EC2 doesn't list right now may still
-    exist.
+    """Terminate instances, and verify it: one that EC2 doesn't list may still exist.
 
     Raises `ClusterError`.
 
@@ -275,22 +272,22 @@ def end_instances(
         return not left
 
     def report() -> None:
-        progress(Message(f"waiting until EC2 ends {', '.join(left)}"))
+        progress(Message(f"waiting for EC2 to terminate {', '.join(left)}"))
 
     if left and not wait_until(
         are_ending, limit_seconds=ENDING_SECONDS, pause_seconds=ENDING_PAUSE_SECONDS, on_wait=report
     ):
         raise ClusterError(
-            f"EC2 doesn't end {', '.join(left)}",
+            f"EC2 doesn't terminate {', '.join(left)}",
             cluster=cluster,
             advice="check them in the EC2 console, then: terradask sweep",
         )
 
 
 def wait_for_hosts(aws: Aws, where: Where) -> None:
-    """Wait until no instance of a cluster is left, for at most ten minutes.
+    """Wait at most ten minutes until a cluster has no instance.
 
-    A group is gone before its instances, and AWS doesn't delete what holds one.
+    A group disappears before its instances, and AWS refuses to delete resources that they use.
 
     Permission needed: ``ec2:DescribeInstances``.
     """
@@ -308,7 +305,7 @@ def _terminate(client: Any, ids: Sequence[str]) -> None:
     except ClientError as error:
         if not error.response["Error"]["Code"].startswith("InvalidInstanceID"):
             raise
-        # EC2 refuses the whole call if it doesn't know one of them.
+        # EC2 refuses the entire call for one unknown id.
         if len(ids) > 1:
             for identity in ids:
                 _terminate(client, [identity])

@@ -1,4 +1,4 @@
-"""The orphans that a sweep has found, and its results. Pure data."""
+"""Orphans found by a sweep, and the results of their removal. Pure data."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask._catalog.prices.estimate import price_text
 from terradask._catalog.prices.prices import Quotes
 from terradask._catalog.prices.running import hourly_usd
 from terradask._cleanup.inventory import Kind, NotVisible
-from terradask._cleanup.orphans import Stray
+from terradask._cleanup.orphans import Orphan
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sweep:
     grace_seconds
         Age from which on an orphan may be removed, in seconds.
     strays
-        The orphans. `Stray.may_go` returns whether one may be removed already, `Stray.held` why
+        The orphans. `Orphan.may_go` returns whether one may be removed already, `Orphan.held` why
         not.
     unseen
         What the caller has no permission to read.
@@ -45,19 +45,19 @@ class Sweep:
     account: str
     looked_at: datetime.datetime
     grace_seconds: float
-    strays: tuple[Stray, ...]
+    strays: tuple[Orphan, ...]
     unseen: tuple[NotVisible, ...] = ()
     strange_keys: tuple[str, ...] = ()
     quotes: Quotes = field(default_factory=lambda: Quotes(""))
     first_seen: Mapping[tuple[Kind, str], datetime.datetime] = field(default_factory=dict)
 
-    def hourly_usd(self, stray: Stray) -> Decimal | None:
+    def hourly_usd(self, stray: Orphan) -> Decimal | None:
         """Return an orphan's hourly cost in US dollars, with its parts; None if a price
         is missing.
         """
         return hourly_usd(stray.parts, self.quotes)
 
-    def age_seconds(self, stray: Stray) -> float | None:
+    def age_seconds(self, stray: Orphan) -> float | None:
         """Return an orphan's age; None if AWS has no date for it."""
         return (
             None if stray.born is None else max(0.0, (self.looked_at - stray.born).total_seconds())
@@ -76,7 +76,7 @@ class Sweep:
             "unseen": [{"what": one.what, "action": one.action} for one in self.unseen],
         }
 
-    def _orphan(self, orphan: Stray) -> dict[str, Any]:
+    def _orphan(self, orphan: Orphan) -> dict[str, Any]:
         return {
             "kind": orphan.kind,
             "id": orphan.id,
@@ -103,9 +103,9 @@ class Swept:
         Orphan that could not be removed -> reason.
     """
 
-    removed: tuple[Stray, ...]
-    kept: Mapping[Stray, str]
-    failed: Mapping[Stray, str]
+    removed: tuple[Orphan, ...]
+    kept: Mapping[Orphan, str]
+    failed: Mapping[Orphan, str]
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for ``--json`` output."""
@@ -116,5 +116,5 @@ class Swept:
         }
 
 
-def _name(orphan: Stray) -> dict[str, Any]:
+def _name(orphan: Orphan) -> dict[str, Any]:
     return {"kind": orphan.kind, "id": orphan.id, "cluster": orphan.cluster}

@@ -1,4 +1,4 @@
-"""The inventory that a scan of a workspace returns. Pure data."""
+"""The inventory of a workspace, returned by a scan. Pure data."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from dataclasses import dataclass, field
 from terradask._catalog.prices.running import Parts
 from terradask._cleanup.resources import Resource
 
-#: What an orphan can be: a resource, as `terradask_modules.kinds` calls it, an ``instance``; a
-#: cluster's ``deployment`` or ``objects``, the ``lock`` on a state, a ``plan`` on this machine.
+#: Kinds of orphans: a kind of `terradask_modules.kinds`, an ``instance``, a cluster's
+#: ``deployment`` or ``objects``, the ``lock`` on a state, a ``plan`` on this machine.
 Kind = str
 
 
 @dataclass(frozen=True)
 class Item:
-    """An item that exists."""
+    """An existing item."""
 
     kind: Kind
-    #: Its id, or the name of what has none.
+    #: The id, or the name if there is no id.
     id: str
-    #: `workspace`, `cluster`: its owner, by its tags; None without such a tag.
+    #: `workspace`, `cluster`: the owner in its tags; None without such a tag.
     workspace: str | None
     cluster: str | None
-    #: When it was created, at the latest; None if AWS has no date.
+    #: Latest possible creation time; None if AWS has no date.
     born: datetime.datetime | None
     group: str | None = None
-    #: Whether it is a volume or an interface that was made for a host and is attached to none.
+    #: Whether it is a host's volume or interface without an attachment.
     is_hosts: bool = False
     #: When AWS deletes a secret that is scheduled for deletion.
     ends_at: datetime.datetime | None = None
-    #: Whether it is the secret of a private cluster, of which documents alone decide nothing.
+    #: Whether it is the secret of a private cluster; documents alone are no evidence then.
     is_private: bool = False
-    #: Its parts that have a price; None if they aren't known.
+    #: Priced parts; None if unknown.
     parts: Parts = ()
-    #: The resource to delete, if its kind needs more than an id.
+    #: The resource for the deletion, if an id doesn't suffice.
     resource: Resource | None = field(default=None, compare=False)
 
     @property
@@ -49,16 +49,16 @@ class Deployed:
     """One cluster in the bucket."""
 
     name: str
-    #: When the newest of its objects was written.
+    #: Time of the newest object.
     touched_at: datetime.datetime
-    #: Whether Terraform has deployed it completely: it has a descriptor.
+    #: Whether the deployment is complete: it has a descriptor.
     is_whole: bool = False
     has_resources: bool = False
-    #: Since when its destruction is unfinished; None if it isn't to be destroyed.
+    #: Start of an unfinished destruction, or None.
     closing_at: datetime.datetime | None = None
-    #: When its run was started; None without a run.
+    #: Start of its run, or None.
     started_at: datetime.datetime | None = None
-    #: The process that holds its state's lock, or its folder here; None if it is provably gone.
+    #: The process that holds its state's lock or its local folder; None if it is provably gone.
     held: str | None = None
 
     @property
@@ -70,7 +70,7 @@ class Deployed:
 
 
 @dataclass(frozen=True)
-class DeadLock:
+class OrphanLock:
     """The lock of a command whose process is provably gone."""
 
     #: The stack whose state it locks: ``network``, or a cluster's name.
@@ -110,8 +110,8 @@ class Inventory:
     deployed: Mapping[str, Deployed] = field(default_factory=dict)
     #: The names of the existing Auto Scaling groups; None if they couldn't be read.
     groups: frozenset[str] | None = frozenset()
-    #: `dead_locks`, `old_plans`: leftovers of commands that have ended.
-    dead_locks: tuple[DeadLock, ...] = ()
+    #: `orphan_locks`, `old_plans`: leftovers of commands that have ended.
+    orphan_locks: tuple[OrphanLock, ...] = ()
     old_plans: tuple[OldPlan, ...] = ()
     unseen: tuple[NotVisible, ...] = ()
     #: Keys in the bucket, under ``clusters/``, that no cluster can have.

@@ -1,7 +1,7 @@
 """Decide which items of an inventory are orphans, and when each may be removed. Pure.
 
-An item with another workspace's tag, or none, is never an orphan; nor is one that a command works
-on, or one of a live deployment, except an instance without a group and parts of hosts without one.
+Items with another workspace's tag, or none, are never orphans; nor are items of a running command
+or of a live deployment, except instances without a group and hosts' parts without a host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PARTS_OF_HOSTS = frozenset(kind.orphan for kind in KINDS.values() if kind.is_of
 
 
 @dataclass(frozen=True)
-class Stray:
+class Orphan:
     """An orphan: an item without an owner.
 
     Parameters
@@ -68,26 +68,26 @@ def judge(
     *,
     grace: datetime.timedelta,
     first_seen: Mapping[tuple[Kind, str], datetime.datetime] | None = None,
-) -> list[Stray]:
+) -> list[Orphan]:
     """Return the orphans of an inventory, by cluster."""
     return list(_Judge(inventory, grace, first_seen or {}).run())
 
 
-#: What decides on a private cluster's privacy. Its hosts, which cost most, may go.
+#: Resources that keep a private cluster private. Its hosts, which cost most, may be removed.
 _KEPT_IF_PRIVATE = frozenset({"deployment", "objects", "secret"})
 
 
-def _kept(orphan: Stray) -> Stray:
-    """Hold what a private cluster needs to stay private: others may write the documents that say
-    that it is gone, and could then make a secret of its name.
+def _keep_private(orphan: Orphan) -> Orphan:
+    """Keep the resources that protect a private cluster: others could write documents that declare
+    it removed, and then create a secret of its name.
     """
     if orphan.kind not in _KEPT_IF_PRIVATE or orphan.held is not None:
         return orphan
     name = orphan.cluster
     return replace(
         orphan,
-        held=f"its cluster is private, and others may write what says that it is gone: terradask "
-        f"apply {name} restores it, terradask destroy {name} removes it",
+        held=f"its cluster is private, and others may write the documents that declare it removed: "
+        f"terradask apply {name} restores it, terradask destroy {name} removes it",
     )
 
 
@@ -97,22 +97,24 @@ class _Judge:
     grace: datetime.timedelta
     first_seen: Mapping[tuple[Kind, str], datetime.datetime]
 
-    def run(self) -> Iterator[Stray]:
+    def run(self) -> Iterator[Orphan]:
         ours = [item for item in self.inventory.items if item.workspace == self.inventory.workspace]
         clusters = {
             item.cluster for item in ours if item.cluster is not None
         } | self.inventory.deployed.keys()
         for name in sorted(clusters):
             items = [item for item in ours if item.cluster == name]
-            found = self._of_cluster(name, items)
-            yield from map(_kept, found) if any(item.is_private for item in items) else found
+            found = self._cluster_orphans(name, items)
+            yield from (
+                map(_keep_private, found) if any(item.is_private for item in items) else found
+            )
         for item in ours:
             # Everything else without a cluster is the network's.
             if item.cluster is None and item.is_hosts and item.kind in _PARTS_OF_HOSTS:
-                yield self._orphan(item, "it belongs to no machine", self._since(item))
-        yield from self._of_commands()
+                yield self._orphan(item, "it belongs to no instance", self._since(item))
+        yield from self._command_leftovers()
 
-    def _of_cluster(self, name: str, items: list[Item]) -> Iterator[Stray]:
+    def _cluster_orphans(self, name: str, items: list[Item]) -> Iterator[Orphan]:
         deployed = self.inventory.deployed.get(name)
         if deployed is None:
             yield from self._orphans(items, self._youngest(items))
@@ -120,25 +122,23 @@ class _Judge:
             yield from self._lost_instances(items, deployed.held)
         elif deployed.closing_at is not None and deployed.is_closing:
             yield self._deployment(
-                deployed, items, "its destruction was begun and not finished", deployed.closing_at
+                deployed, items, "its destruction is unfinished", deployed.closing_at
             )
         elif deployed.has_resources:
             yield self._deployment(
                 replace(deployed, held=deployed.held or self._held_by_hosts(deployed, items)),
                 items,
-                "it was deployed or destroyed in part",
+                "it was deployed or destroyed only in part",
                 self._youngest(items, deployed.touched_at),
             )
         else:
             since, found_at = self._youngest(items, deployed.touched_at), f"clusters/{name}/"
-            ripe, why = self._ripe(since), "objects without a deployment"
-            yield Stray("objects", found_at, name, deployed.touched_at, why, ripe, deployed.held)
+            ripe, why = self._removal_time(since), "objects without a deployment"
+            yield Orphan("objects", found_at, name, deployed.touched_at, why, ripe, deployed.held)
             yield from self._orphans(items, since, deployed.held)
 
     def _held_by_hosts(self, deployed: Deployed, items: list[Item]) -> str | None:
-        """Hold a cluster that was started, and so was whole, and whose groups have hosts: its
-        ``cluster.json`` was deleted.
-        """
+        """Keep a cluster with hosts that was once complete: its ``cluster.json`` was deleted."""
         groups = self.inventory.groups
         runs = deployed.started_at is not None and any(
             item.kind == "instance" and (groups is None or item.group in groups) for item in items
@@ -153,25 +153,25 @@ class _Judge:
 
     def _deployment(
         self, deployed: Deployed, items: list[Item], reason: str, since: datetime.datetime
-    ) -> Stray:
+    ) -> Orphan:
         parts = tuple(item.parts for item in items)
         born = min(
             (item.born for item in items if item.born is not None), default=deployed.touched_at
         )
-        return Stray(
+        return Orphan(
             "deployment",
             deployed.name,
             deployed.name,
             born,
             reason,
-            self._ripe(since),
+            self._removal_time(since),
             deployed.held,
             parts,
         )
 
     def _orphans(
         self, items: list[Item], since: datetime.datetime, held: str | None = None
-    ) -> Iterator[Stray]:
+    ) -> Iterator[Orphan]:
         for item in items:
             why = "its cluster's deployment is gone"
             if item.ends_at is not None:
@@ -182,8 +182,8 @@ class _Judge:
             yield self._orphan(item, why, since, held or self._held_by_name(item))
 
     def _held_by_name(self, item: Item) -> str | None:
-        """Hold what a live deployment has by its name, and whose tag was changed to another
-        cluster's: names of groups and secrets can't be changed.
+        """Keep an item whose name belongs to a live deployment but whose tag was changed: groups
+        and secrets can't be renamed.
         """
         workspace, group = self.inventory.workspace, item.id if item.kind == "group" else item.group
         for name, deployed in self.inventory.deployed.items():
@@ -195,18 +195,18 @@ class _Judge:
             is_its_secret = item.kind == "secret" and item.id == secret_id(workspace, name)
             if lives and name != item.cluster and (is_its_group or is_its_secret):
                 return (
-                    f"by its name it is of {name}, which is deployed: correct its tag "
+                    f"its name belongs to {name}, which is deployed: correct its tag "
                     f"{TAG_CLUSTER}, or terradask destroy {name}"
                 )
         return None
 
-    def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Stray]:
-        """Yield what a live deployment never removes: parts of machines that are gone, and
-        instances whose group is gone.
+    def _lost_instances(self, items: list[Item], held: str | None) -> Iterator[Orphan]:
+        """Yield items that a live deployment never removes: parts of missing instances, and
+        instances of missing groups.
         """
         for item in items:
             if item.is_hosts and item.kind in _PARTS_OF_HOSTS:
-                lost = self._orphan(item, "it belongs to no machine", self._since(item), held)
+                lost = self._orphan(item, "it belongs to no instance", self._since(item), held)
                 yield replace(lost, is_of_living=True)
         if self.inventory.groups is None:
             return
@@ -221,32 +221,34 @@ class _Judge:
                     is_of_living=True,
                 )
 
-    def _of_commands(self) -> Iterator[Stray]:
-        for lock in self.inventory.dead_locks:
+    def _command_leftovers(self) -> Iterator[Orphan]:
+        for lock in self.inventory.orphan_locks:
             cluster = lock.stack if lock.stack in self.inventory.deployed else None
-            # The proof doesn't depend on age.
-            yield Stray("lock", lock.stack, cluster, lock.since, lock.proof, self.inventory.seen_at)
+            # Age is no part of the proof.
+            yield Orphan(
+                "lock", lock.stack, cluster, lock.since, lock.proof, self.inventory.seen_at
+            )
         for plan in self.inventory.old_plans:
-            yield Stray(
+            yield Orphan(
                 "plan", plan.path, None, plan.planned_at, "it has expired", self.inventory.seen_at
             )
 
     def _orphan(
         self, item: Item, reason: str, since: datetime.datetime, held: str | None = None
-    ) -> Stray:
-        return Stray(
+    ) -> Orphan:
+        return Orphan(
             item.kind,
             item.id,
             item.cluster,
             item.born,
             reason,
-            self._ripe(since),
+            self._removal_time(since),
             held,
             (item.parts,),
         )
 
     def _youngest(self, items: list[Item], *dates: datetime.datetime) -> datetime.datetime:
-        """Return the date of the youngest item: an apply creates all within seconds."""
+        """Return the youngest date: an apply creates all items within seconds."""
         return max(
             *dates, *map(self._since, items), datetime.datetime.min.replace(tzinfo=datetime.UTC)
         )
@@ -255,5 +257,5 @@ class _Judge:
         """Return the date of an item, or of the scan that saw it first."""
         return item.born or self.first_seen.get(item.key, self.inventory.seen_at)
 
-    def _ripe(self, since: datetime.datetime) -> datetime.datetime:
+    def _removal_time(self, since: datetime.datetime) -> datetime.datetime:
         return since + self.grace

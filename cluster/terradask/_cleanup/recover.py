@@ -1,8 +1,8 @@
-"""Find and remove what an interrupted Terraform left of a cluster or of the network.
+"""Find and remove leftovers of interrupted Terraform commands, of a cluster or of the network.
 
 When Terraform is interrupted, the provider drops its current request, but AWS may have completed
 it. A group or a secret then exists under a cluster's name but not in the state: it blocks the next
-attempt, and no ``terraform destroy`` removes it. What a network has is imported into the next plan.
+attempt, and no ``terraform destroy`` removes it. Network resources are imported into the next plan.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from terradask._cleanup.resources import (
     AUTOSCALING_GROUP,
     SECRET_ADDRESS,
     Resource,
-    of_clusters,
+    cluster_resource_types,
     unknown,
 )
 from terradask._cleanup.search import (
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from terradask._observe.record import ClusterRecord
 
 
-#: Returns a state's ids: address -> id. A function, since it takes a process.
+#: Returns a state's ids, address -> id; a function, since reading them starts a process.
 _Ids = Callable[[], Mapping[str, str]]
 
 
@@ -66,7 +66,7 @@ class ClusterRecovery:
 
     @property
     def name(self) -> str:
-        """The cluster's."""
+        """The cluster's name."""
         return self.record.name
 
     @property
@@ -74,56 +74,58 @@ class ClusterRecovery:
         """The cluster."""
         return self.network.where.of_cluster(self.name)
 
-    def zero(self) -> None:
-        """Scale its groups to zero, found by tags and names: a half-made cluster has no
-        descriptor.
-        """
+    def scale_to_zero(self) -> None:
+        """Scale groups to zero, found by tags and names: a descriptor may be missing."""
         groups, state = Groups.found(self.aws, workspace=self.where.workspace, cluster=self.name)
         groups.zero(state)
-        # Deleting the groups takes their schedules along; this is for a destroy that fails before.
+        # Deleting a group deletes its schedules; this is for a destroy that fails earlier.
         with suppress(AccessDenied):
             groups.clear_schedules()
 
     def remove_all(self) -> bool:
-        """Remove all of a cluster without a state; return whether there was anything."""
+        """Remove all resources of a cluster without a state; return whether there were any."""
         had_groups_or_secret = self._remove_groups_and_secret()
         return self.remove_unknown(dict) or had_groups_or_secret
 
     def remove_leftovers(self, creates: Collection[str], ids: _Ids) -> None:
-        """Remove what an interrupted apply made and the state lacks, if a plan creates it; also a
-        secret that another caller made anew or scheduled for deletion.
+        """Remove resources outside the state that a plan creates, left by an interrupted apply, and
+        a secret that another caller recreated or scheduled for deletion.
 
         Raises `ClusterError`; `ForeignResources` for a secret without the cluster's tags.
         """
         found = find_groups_and_secret(self.aws, self.where)
         if SECRET_ADDRESS in creates:
-            found |= self._secret_in_the_way()
+            found |= self._blocking_secret()
         left = {address: resource for address, resource in found.items() if address in creates}
         if left:
-            # Not those that another apply made since the plan, which Terraform then refuses.
+            # Not those of a later apply: Terraform then refuses the plan.
             known = ids()
-            left = {key: one for key, one in left.items() if not _is_meant(one, known.get(key))}
+            left = {
+                key: one for key, one in left.items() if not _is_same_resource(one, known.get(key))
+            }
         if left:
-            self._refuse_busy(left.values())
+            self._refuse_groups_with_instances(left.values())
             names = ", ".join(resource.id for resource in left.values())
-            self.progress(Message(f"removing what an interrupted deployment left: {names}"))
+            self.progress(Message(f"removing leftovers of an interrupted deployment: {names}"))
             self._delete(left.values())
         # After the groups: their instances would be in these security groups.
-        if not of_clusters().isdisjoint(address.partition(".")[0] for address in creates):
+        if not cluster_resource_types().isdisjoint(
+            address.partition(".")[0] for address in creates
+        ):
             self.remove_unknown(ids)
 
     def remove_unknown(self, ids: _Ids) -> bool:
-        """Remove what a cluster has of its own and the state doesn't know.
+        """Remove the cluster's own resources that the state lacks.
 
-        Terraform can't create them again, nor destroy a resource in its state that they belong to.
+        Terraform can't create them again, nor destroy the resources that contain them.
         """
         return self._remove(self._found(), ids)
 
-    def make_way(self, ids: _Ids) -> None:
-        """Remove what the state doesn't know, and wait for hosts that block a deletion."""
+    def remove_blockers(self, ids: _Ids) -> None:
+        """Remove resources that the state lacks, and wait for hosts that block a deletion."""
         found = self._found()
         self._remove(found, ids)
-        # Terraform would try once, and fail.
+        # Terraform would try only once.
         if any(KINDS[one.type].holds_hosts for one in found):
             with phase(self.progress, "end hosts", self.name):
                 wait_for_hosts(self.aws, self.where)
@@ -142,14 +144,14 @@ class ClusterRecovery:
         """Remove the empty state of an interrupted first plan: it would count as a cluster."""
         objects = self.record.objects
         with suppress(Exception):
-            # If another object is beside it, such as its lock, it is in use.
+            # With another object beside it, such as its lock, it is in use.
             if holds_nothing(objects):
                 objects.delete([STATE, *objects.names(EVENTS)])
 
     def forget(self) -> None:
-        """Remove the leftovers of a cluster that Terraform has destroyed."""
+        """Remove a cluster's leftovers after Terraform has destroyed it."""
         self._remove_groups_and_secret()
-        # Its hosts have ended by now, and its documents are still there.
+        # Its hosts have ended, and its documents still exist.
         close_last_account(self.record, "destroyed")
         delete_objects(self.record.objects)
 
@@ -158,15 +160,15 @@ class ClusterRecovery:
         self._delete(left.values())
         return bool(left)
 
-    def _secret_in_the_way(self) -> dict[str, Resource]:
-        """Return the secret of the cluster's name, also one that is to be deleted; refuse one that
-        isn't the cluster's.
+    def _blocking_secret(self) -> dict[str, Resource]:
+        """Return the secret of the cluster's name, even if scheduled for deletion; refuse another
+        owner's.
         """
         where, name = self.where, self.where.secret_id
         found = describe_secret(self.aws.client("secretsmanager"), name)
         if found is not None and not found.is_of(where):
             advice = (
-                f"if nothing else needs it: aws secretsmanager delete-secret --secret-id {name} "
+                f"if it isn't needed: aws secretsmanager delete-secret --secret-id {name} "
                 f"--force-delete-without-recovery; then terradask apply {self.name} makes the "
                 "cluster's own. Find out who made it"
             )
@@ -179,7 +181,7 @@ class ClusterRecovery:
             delete_resource(self.aws, resource)
         wait_for_groups(self.aws, [one.id for one in gone if one.type == AUTOSCALING_GROUP])
 
-    def _refuse_busy(self, resources: Iterable[Resource]) -> None:
+    def _refuse_groups_with_instances(self, resources: Iterable[Resource]) -> None:
         """Refuse to remove groups with instances: they may be all of a running cluster."""
         busy = [
             resource.id
@@ -189,8 +191,8 @@ class ClusterRecovery:
         if busy:
             name = self.name
             raise ClusterError(
-                f"groups of cluster {name!r} have instances, but Terraform's state doesn't know "
-                "them: the state may have been lost",
+                f"groups of cluster {name!r} have instances, but are missing in Terraform's state: "
+                "it may have been lost",
                 cluster=name,
                 given=", ".join(busy),
                 advice=f"terradask destroy {name} ends them; or restore "
@@ -199,15 +201,15 @@ class ClusterRecovery:
 
 
 def _has_instances(group: Resource) -> bool:
-    """Return whether a group has any but those that it ends."""
+    """Return whether a group has instances that aren't terminating."""
     return any(
         not one["LifecycleState"].startswith("Terminat")
         for one in group.description.get("Instances", ())
     )
 
 
-def _is_meant(found: Resource, identity: str | None) -> bool:
-    """Return whether a state's id means a resource: not a secret made anew, or to be deleted."""
+def _is_same_resource(found: Resource, identity: str | None) -> bool:
+    """Return whether a state's id means this resource, not a recreated or deleted secret."""
     about = found.description
     return identity == about.get("ARN", found.id) and not about.get("DeletedDate")
 
@@ -217,7 +219,7 @@ def _is_meant(found: Resource, identity: str | None) -> bool:
 
 @dataclass(frozen=True)
 class NetworkRecovery:
-    """A workspace's network resources in AWS that Terraform's state doesn't know."""
+    """Network resources in AWS that Terraform's state lacks."""
 
     aws: Aws
     where: Where
@@ -227,7 +229,7 @@ class NetworkRecovery:
     progress: Progress
 
     def imports(self) -> dict[str, str]:
-        """Return what is configured and exists, but isn't in the state: address -> id."""
+        """Return resources that are configured and exist but aren't in the state: address -> id."""
         ids, configuration = self.ids(), self.configuration()
         if not unknown_addresses(configuration, ids):
             return {}
@@ -236,14 +238,14 @@ class NetworkRecovery:
         if wanted:
             self.progress(
                 Message(
-                    f"{len(wanted)} resources exist that Terraform's state doesn't know: the plan "
+                    f"{len(wanted)} existing resources are missing in Terraform's state: the plan "
                     "imports them"
                 )
             )
         return wanted
 
     def remove_unfinished_groups(self, creates: Iterable[str]) -> None:
-        """Remove security groups that an apply left open to all, if a plan creates them."""
+        """Remove open security groups of an interrupted apply, if a plan creates them."""
         kinds = (address.partition(".") for address in creates)
         names = {
             resource_name(self.where.workspace, name)
@@ -259,9 +261,9 @@ class NetworkRecovery:
         delete_resources(self.aws, mine, progress=self.progress)
 
     def remove_unknown(self) -> bool:
-        """Remove everything that the state doesn't know: it would block the removal of the rest."""
+        """Remove all resources that the state lacks, which would block the removal of others."""
         found = self._found()
-        # Also rules with groups in the state, which can't be deleted before them.
+        # Rules that refer to groups in the state too, since these can't be deleted before them.
         rules = [rule for rule in find_rules_in(self.aws, found) if rule.is_of(self.where)]
         left = unknown([*found, *rules], self.ids())
         if left:

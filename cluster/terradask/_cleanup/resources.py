@@ -1,4 +1,4 @@
-"""Resources with AWS's attributes and Terraform's names: whose, and which are unknown. Pure."""
+"""AWS resources under Terraform's type names: their owners, and their presence in a state. Pure."""
 
 from __future__ import annotations
 
@@ -31,25 +31,23 @@ class Resource:
     description: Mapping[str, Any] = field(default_factory=dict)
 
     def is_of(self, where: Where) -> bool:
-        """Return whether it is the cluster's, or the network's, by its tags: never one with other
-        tags, or none.
-        """
+        """Return whether its tags make it the cluster's or the network's."""
         tags = self.tags
         return (tags.get(TAG_WORKSPACE), tags.get(TAG_CLUSTER)) == (where.workspace, where.cluster)
 
 
-def of_clusters() -> frozenset[str]:
-    """Return the types that clusters can have of their own, beside their groups and secret."""
+def cluster_resource_types() -> frozenset[str]:
+    """Return the types of clusters' own resources, beside groups and secret."""
     return frozenset(name for name, kind in KINDS.items() if kind.clusters is not None)
 
 
 def of_type(resources: Iterable[Resource], *types: str) -> Iterator[Resource]:
-    """Return the resources of some types."""
+    """Yield the resources of some types."""
     return (resource for resource in resources if resource.type in types)
 
 
 def clusters_of(found: Iterable[Resource], where: Where) -> set[str]:
-    """Return the names of a workspace's clusters that own any of these resources, by their tags."""
+    """Return the clusters of a workspace that own any of these resources, by tags."""
     tags = [resource.tags for resource in found]
     return {
         each[TAG_CLUSTER]
@@ -59,14 +57,14 @@ def clusters_of(found: Iterable[Resource], where: Where) -> set[str]:
 
 
 def unknown(found: Iterable[Resource], ids: Mapping[str, str]) -> list[Resource]:
-    """Return the resources that a state doesn't know."""
-    # With their types: a role and its instance profile have the same name.
+    """Return the resources that a state lacks."""
+    # With types, since a role and its instance profile share a name.
     known = {(address.partition(".")[0], identity) for address, identity in ids.items()}
     return [resource for resource in found if (resource.type, resource.id) not in known]
 
 
 def outermost(resources: Sequence[Resource]) -> list[Resource]:
-    """Return resources without parts of others among them: a group's rules, a role's policies."""
+    """Return resources without parts of others, such as a group's rules or a role's policies."""
     whole = {(resource.type, resource.id) for resource in resources}
     return [resource for resource in resources if _parent(resource) not in whole]
 

@@ -1,4 +1,4 @@
-"""Scan everything that carries a workspace's tag, and its clusters in the bucket. Read-only."""
+"""Scan all resources with a workspace's tag, and its clusters in the bucket. Read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
 from terradask._catalog.prices.running import gp3_volume, parts_of_host, parts_of_secret
-from terradask._cleanup.inventory import DeadLock, Deployed, Inventory, Item, NotVisible, OldPlan
+from terradask._cleanup.inventory import Deployed, Inventory, Item, NotVisible, OldPlan, OrphanLock
 from terradask._cleanup.resources import (
     NETWORK_INTERFACE,
     VOLUME,
@@ -60,15 +60,15 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 _PARALLEL = 16
-#: A volume or an interface that is attached to no instance.
+#: State of a volume or an interface without an attachment.
 _AVAILABLE = {"Name": "status", "Values": ["available"]}
 
 
 @dataclass(eq=False, repr=False)
 class Scan:
-    """One scan of everything.
+    """One scan of a workspace.
 
-    What the caller has no permission to read is left out and listed. The bucket is required: only
+    Resources that the caller may not read are left out and listed. The bucket is required: only
     it shows what is live.
 
     Permissions needed: ``s3:ListBucket`` and ``s3:GetObject`` on ``clusters/*``;
@@ -79,14 +79,14 @@ class Scan:
 
     aws: Aws
     network: DeployedNetwork
-    #: The folder with a folder for each stack.
+    #: The folder that contains each stack's folder.
     stacks: Path
     #: The folder of saved plans.
     plans: Path
     network_state: S3Backend
     _unseen: list[NotVisible] = field(default_factory=list, init=False)
-    #: Locks, of those read, whose owners are provably gone.
-    _dead: list[DeadLock] = field(default_factory=list, init=False)
+    #: Locks whose owners are provably gone.
+    _dead: list[OrphanLock] = field(default_factory=list, init=False)
     #: Keys that no cluster can have.
     _strange_keys: list[str] = field(default_factory=list, init=False)
 
@@ -96,7 +96,7 @@ class Scan:
 
     def run(self) -> Inventory:
         """Scan. Raises `AccessDenied`."""
-        seen_at, listed = self._listed()
+        seen_at, listed = self._list_objects()
         with ThreadPoolExecutor(_PARALLEL) as pool:
             groups = pool.submit(self._unless_denied, "Auto Scaling groups", self._groups)
             rest = [
@@ -110,14 +110,16 @@ class Scan:
             ]
             deployed = {
                 one.name: one
-                for one in pool.map(lambda name: self._deployed(name, listed[name]), sorted(listed))
+                for one in pool.map(
+                    lambda name: self._read_deployed(name, listed[name]), sorted(listed)
+                )
             }
             seen_groups = groups.result()
             items = [item for each in rest for item in each.result() or ()]
         self._scan_network_lock()
         names = None if seen_groups is None else self._existing(seen_groups, items)
         items += seen_groups or ()
-        items += self._own_of_orphans(
+        items += self._resources_of_orphans(
             {item.cluster for item in items if item.cluster} | deployed.keys(), deployed
         )
         return Inventory(
@@ -126,25 +128,25 @@ class Scan:
             items=tuple(self._unless_gone(items, deployed)),
             deployed=deployed,
             groups=names,
-            dead_locks=tuple(self._dead),
+            orphan_locks=tuple(self._dead),
             old_plans=tuple(_old_plans(self.plans, seen_at)),
             unseen=tuple(self._unseen),
             strange_keys=tuple(self._strange_keys),
         )
 
     def _scan_network_lock(self) -> None:
-        # Without a bucket there is no lock, and who may not read it may not break it either.
+        # Without a bucket there is no lock; without read permission none can be broken.
         with suppress(BackendMissing, AccessDenied):
-            self._held(NETWORK_STACK, self.network_state)
+            self._process_on_stack(NETWORK_STACK, self.network_state)
 
     # ---- the bucket ------------------------------------------------------------------------------
 
-    def _listed(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
-        """Return AWS's time, and each cluster's objects with their dates; none without a bucket."""
+    def _list_objects(self) -> tuple[datetime.datetime, dict[str, dict[str, datetime.datetime]]]:
+        """Return AWS's time, and the dates of each cluster's objects; empty without a bucket."""
         listed: dict[str, dict[str, datetime.datetime]] = {}
         seen_at = datetime.datetime.now(datetime.UTC)
         for page in ObjectStore(self.aws, self._where.bucket).pages("clusters/"):
-            # Ages are measured by AWS's clock, which dates the objects, not by this machine's.
+            # AWS's clock dates the objects, so it also measures their age.
             date = page["ResponseMetadata"].get("HTTPHeaders", {}).get("date")
             seen_at = parsedate_to_datetime(date) if date else seen_at
             for entry in page.get("Contents", ()):
@@ -156,8 +158,8 @@ class Scan:
                     listed.setdefault(cluster, {})[key.partition("/")[2]] = entry["LastModified"]
         return seen_at, listed
 
-    def _deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
-        """Return the state of one cluster, from the dates of its objects."""
+    def _read_deployed(self, name: str, listed: Mapping[str, datetime.datetime]) -> Deployed:
+        """Return the state of one cluster by the dates of its objects."""
         is_whole, record = DESCRIPTOR in listed, ClusterRecord(self.aws, self._where.bucket, name)
         is_partial = not is_whole and STATE in listed and has_resources(record.objects)
         found = Deployed(
@@ -169,10 +171,12 @@ class Scan:
             started_at=listed.get(RUN),
         )
         place = S3Backend(self.aws, self._where.bucket, cluster_key(name, STATE))
-        return replace(found, held=self._held(name, place if STATE_LOCK in listed else None))
+        return replace(
+            found, held=self._process_on_stack(name, place if STATE_LOCK in listed else None)
+        )
 
-    def _held(self, stack: str, place: S3Backend | None) -> str | None:
-        """Return which process works on a stack; note a lock whose owner is provably gone."""
+    def _process_on_stack(self, stack: str, place: S3Backend | None) -> str | None:
+        """Return the process that works on a stack; record a lock whose owner is provably gone."""
         folder, killed = self.stacks / stack, None
         if folder.with_name(f".{folder.name}.lock").exists():
             try:
@@ -192,7 +196,7 @@ class Scan:
             if lock.seconds is None
             else datetime.datetime.fromtimestamp(lock.seconds, datetime.UTC)
         )
-        self._dead.append(DeadLock(stack, lock.id or "", since, proof))
+        self._dead.append(OrphanLock(stack, lock.id or "", since, proof))
         return None
 
     # ---- AWS -------------------------------------------------------------------------------------
@@ -209,7 +213,7 @@ class Scan:
         return [_item(group) for group in find_groups(client, Filters=filters)]
 
     def _existing(self, groups: Iterable[Item], items: Iterable[Item]) -> frozenset[str]:
-        """Return the existing groups, including those without our tag that instances name."""
+        """Return the existing groups, and untagged ones that instances name."""
         tagged = {group.id for group in groups}
         named = sorted({item.group for item in items if item.group is not None} - tagged)
         if not named:
@@ -222,7 +226,7 @@ class Scan:
         try:
             found = find_instances(self.aws, workspace=self._where.workspace)
         except AccessDenied:
-            # Without the volumes' sizes, which only a price needs.
+            # Without volume sizes, which only a price needs.
             found = find_instances(self.aws, workspace=self._where.workspace, with_volumes=False)
         return [_instance(instance, self.aws.region) for instance in found]
 
@@ -272,10 +276,10 @@ class Scan:
     def _unless_gone(
         self, items: Iterable[Item], deployed: Mapping[str, Deployed]
     ) -> Iterator[Item]:
-        """Leave out secrets that are deleted: the list of secrets is up to five minutes old."""
+        """Leave out deleted secrets: the list of secrets is up to five minutes old."""
         client = self.aws.client("secretsmanager")
         for item in items:
-            if item.kind == "secret" and not _lives(deployed.get(item.cluster or "")):
+            if item.kind == "secret" and not _is_live(deployed.get(item.cluster or "")):
                 try:
                     if describe_secret(client, item.id) is None:
                         continue
@@ -286,21 +290,23 @@ class Scan:
                     continue
             yield item
 
-    def _own_of_orphans(self, known: set[str], deployed: Mapping[str, Deployed]) -> list[Item]:
-        """Return the own resources of clusters without a deployment."""
+    def _resources_of_orphans(
+        self, known: set[str], deployed: Mapping[str, Deployed]
+    ) -> list[Item]:
+        """Return resources of clusters without a deployment."""
         search = ClusterSearch.on(self.aws, self.network)
 
         def own(cluster: str) -> list[Resource]:
             return outermost(search.find(cluster))
 
-        what = "what clusters have of their own in EC2"
+        what = "clusters' own resources in EC2"
         known |= self._unless_denied(what, search.clusters_in_ec2) or set()
-        what = "roles of clusters of which nothing else is left"
+        what = "roles of clusters without other resources"
         known |= self._unless_denied(what, partial(search.clusters_with_roles, known)) or set()
         found = [
-            self._unless_denied(f"what {name} has of its own", partial(own, name)) or []
+            self._unless_denied(f"own resources of {name}", partial(own, name)) or []
             for name in sorted(known)
-            if is_cluster_name(name) and not _lives(deployed.get(name))
+            if is_cluster_name(name) and not _is_live(deployed.get(name))
         ]
         return [_item(resource) for resources in found for resource in resources]
 
@@ -310,17 +316,17 @@ def has_resources(objects: ClusterObjects) -> bool:
     try:
         state = objects.read(STATE)
     except DocumentFormat:
-        # Terraform reports what is wrong with it when the cluster is destroyed.
+        # Terraform reports the problem when the cluster is destroyed.
         return True
     return bool((state or {}).get("resources"))
 
 
-def _lives(deployed: Deployed | None) -> bool:
+def _is_live(deployed: Deployed | None) -> bool:
     return deployed is not None and deployed.is_whole and not deployed.is_closing
 
 
 def _owner(workspace: str | None, cluster: str | None) -> tuple[str | None, str | None]:
-    """Return an item's workspace and cluster; neither if the cluster's name is invalid."""
+    """Return an item's workspace and cluster; neither for an invalid cluster name."""
     return (workspace, cluster) if cluster is None or is_cluster_name(cluster) else (None, None)
 
 

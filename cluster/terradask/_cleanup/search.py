@@ -1,10 +1,8 @@
-"""Find the resources of a workspace's network, or of one cluster, in AWS, whether a Terraform state
-knows them or not.
+"""Find a network's or a cluster's resources in AWS, in a Terraform state or not.
 
-When Terraform is interrupted or killed, AWS may have created the last resource without Terraform
-receiving the answer. It is found by the tags that every resource is created with; if AWS lists it
-without tags, by its name first. The bucket is created without tags: no other workspace can have one
-of its name.
+When Terraform is interrupted, AWS may have created the last resource without Terraform receiving
+the reply. It is found by the tags that every resource is created with, or by its name if AWS lists
+no tags. The bucket is created without tags: its name can't be another workspace's.
 """
 
 from __future__ import annotations
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
     from terradask._network.deployed import DeployedNetwork
 
 
-#: Makes a client's call and returns the resources found.
+#: Calls a client, and returns the resources.
 _Search = Callable[[], Sequence[Resource]]
 
 #: EC2 lists gateways and endpoints for a while after their deletion.
@@ -51,15 +49,14 @@ _ENDED = frozenset({"deleted", "deleting", "failed"})
 
 
 def find_network(aws: Aws, where: Where, configuration: Mapping[str, Any]) -> list[Resource]:
-    """Return all existing resources of a workspace's network: those with its tag and no cluster's,
-    and its bucket.
+    """Return a network's existing resources: those with the workspace's tag and no cluster's, and
+    its bucket.
 
-    Parts of another resource that are deleted with it are left out: routes, rules, policies in
-    roles.
+    Parts that are deleted with another resource are left out: routes, rules, policies in roles.
 
     Permissions needed: ``ec2:Describe*``, ``iam:GetRole``, ``iam:GetInstanceProfile``,
     ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
-    ``s3:GetBucketTagging``; what finds other kinds by their names, if they are configured.
+    ``s3:GetBucketTagging``; and permissions of configured kinds that are found by name.
     """
     ec2, configured = aws.client("ec2"), configuration.get("resource", {})
     searches: list[_Search] = [
@@ -76,14 +73,14 @@ def find_network(aws: Aws, where: Where, configuration: Mapping[str, Any]) -> li
         ),
         partial(find_bucket, aws.client("s3"), where.bucket, aws.account_id),
     ]
-    # Buckets are tagged after their creation; the name has the account's number.
-    found = _answers(searches)
+    # Buckets are tagged after their creation; the name contains the account's number.
+    found = _call_all(searches)
     return [r for r in found if r.is_of(where) or (r.type == "aws_s3_bucket" and not r.tags)]
 
 
 @dataclass(frozen=True)
 class ClusterSearch:
-    """Finds what clusters have of their own, but for their groups and secrets.
+    """Find the resources of clusters beside groups and secrets.
 
     Permissions needed: ``ec2:DescribePlacementGroups``, ``DescribeSecurityGroups``,
     ``DescribeSecurityGroupRules``, ``DescribeLaunchTemplates``; of isolated clusters
@@ -93,9 +90,9 @@ class ClusterSearch:
     aws: Aws
     #: The workspace.
     where: Where
-    #: How clusters' own roles are named; None if clusters share the workspace's.
+    #: Names of clusters' own roles; None if clusters share the workspace's.
     isolated: Isolated | None
-    #: Whether clusters may have launch templates of their own.
+    #: Whether clusters may have their own launch templates.
     own_templates: bool = True
 
     @classmethod
@@ -106,13 +103,13 @@ class ClusterSearch:
         return cls(aws, network.where, isolated, own_templates)
 
     def find(self, cluster: str) -> list[Resource]:
-        """Return one cluster's existing resources; those that are an isolated cluster's only if it
-        is one, with the rules and policies in them.
+        """Return one cluster's existing resources; roles, with their policies, only if it is
+        isolated, and rules of its security groups.
         """
         where, isolated = self.where.of_cluster(cluster), self.isolated
         searches = self._in_ec2(where)
         if isolated is None:
-            return [resource for resource in _answers(searches) if resource.is_of(where)]
+            return [resource for resource in _call_all(searches) if resource.is_of(where)]
         iam, prefix = self.aws.client("iam"), isolated.role_name_prefix
         searches += [
             partial(find_by_name, iam, kind.terraform, where.role_name(role, prefix))
@@ -120,19 +117,19 @@ class ClusterSearch:
             if kind.clusters == "isolated" and isinstance(kind.find, Named)
             for role in ROLES
         ]
-        found = [resource for resource in _answers(searches) if resource.is_of(where)]
+        found = [resource for resource in _call_all(searches) if resource.is_of(where)]
         # Rules without the tags are deleted only with their group.
         rules = [rule for rule in find_rules_in(self.aws, found) if rule.is_of(where)]
-        policies = _answers(
+        policies = _call_all(
             [partial(_find_role_policies, iam, role.id) for role in of_type(found, "aws_iam_role")]
         )
         return [*found, *rules, *policies]
 
     def clusters(self, known: Collection[str] = ()) -> set[str]:
-        """Return the names of the clusters that have a group, a secret, or other resources of their
-        own, by their tags; of those known, their roles aren't looked at.
+        """Return the clusters with a group, a secret or other resources, by tags; roles of `known`
+        ones aren't read.
 
-        Permissions needed besides: ``autoscaling:DescribeAutoScalingGroups``,
+        Further permissions needed: ``autoscaling:DescribeAutoScalingGroups``,
         ``secretsmanager:ListSecrets``, ``DescribeSecret``.
         """
         scaling, secrets = self.aws.client("autoscaling"), self.aws.client("secretsmanager")
@@ -145,11 +142,11 @@ class ClusterSearch:
         return found | self.clusters_with_roles(found.union(known))
 
     def clusters_in_ec2(self) -> set[str]:
-        """Return the names of those that have their own resources in EC2, beside hosts."""
-        return clusters_of(_answers(self._in_ec2(self.where)), self.where)
+        """Return the clusters with resources in EC2, beside hosts."""
+        return clusters_of(_call_all(self._in_ec2(self.where)), self.where)
 
     def clusters_with_roles(self, known: Collection[str]) -> set[str]:
-        """Return the names of those that have roles of their own, but for those known."""
+        """Return the clusters with their own roles, except known ones."""
         if self.isolated is None:
             return set()
         iam, prefix = self.aws.client("iam"), self.isolated.role_name_prefix
@@ -162,7 +159,7 @@ class ClusterSearch:
         names = {role["RoleName"] for role in roles} - expected
         # The list has no tags.
         return clusters_of(
-            _answers([partial(find_by_name, iam, "aws_iam_role", name) for name in sorted(names)]),
+            _call_all([partial(find_by_name, iam, "aws_iam_role", name) for name in sorted(names)]),
             self.where,
         )
 
@@ -189,7 +186,7 @@ def find_security_groups(aws: Aws, where: Where) -> list[Resource]:
 
 
 def find_rules_in(aws: Aws, resources: Iterable[Resource]) -> list[Resource]:
-    """Return the rules of the security groups among resources, with and without our tags."""
+    """Return the rules in these security groups, tagged or not."""
     groups = [group.id for group in of_type(resources, "aws_security_group")]
     return find_rules(aws, "group-id", groups) if groups else []
 
@@ -210,12 +207,14 @@ def find_rules(aws: Aws, identity: str, values: Sequence[str]) -> list[Resource]
     ]
 
 
-def described(client: Any, kind: str, filters: Sequence[Mapping[str, Any]]) -> Iterator[Resource]:
+def list_ec2_resources(
+    client: Any, kind: str, filters: Sequence[Mapping[str, Any]]
+) -> Iterator[Resource]:
     """Yield the EC2 resources of one kind that match filters."""
     find = KINDS[kind].find
     assert isinstance(find, Listed)  # only such kinds
     for item in listed(client, find.call, find.listing, Filters=filters):
-        # Only interfaces have their tags under another key.
+        # Only interfaces list their tags under another key.
         yield Resource(kind, item[find.id], tags_of(item.get("Tags", item.get("TagSet"))), item)
 
 
@@ -223,7 +222,7 @@ def find_in_ec2(
     client: Any, kind: str, where: Where, *filters: Mapping[str, Any]
 ) -> list[Resource]:
     """Return EC2 resources of one kind with these tags that match further filters."""
-    found = described(client, kind, [*tag_filters(where.tags), *filters])
+    found = list_ec2_resources(client, kind, [*tag_filters(where.tags), *filters])
     # A VPC's default group is deleted with the VPC.
     return [
         r
@@ -234,11 +233,11 @@ def find_in_ec2(
 
 
 def find_everything_in_ec2(client: Any, where: Where) -> list[Resource]:
-    """Return a workspace's EC2 resources of all kinds but instances, whatever cluster's.
+    """Return a workspace's EC2 resources of all kinds except instances, of all clusters.
 
     Permission needed: ``ec2:Describe*``.
     """
-    found = _answers([partial(find_in_ec2, client, kind.terraform, where) for kind in _in_ec2()])
+    found = _call_all([partial(find_in_ec2, client, kind.terraform, where) for kind in _in_ec2()])
     return [each for each in found if where.tags.items() <= each.tags.items()]
 
 
@@ -287,20 +286,20 @@ def find_secret(client: Any, where: ClusterWhere) -> Resource | None:
 
 
 def describe_secret(client: Any, name: str) -> Resource | None:
-    """Return the secret of this name, if there is one; also one that is to be deleted."""
+    """Return the secret of this name, even if scheduled for deletion."""
     with unless("ResourceNotFoundException"):
         answer = client.describe_secret(SecretId=name)
         return Resource(SECRET, name, tags_of(answer.get("Tags")), answer)
     return None
 
 
-def _answers(searches: Sequence[_Search]) -> list[Resource]:
+def _call_all(searches: Sequence[_Search]) -> list[Resource]:
     """Make all calls in parallel."""
     return [resource for answer in side_by_side(searches, 8) for resource in answer]
 
 
 def _in_ec2() -> list[ResourceKind]:
-    """Return what EC2 lists by its tags."""
+    """Return the kinds that EC2 lists by tags."""
     return [kind for kind in KINDS.values() if isinstance(kind.find, Listed)]
 
 
@@ -308,15 +307,15 @@ def _unless_denied(client: Any, kind: str, where: Where) -> list[Resource]:
     try:
         return find_in_ec2(client, kind, where)
     except AccessDenied:
-        # An older caller policy without this permission: such a caller can't have created any.
+        # An older caller policy lacks this permission; its callers can't have created any.
         return []
 
 
-# ---- by name, of services that list none by tags -------------------------------------------------
+# ---- by name, in services that don't list by tags ------------------------------------------------
 
 
 def _find_named(aws: Aws, kind: str, name: str, path: str = "/") -> list[Resource]:
-    """Return the resource of this kind and name, if there is one."""
+    """Return the resource of this kind and name, or an empty list."""
     about = KINDS[kind]
     assert isinstance(about.find, Named)  # only such kinds
     place = {"partition": aws.partition, "region": aws.region, "account": aws.account_id}
@@ -328,12 +327,12 @@ def _find_named(aws: Aws, kind: str, name: str, path: str = "/") -> list[Resourc
 
 
 def find_by_name(client: Any, kind: str, identity: str) -> list[Resource]:
-    """Return the resource of this kind and name or ARN, if there is one, by a single call."""
+    """Return the resource of this kind and name or ARN, or an empty list, with one call."""
     find = KINDS[kind].find
     assert isinstance(find, Named)  # only such kinds
     with unless("NoSuchEntity", "ResourceNotFound", "NotFound"):
         found = getattr(client, find.call)(**{find.argument: identity})[find.key]
-        # Where a call returns tags alone, there is no more to know.
+        # A call that returns only tags shows no more.
         about = {"Tags": found} if isinstance(found, list) else found
         return [Resource(kind, identity, tags_of(about.get("Tags")), about)]
     return []
@@ -355,13 +354,13 @@ def _find_role_policies(client: Any, role: str) -> list[Resource]:
 
 
 def find_log_group(client: Any, name: str) -> list[Resource]:
-    """Return the log group of this name, if there is one."""
+    """Return the log group of this name, or an empty list."""
     groups = client.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
     return [
         Resource(
             "aws_cloudwatch_log_group",
             name,
-            # The list has ARNs with ":*", tags are listed by those without it.
+            # Listed ARNs end in ":*"; tags are listed by ARNs without it.
             client.list_tags_for_resource(resourceArn=group["arn"].removesuffix(":*"))["tags"],
             group,
         )
@@ -372,7 +371,7 @@ def find_log_group(client: Any, name: str) -> list[Resource]:
 
 def find_bucket(client: Any, name: str, account: str) -> list[Resource]:
     """Return the bucket of this name, if this account has it."""
-    # Of another account's, Terraform reports that it is to create a bucket of this name.
+    # For another account's bucket, Terraform reports the conflict.
     found = None
     with suppress(AccessDenied), unless("NoSuchBucket", "404"):
         found = client.head_bucket(Bucket=name, ExpectedBucketOwner=account)

@@ -1,9 +1,9 @@
-"""What a cluster's state may hold: the resources of its stack under their own names; foreign
-entries stop the command.
+"""Refuse foreign entries in a cluster's state: it may contain only the stack's resources, under the
+cluster's names.
 
-Every user of a workspace may write its clusters' states, and Terraform does to AWS what a state
-says: it destroys what a configuration lacks, reads what it refreshes, and downloads the providers
-that are named there.
+Every user of a workspace may write its clusters' states, and Terraform acts on a state's contents:
+it destroys entries that a configuration lacks, reads those that it refreshes, and downloads the
+named providers.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from terradask._aws.tags import as_text, found_tags, tags_of
 from terradask._cleanup.resources import AUTOSCALING_GROUP, RULES, SECRET, Resource
 from terradask._cleanup.search import (
     describe_secret,
-    described,
     find_by_name,
     find_groups,
     find_rules,
+    list_ec2_resources,
 )
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import ForeignResources, TerraformError
@@ -34,13 +34,13 @@ from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.kinds.kind import Listed, Named
 from terradask_stacks.cluster_resources import DATA, expected, kinds
 
-# ---- whose an entry is, by the state alone -------------------------------------------------------
+# ---- the owner of an entry, by the state alone ---------------------------------------------------
 
 
-#: The only provider, as a state names it; another spelling can be another provider.
+#: The only provider in states; another spelling can be another provider.
 PROVIDER = 'provider["registry.terraform.io/hashicorp/aws"]'
 
-#: So much of a text of a state is shown.
+#: Longest text from a state in a message.
 _LONGEST = 200
 
 
@@ -54,7 +54,7 @@ class Entry:
     attributes: Mapping[str, Any]
 
     def foreign(self, why: str) -> dict[str, str]:
-        """Return it as an error lists it; whatever was written there, a terminal can show it."""
+        """Return the entry for an error, safe for a terminal."""
         texts = {"address": self.address, "type": self.type, "id": self.id, "why": why}
         return {key: plain_text(text)[:_LONGEST] for key, text in texts.items()}
 
@@ -62,7 +62,7 @@ class Entry:
 def read_state(
     document: Mapping[str, Any], names: ClusterNames
 ) -> tuple[list[Entry], list[Mapping[str, str]]]:
-    """Return a state's entries that may be the cluster's, and the others with the reason. Raises
+    """Return a state's entries that may be the cluster's, and foreign ones with the reason. Raises
     `TerraformError`.
     """
     known: list[Entry] = []
@@ -76,15 +76,15 @@ def read_state(
                     foreign.append(entry.foreign(why))
     except (AttributeError, LookupError, TypeError, ValueError):
         raise TerraformError(
-            "the state isn't as Terraform writes it",
+            "the state isn't in Terraform's format",
             verb="state",
-            advice="bring back an earlier version of it",
+            advice="restore an earlier version of it",
         ) from None
     return known, foreign
 
 
 def without(document: Mapping[str, Any], foreign: tuple[Mapping[str, str], ...]) -> dict[str, Any]:
-    """Return a state without some addresses, as the next version of it."""
+    """Return a state without some addresses, as its next version."""
     gone = {one["address"] for one in foreign}
     kept = [one for one in document["resources"] if _address(one) not in gone]
     return {**document, "serial": int(document["serial"]) + 1, "resources": kept}
@@ -97,7 +97,7 @@ def _entries(
     why = _why_foreign(resource, names)
     instances = resource.get("instances") or ()
     if why is not None and not instances:
-        # Even without an instance, Terraform gets its provider.
+        # Terraform downloads the provider even of an entry without instances.
         yield Entry(address, kind, "", {}), why
     if why is None and resource["mode"] == "data":
         return
@@ -120,7 +120,7 @@ def _address(resource: Mapping[str, Any]) -> str:
 def _why_foreign(resource: Mapping[str, Any], names: ClusterNames) -> str | None:
     kind, name = str(resource["type"]), str(resource["name"])
     if resource["provider"] != PROVIDER:
-        return f"it names {resource['provider']}, clusters have {PROVIDER} only"
+        return f"it names {resource['provider']}; clusters have only {PROVIDER}"
     if resource.get("module") or resource.get("each"):
         return "clusters have no modules and no lists of resources"
     if resource["mode"] == "data":
@@ -140,21 +140,21 @@ def _why_foreign_instance(
         return "clusters have no lists of resources"
     patterns = expected(names, str(resource["type"]), str(resource["name"])) or {}
     if attributes.get("region", names.where.region) != names.where.region:
-        return f"its region is {attributes['region']!r}, the workspace's {names.where.region!r}"
+        return f"its region is {attributes['region']!r}; the workspace's is {names.where.region!r}"
     for attribute, pattern in patterns.items():
         value = attributes.get(attribute)
-        # What an interrupted apply left can lack attributes, and a profile can have lost its role;
-        # nothing lacks its id.
+        # An interrupted apply can leave out attributes, and a profile can have lost its role;
+        # only the id is always there.
         if value in (None, "") and attribute != "id":
             continue
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
-            return f"its {attribute} is {value!r}, this cluster's is {pattern.replace(chr(92), '')}"
+            return f"its {attribute} is {value!r}; this cluster's is {pattern.replace(chr(92), '')}"
     return None
 
 
 _ROLE, _SECURITY_GROUP = "aws_iam_role", "aws_security_group"
 
-#: Id of a resource -> its tags; what doesn't exist is left out.
+#: Id of an existing resource -> its tags.
 _Tags = Mapping[str, Mapping[str, str]]
 
 
@@ -162,8 +162,8 @@ class StateGuard:
     """Checks the states of one cluster.
 
     An entry is the cluster's if its type, name and provider are those of the cluster's stack, and
-    what it names in AWS carries the cluster's tags, or exists no more. Of groups, one that lost its
-    tags is known by its launch template.
+    its resource in AWS has the cluster's tags or doesn't exist. A group without tags is identified
+    by its launch template.
 
     Permissions needed, for the types that are in the state:
     ``autoscaling:DescribeAutoScalingGroups``, ``secretsmanager:DescribeSecret``,
@@ -175,11 +175,11 @@ class StateGuard:
         self._aws = aws
         self._names = names
         self._tags = names.where.tags
-        #: Types and ids that were found to be the cluster's.
+        #: Types and ids of entries known to be the cluster's.
         self._checked: set[tuple[str, str]] = set()
 
     def foreign(self, document: Mapping[str, Any]) -> tuple[Mapping[str, str], ...]:
-        """Return a state's entries that aren't the cluster's. Raises `TerraformError`."""
+        """Return a state's foreign entries. Raises `TerraformError`."""
         known, foreign = read_state(document, self._names)
         fresh = [entry for entry in known if (entry.type, entry.id) not in self._checked]
         tags = self._tags_in_aws(fresh)
@@ -192,41 +192,41 @@ class StateGuard:
         return tuple(foreign)
 
     def check(self, document: Mapping[str, Any], where: str) -> None:
-        """Refuse a state with such entries. Raises `ForeignResources`, `TerraformError`."""
+        """Refuse a state with foreign entries. Raises `ForeignResources`, `TerraformError`."""
         foreign = self.foreign(document)
         if not foreign:
             return
         name = self._names.where.cluster
         raise ForeignResources(
             f"The state of cluster {name!r} names {len(foreign)} "
-            f"{'thing that isn' if len(foreign) == 1 else 'things that aren'}'t the cluster's; "
+            f"{'resource that isn' if len(foreign) == 1 else 'resources that aren'}'t its own; "
             "nothing was changed.",
             cluster=name,
             resources=foreign,
-            allowed=f"what terradask makes for this cluster, with the tags {as_text(self._tags)}",
+            allowed=f"terradask's resources for this cluster, with the tags {as_text(self._tags)}",
             advice=(
-                f"terradask repair-state {name} takes these entries out of the state and leaves "
-                f"alone what they name; find out who wrote {where}: the bucket keeps its versions. "
-                "The rights of terradask iam user suffice to stop and destroy clusters; with an "
-                "administrator's rights a planted state could reach further"
+                f"terradask repair-state {name} removes these entries from the state and leaves "
+                f"their resources alone; find out who wrote {where}: the bucket keeps versions. "
+                "The permissions of terradask iam user suffice to stop and destroy clusters; an "
+                "administrator's permissions would let a planted state do more harm"
             ),
         )
 
     def _tags_in_aws(self, entries: Sequence[Entry]) -> Mapping[str, _Tags]:
-        """Return the tags of what entries name, by type."""
+        """Return the tags of entries' resources, by type."""
         look_up: dict[str, Callable[[list[str]], _Tags]] = {
-            AUTOSCALING_GROUP: self._of_groups,
-            SECRET: self._of_secrets,
-            "aws_launch_template": self._of_templates,
-            **dict.fromkeys(RULES, self._of_rules),
-            "aws_iam_role_policy": self._of_role_policies,
+            AUTOSCALING_GROUP: self._group_tags,
+            SECRET: self._secret_tags,
+            "aws_launch_template": self._template_tags,
+            **dict.fromkeys(RULES, self._rule_tags),
+            "aws_iam_role_policy": self._role_policy_tags,
         }
         for kind in kinds() - look_up.keys():
             find = KINDS[kind].find
             if isinstance(find, Listed):
-                look_up[kind] = partial(self._in_ec2, kind, find.by_id)
+                look_up[kind] = partial(self._ec2_tags, kind, find.by_id)
             elif isinstance(find, Named):
-                look_up[kind] = partial(self._in_iam, kind)
+                look_up[kind] = partial(self._iam_tags, kind)
         ids: dict[str, list[str]] = {}
         for entry in entries:
             if entry.type in look_up:
@@ -234,18 +234,18 @@ class StateGuard:
         found = side_by_side([partial(look_up[kind], named) for kind, named in ids.items()], 8)
         return dict(zip(ids, found, strict=True))
 
-    def _of_groups(self, names: list[str]) -> _Tags:
+    def _group_tags(self, names: list[str]) -> _Tags:
         found = find_groups(self._aws.client("autoscaling"), AutoScalingGroupNames=names)
-        # One whose tags were taken off is still the cluster's.
+        # A group whose tags were removed is still the cluster's.
         return {
             each.id: self._tags if is_untagged(each.description, self._tags) else each.tags
             for each in found
         }
 
-    def _of_secrets(self, arns: list[str]) -> _Tags:
+    def _secret_tags(self, arns: list[str]) -> _Tags:
         client = self._aws.client("secretsmanager")
         found = {arn: describe_secret(client, arn) for arn in arns}
-        # An ARN without its last characters is also taken, and can be another cluster's:
+        # An ARN without its last characters is also accepted, and can be another cluster's:
         # https://docs.aws.amazon.com/secretsmanager/latest/userguide/troubleshoot.html
         return {
             arn: secret.tags if secret.description["ARN"] == arn else {}
@@ -253,36 +253,36 @@ class StateGuard:
             if secret is not None
         }
 
-    def _of_templates(self, ids: list[str]) -> _Tags:
+    def _template_tags(self, ids: list[str]) -> _Tags:
         describe = self._aws.client("ec2").describe_launch_templates
         found: dict[str, Mapping[str, str]] = {}
         for identity in ids:
-            # AWS knows no filter for it.
+            # AWS has no filter for it.
             with unless("*.NotFound"):
                 (template,) = describe(LaunchTemplateIds=[identity])["LaunchTemplates"]
                 found[identity] = tags_of(template.get("Tags"))
         return found
 
-    def _of_rules(self, ids: list[str]) -> _Tags:
-        """Return the tags of the groups that rules are in: a rule is whose its group is."""
+    def _rule_tags(self, ids: list[str]) -> _Tags:
+        """Return the tags of rules' groups: a rule belongs to the owner of its group."""
         rules = find_rules(self._aws, "security-group-rule-id", ids)
         groups = {rule.id: rule.description["GroupId"] for rule in rules}
         known = sorted(set(groups.values()))
-        tags = self._in_ec2(_SECURITY_GROUP, "group-id", known) if known else {}
+        tags = self._ec2_tags(_SECURITY_GROUP, "group-id", known) if known else {}
         return {rule: tags.get(group, {}) for rule, group in groups.items()}
 
-    def _of_role_policies(self, ids: list[str]) -> _Tags:
+    def _role_policy_tags(self, ids: list[str]) -> _Tags:
         roles = {identity: identity.partition(":")[0] for identity in ids}
-        tags = self._in_iam(_ROLE, sorted(set(roles.values())))
+        tags = self._iam_tags(_ROLE, sorted(set(roles.values())))
         return {identity: tags[role] for identity, role in roles.items() if role in tags}
 
-    def _in_iam(self, kind: str, names: list[str]) -> _Tags:
+    def _iam_tags(self, kind: str, names: list[str]) -> _Tags:
         client = self._aws.client("iam")
         return _by_id(one for name in names for one in find_by_name(client, kind, name))
 
-    def _in_ec2(self, kind: str, identity: str, values: list[str]) -> _Tags:
+    def _ec2_tags(self, kind: str, identity: str, values: list[str]) -> _Tags:
         filters = [{"Name": identity, "Values": values}]
-        return _by_id(described(self._aws.client("ec2"), kind, filters))
+        return _by_id(list_ec2_resources(self._aws.client("ec2"), kind, filters))
 
 
 def _by_id(found: Iterable[Resource]) -> _Tags:

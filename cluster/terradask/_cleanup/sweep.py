@@ -1,5 +1,5 @@
-"""Find orphans and remove them: each is checked again before its removal, cluster by cluster,
-dependants first.
+"""Find and remove orphans: each is checked again before its removal, cluster by cluster, dependants
+first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from terradask._cleanup.delete import (
 )
 from terradask._cleanup.findings import Sweep, Swept
 from terradask._cleanup.inventory import Inventory, Kind
-from terradask._cleanup.orphans import Stray, judge
+from terradask._cleanup.orphans import Orphan, judge
 from terradask._cleanup.scan import has_resources
 from terradask._common.progress import Message, Progress, phase
 from terradask._observe.record import ClusterRecord
@@ -39,12 +39,12 @@ from terradask_modules.where import Where
 
 @dataclass(frozen=True)
 class ClusterActions:
-    """A workspace's actions on clusters and states, each under its own locks."""
+    """Actions on a workspace's clusters and states, each under its own locks."""
 
     destroy: Callable[[str], None]
     #: Breaks the lock of a stack whose owner is provably gone, and logs it.
     unlock: Callable[[str], object]
-    #: Keeps every other process, here and elsewhere, from working on a cluster.
+    #: Excludes all other processes, local and remote, from a cluster.
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
 
 
@@ -67,18 +67,18 @@ class OrphanRemoval:
         }
         self._actions = actions
         self._progress = progress
-        self._removed: list[Stray] = []
-        self._kept: dict[Stray, str] = {}
-        self._failed: dict[Stray, str] = {}
+        self._removed: list[Orphan] = []
+        self._kept: dict[Orphan, str] = {}
+        self._failed: dict[Orphan, str] = {}
 
-    def run(self, going: Iterable[Stray]) -> Swept:
+    def run(self, going: Iterable[Orphan]) -> Swept:
         """Remove orphans; a failure with one cluster's doesn't stop the others."""
         going = list(going)
-        # A dead command's lock would block everything else.
-        for orphan in _of(going, "lock"):
+        # A dead command's lock would block all other removals.
+        for orphan in _of_kind(going, "lock"):
             self._try([orphan], partial(self._actions.unlock, orphan.id))
         for cluster in sorted({orphan.cluster or "" for orphan in going if orphan.kind != "lock"}):
-            self._of_cluster(
+            self._remove_cluster(
                 cluster,
                 [
                     orphan
@@ -88,8 +88,8 @@ class OrphanRemoval:
             )
         return Swept(tuple(self._removed), self._kept, self._failed)
 
-    def _of_cluster(self, cluster: str, orphans: list[Stray]) -> None:
-        for orphan in _of(orphans, "deployment"):
+    def _remove_cluster(self, cluster: str, orphans: list[Orphan]) -> None:
+        for orphan in _of_kind(orphans, "deployment"):
             self._try([orphan], partial(self._actions.destroy, orphan.id))
         orphans = [orphan for orphan in orphans if orphan.kind != "deployment"]
         if not orphans:
@@ -99,54 +99,55 @@ class OrphanRemoval:
         else:
             self._guarded(orphans, partial(self._remove_held, cluster, orphans))
 
-    def _remove_held(self, cluster: str, orphans: list[Stray]) -> None:
+    def _remove_held(self, cluster: str, orphans: list[Orphan]) -> None:
         with phase(self._progress, "sweep", cluster), self._actions.hold(cluster):
             if self._is_deployed(cluster):
-                self._kept.update(
-                    dict.fromkeys(orphans, "a cluster of this name is deployed by now")
-                )
+                self._kept.update(dict.fromkeys(orphans, "a cluster of this name is deployed now"))
             else:
                 self._remove(cluster, orphans)
 
-    def _remove(self, cluster: str, orphans: list[Stray]) -> None:
-        """Remove a cluster's orphans; stop at a failed step, since later ones depend on it."""
-        hosts = _of(orphans, "instance")
-        # What clusters have of their own goes together, as security groups reference each other.
+    def _remove(self, cluster: str, orphans: list[Orphan]) -> None:
+        """Remove a cluster's orphans; stop at a failed step, on which later ones depend."""
+        hosts = _of_kind(orphans, "instance")
+        # Clusters' own resources go together: security groups reference each other.
         kinds = {kind.orphan for kind in KINDS.values() if kind.clusters is not None}
         own = [orphan for orphan in orphans if orphan.kind in kinds]
-        steps: list[tuple[list[Stray], Callable[[], object]]] = [
-            *(([s], partial(self._delete, s)) for s in _of(orphans, "group")),
+        steps: list[tuple[list[Orphan], Callable[[], object]]] = [
+            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "group")),
             (hosts, partial(self._end, cluster, hosts)),
-            *(([s], partial(self._delete, s)) for s in _of(orphans, "secret")),
+            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "secret")),
             (own, partial(self._delete_own, cluster, own)),
-            *(([s], partial(self._delete, s)) for s in _of(orphans, "network-interface")),
-            *(([s], partial(self._delete, s)) for s in _of(orphans, "volume")),
-            *(([s], partial(self._forget, cluster)) for s in _of(orphans, "objects")),
-            *(([s], partial(Path(s.id).unlink, missing_ok=True)) for s in _of(orphans, "plan")),
+            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "network-interface")),
+            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "volume")),
+            *(([s], partial(self._forget, cluster)) for s in _of_kind(orphans, "objects")),
+            *(
+                ([s], partial(Path(s.id).unlink, missing_ok=True))
+                for s in _of_kind(orphans, "plan")
+            ),
         ]
         for those, act in steps:
             if those and not self._try(those, act) and cluster:
                 left = [s for s in orphans if s not in self._removed and s not in self._failed]
                 self._failed.update(
-                    dict.fromkeys(left, "something that uses it could not be removed")
+                    dict.fromkeys(left, "a resource that uses it could not be removed")
                 )
                 return
 
-    def _try(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
+    def _try(self, orphans: Sequence[Orphan], act: Callable[[], object]) -> bool:
         for orphan in orphans:
             self._progress(Message(f"removing {orphan.kind} {orphan.id}: {orphan.reason}"))
         done = self._guarded(orphans, act)
         self._removed += orphans if done else []
         return done
 
-    def _guarded(self, orphans: Sequence[Stray], act: Callable[[], object]) -> bool:
-        """Run an action, note why it failed, and return whether it succeeded."""
+    def _guarded(self, orphans: Sequence[Orphan], act: Callable[[], object]) -> bool:
+        """Run an action, record a failure, and return whether it succeeded."""
         noted, why = self._failed, ""
         try:
             act()
             return True
         except TerraformCancelled:
-            # Ctrl-C: the next sweep goes on.
+            # Ctrl-C: the next sweep continues.
             raise
         except (StateLocked, FolderBusy) as busy:
             noted, why = self._kept, busy.problem
@@ -161,17 +162,17 @@ class OrphanRemoval:
         )
         return False
 
-    def _end(self, cluster: str, hosts: Sequence[Stray]) -> None:
-        # The others end with their group.
+    def _end(self, cluster: str, hosts: Sequence[Orphan]) -> None:
+        # Other hosts end with their group.
         ended = {orphan.id for orphan in self._removed if orphan.kind == "group"}
         lost = [orphan.id for orphan in hosts if self._groups[orphan.key] not in ended]
         if lost:
             end_instances(self._aws, lost, cluster=cluster or None, progress=self._progress)
 
-    def _delete(self, orphan: Stray) -> None:
+    def _delete(self, orphan: Orphan) -> None:
         delete_resource(self._aws, self._resources[orphan.key])
 
-    def _delete_own(self, cluster: str, own: Sequence[Stray]) -> None:
+    def _delete_own(self, cluster: str, own: Sequence[Orphan]) -> None:
         resources = [self._resources[orphan.key] for orphan in own]
         delete_resources(self._aws, resources, progress=self._progress, cluster=cluster)
 
@@ -182,12 +183,12 @@ class OrphanRemoval:
 
     def _forget(self, cluster: str) -> None:
         record = ClusterRecord(self._aws, self._bucket, cluster)
-        # While its documents are there.
+        # While its documents exist.
         close_last_account(record, "destroyed")
         delete_objects(record.objects)
 
 
-def _of(orphans: Iterable[Stray], kind: Kind) -> list[Stray]:
+def _of_kind(orphans: Iterable[Orphan], kind: Kind) -> list[Orphan]:
     return [orphan for orphan in orphans if orphan.kind == kind]
 
 
@@ -209,29 +210,29 @@ class Sweeper:
     progress: Progress
 
     def find(self, grace_seconds: float) -> Sweep:
-        """Return the orphans, with their prices. Read-only."""
+        """Return the orphans with their prices. Read-only."""
         found, _ = self._scan(grace_seconds, {})
         keys = price_keys(parts for orphan in found.strays for parts in orphan.parts)
         return replace(found, quotes=AwsPriceList(self.aws).look_up(keys)) if keys else found
 
     def remove(self, found: Sweep) -> Swept:
-        """Remove what was found and is still an orphan; the next sweep continues a broken one."""
+        """Remove orphans that still are; the next sweep continues an interrupted one."""
         if not found.strays:
             return Swept((), {}, {})
         self._wait_until_old_enough(found)
         again, inventory = self._scan(found.grace_seconds, found.first_seen)
         now = {orphan.key: orphan for orphan in again.strays}
-        kept: dict[Stray, str] = {}
-        going: list[Stray] = []
+        kept: dict[Orphan, str] = {}
+        going: list[Orphan] = []
         for orphan in found.strays:
             fresh = now.get(orphan.key)
             if fresh is None:
-                kept[orphan] = "it is gone, or has an owner by now"
+                kept[orphan] = "it no longer exists, or has an owner now"
             elif fresh.may_go(again.looked_at):
                 going.append(fresh)
             else:
                 kept[orphan] = fresh.held or (
-                    "it, or something of its cluster's, is younger than "
+                    "it, or another orphan of its cluster, is younger than "
                     f"{found.grace_seconds:.0f} s"
                 )
         removal = OrphanRemoval(self.aws, self.where.bucket, inventory, self.actions, self.progress)
@@ -274,7 +275,7 @@ class Sweeper:
             # AWS's clock has a resolution of one second.
             self.progress(
                 Message(
-                    f"waiting {seconds + 1:.0f} s: some of it may be younger than "
+                    f"waiting {seconds + 1:.0f} s: some orphans may be younger than "
                     f"{found.grace_seconds:.0f} s"
                 )
             )

@@ -44,7 +44,7 @@ from terradask._observe.store import (
     SOFTWARE,
     parse_object,
 )
-from terradask._software.archive_hashes import lock_file_of
+from terradask._software.archive_hashes import lock_file_path
 from terradask._software.host_packages import check_host_packages
 from terradask._software.lock import SoftwareLock
 from terradask._software.named_environments import NamedEnvironments
@@ -52,12 +52,12 @@ from terradask._software.package_sync import (
     describe_differences,
     describe_loopback,
     lock_for_hosts,
-    sync_of,
+    package_sync_settings,
     versions_in_image,
 )
 from terradask._software.software_file import Software, software_of
 from terradask._software.sync import PackageSync
-from terradask._software.wheel_tags import describe_newer
+from terradask._software.wheel_tags import describe_newer_glibc
 from terradask.errors import (
     ClusterError,
     ClusterStopped,
@@ -222,7 +222,7 @@ class Starter:
         """
         record, run = self.record, plan.run
         if plan.software.newer_glibc:
-            warn(describe_newer(plan.software.newer_glibc))
+            warn(describe_newer_glibc(plan.software.newer_glibc))
         if differences := describe_differences(plan.software):
             warn(differences)
         if plan.software.loopback and not is_loopback_endpoint(os.environ):
@@ -297,7 +297,7 @@ def plan_run(
     `bootable_baseline`.
     """
     descriptor, settings = record.descriptor, snapshot.settings
-    software, sync = software_of(settings, root), sync_of(settings, os.environ)
+    software, sync = software_of(settings, root), package_sync_settings(settings, os.environ)
     warn_of_secrets(record.name, settings.environ)
     numbers = numbers_at_start(descriptor, settings)
     named = NamedEnvironments(record.aws, record.bucket)
@@ -310,7 +310,7 @@ def plan_run(
             software,
             sync,
             architecture=descriptor.architecture,
-            lock_file=lock_file_of(settings, root),
+            lock_file=lock_file_path(settings, root),
             named=named,
             jupyter=descriptor.structure.scheduler.jupyter,
         )

@@ -1,1 +1,1 @@
-"""What every package uses: progress, clock, signals. Knows neither AWS nor Dask."""
+"""Helpers for every package: progress, clock, signals. Independent of AWS and Dask."""

@@ -1,4 +1,4 @@
-"""Times as documents and output carry them."""
+"""Format times for documents and output."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def utc_text(at: datetime.datetime | None = None) -> str:
 
 
 def epoch_text(seconds: float) -> str:
-    """Return seconds since 1970 as `utc_text` writes a time."""
+    """Return seconds since 1970 in the form of `utc_text`."""
     return utc_text(datetime.datetime.fromtimestamp(seconds, datetime.UTC))
 
 
 def is_younger(at: datetime.datetime, max_age: datetime.timedelta, now: datetime.datetime) -> bool:
-    """Return whether something is younger than that, and not of the future: a wrong clock."""
+    """Return whether a time is within an age; a future time, from a wrong clock, is not."""
     return datetime.timedelta() <= now - at < max_age

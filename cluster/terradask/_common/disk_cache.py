@@ -1,4 +1,4 @@
-"""Answers on disk, so that a service isn't asked each time."""
+"""Cache a service's answers on disk."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from terradask_stacks.files import write_whole
 
 
 class DiskCache:
-    """JSON documents in the user's cache folder, one file each, that several processes may read and
-    write at once.
+    """JSON documents in the user's cache folder, one file each, safe for concurrent processes.
 
-    A file that can't be read, or holds no JSON, counts as absent. One that can't be written is left
-    out.
+    An unreadable or invalid file counts as missing; a failed write is ignored.
     """
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
@@ -24,14 +22,14 @@ class DiskCache:
         self._folder = folder
 
     def read(self, *names: str) -> Any:
-        """Return a document; None where there is none."""
+        """Return a document, or None."""
         try:
             return json.loads(self._file(names).read_bytes())
         except (OSError, ValueError):
             return None
 
     def write(self, document: Any, *names: str) -> None:
-        """Keep a document: others read the old one, or all of the new one."""
+        """Write a document atomically."""
         file = self._file(names)
         with suppress(OSError):
             file.parent.mkdir(parents=True, exist_ok=True)

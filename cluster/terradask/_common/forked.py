@@ -1,4 +1,4 @@
-"""What a forked child leaves to its parent: open connections, locks, processes."""
+"""Release a parent's connections, locks and processes in a forked child."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Kept = TypeVar("_Kept")
 
 
 def left_to_parent(leave: Callable[[_Kept], None]) -> weakref.WeakSet[_Kept]:
-    """Return a set of objects; `leave` is called with each in every child that is forked."""
+    """Return a set of objects; every forked child calls `leave` with each."""
     kept: weakref.WeakSet[_Kept] = weakref.WeakSet()
 
     def leave_all() -> None:

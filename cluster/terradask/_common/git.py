@@ -1,4 +1,4 @@
-"""Ask git about a folder, without running what its repository's own configuration names."""
+"""Ask git about a folder, without running programs that its repository configures."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from terradask_modules.programs import environ_for_programs, find_program
 
 _LIMIT_SECONDS = 30
 
-#: A repository's ``.git/config`` can name programs: the monitor of files, hooks, and what a missing
-#: object is fetched with. A cloned one has git's own; an unpacked or shared one, whose it was.
+#: A repository's ``.git/config`` can name programs: a file system monitor, hooks, and a fetcher of
+#: missing objects. A cloned repository has git's own; an unpacked or shared one, its author's.
 _SETTINGS = (
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
@@ -27,13 +27,13 @@ _OWN_SCOPES = ("local", "worktree")
 
 
 def ask_git(folder: Path, *arguments: str, seconds: float = _LIMIT_SECONDS) -> str | None:
-    """Return what git prints in a folder; None if it fails, or isn't there."""
+    """Return git's output in a folder; None if git fails or is missing."""
     return _run(folder, [*_without_filters(folder, seconds), *arguments], seconds)
 
 
 def _without_filters(folder: Path, seconds: float) -> list[str]:
-    """Return options that switch off the filters that the repository itself defines: git compares
-    a changed file as its filter gives it. The user's own, such as that of Git LFS, stay.
+    """Return options that disable the repository's own filters, which git runs on changed files.
+    The user's filters, such as Git LFS's, stay enabled.
     """
     listed = _run(folder, ["config", "--list", "--show-scope", "--name-only", "-z"], seconds) or ""
     entries = listed.split("\0")

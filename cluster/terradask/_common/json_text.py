@@ -1,4 +1,4 @@
-"""Reading JSON that others may have written."""
+"""Parse JSON of untrusted origin."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def parse_json(content: bytes | str) -> Any:
-    """Return what a JSON text says. Raises `ValueError`, also for one that is nested too deeply."""
+    """Parse a JSON text. Raises `ValueError`, also for one that is nested too deeply."""
     try:
         return json.loads(content)
     except RecursionError:
@@ -16,7 +16,7 @@ def parse_json(content: bytes | str) -> Any:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; an empty one where there is none that can be read."""
+    """Return the JSON object in a file; empty if unreadable."""
     try:
         found = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""A part's methods as those of the whole that has it."""
+"""Expose a part's methods on the object that contains it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Returned = TypeVar("_Returned")
 def method_of(
     part: str, method: Callable[Concatenate[Any, _Given], _Returned]
 ) -> Callable[Concatenate[Any, _Given], _Returned]:
-    """Return a part's method as one of the whole's, with its signature, types and docstring."""
+    """Return a part's method for its owner, with its signature, types and docstring."""
 
     @wraps(method)
     def pass_on(whole: Any, /, *args: _Given.args, **kwargs: _Given.kwargs) -> _Returned:

@@ -1,4 +1,4 @@
-"""Waiting for a condition."""
+"""Wait for a condition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def wait_until(
     pause_seconds: float,
     on_wait: Callable[[], object] = lambda: None,
 ) -> bool:
-    """Ask, at least once, until a condition is met; return whether that was within the limit."""
+    """Poll, at least once, until a condition is met; return whether that was within the limit."""
     deadline = time.monotonic() + limit_seconds
     while not is_met():
         if time.monotonic() > deadline:

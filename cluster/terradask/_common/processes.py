@@ -1,4 +1,4 @@
-"""Processes of this machine: whether one is alive, since when, and which machine this is."""
+"""Processes of this machine: whether one is alive, its start, and the machine's identity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
-    """Return what identifies this user on this machine since its start; None if unknown."""
+    """Return the identity of this user on this machine since its start; None if unknown."""
     try:
         user = getuser()
     except (OSError, KeyError):
@@ -42,13 +42,12 @@ def is_this_user(holder: str | None) -> bool:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether there is a process of this number."""
+    """Return whether a process of this id exists."""
     return bool(psutil.pid_exists(pid))
 
 
 def process_started(pid: int) -> str | None:
-    """Return when a process was started: another process of the same number has another text. None
-    for one that has ended.
+    """Return the start of a process, which distinguishes a reused id; None for an ended one.
 
     On Linux in hundredths of a second since the machine's start, which doesn't change when the
     clock is set.
@@ -65,7 +64,7 @@ def process_started(pid: int) -> str | None:
 
 
 def own_processes() -> Iterator[psutil.Process]:
-    """Yield this user's processes with their ``info``; None in it for what can't be read."""
+    """Yield this user's processes with their ``info``; unreadable values are None."""
     for process in psutil.process_iter(["uids", "cmdline", "cwd", "create_time"]):
         uids = process.info["uids"]
         if uids is not None and uids.real == os.getuid():

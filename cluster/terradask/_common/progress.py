@@ -1,4 +1,4 @@
-"""What the library reports about a long operation: events to a callback. It never prints."""
+"""Events that report a long operation to a callback. The library never prints."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ logger = logging.getLogger("terradask")
 
 @dataclass(frozen=True)
 class PhaseStarted:
-    """A phase begins."""
+    """The start of a phase."""
 
     #: ``resolve``, ``synthesise``, ``init``, ``plan``, ``apply``, ``start``, ``attach``, ….
     phase: str
-    #: What it works on: ``network``, or a cluster's name.
+    #: Its subject: ``network``, or a cluster's name.
     subject: str
 
 
 @dataclass(frozen=True)
 class PhaseFinished:
-    """A phase has ended."""
+    """The end of a phase."""
 
     #: `phase`, `subject`: as in `PhaseStarted`.
     phase: str
     subject: str
-    #: How long it took.
+    #: Its duration.
     seconds: float
     #: Whether it ended with an error or an interruption.
     failed: bool = False
@@ -36,7 +36,7 @@ class PhaseFinished:
 
 @dataclass(frozen=True)
 class ResourceChanged:
-    """Terraform has begun or ended work on one resource."""
+    """The start or the end of Terraform's work on one resource."""
 
     #: The stack.
     subject: str
@@ -46,27 +46,25 @@ class ResourceChanged:
     action: str
     #: ``started``, ``finished`` or ``failed``.
     state: str
-    #: `done`, `total`: how many resources are through, of how many.
+    #: `done`, `total`: numbers of finished and of all resources.
     done: int
     total: int
-    #: How long this one took.
+    #: The duration of this one.
     seconds: float | None = None
 
 
 @dataclass(frozen=True)
 class Message:
-    """Something that a person who waits wants to know."""
+    """Information for a waiting user."""
 
     text: str
-    #: Whether it is to stay in sight, also when it's over.
+    #: Whether it stays visible after the operation.
     kept: bool = False
 
 
 @dataclass(frozen=True)
 class Warned:
-    """Something that goes on, but may not be what the user wants: it is to be seen, and to stay in
-    sight.
-    """
+    """A warning that stops nothing, and stays visible."""
 
     text: str
 
@@ -74,8 +72,8 @@ class Warned:
 ProgressEvent = PhaseStarted | PhaseFinished | ResourceChanged | Message | Warned
 
 
-#: Whatever takes progress events, in the thread that does the work. An error that it raises ends
-#: the operation in order.
+#: A callback for progress events in the working thread. An error that it raises ends the operation
+#: cleanly.
 Progress = Callable[[ProgressEvent], None]
 
 
@@ -84,7 +82,7 @@ def silent(event: ProgressEvent, /) -> None:
 
 
 def warnings_logged(event: ProgressEvent, /) -> None:
-    """Log warnings, for callers that take no events; Python shows them on standard error, unless
+    """Log warnings, for callers without a callback; Python shows them on standard error, unless
     logging is configured.
     """
     if isinstance(event, Warned):

@@ -1,4 +1,4 @@
-"""Blocking calls side by side."""
+"""Run blocking calls in parallel."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _Result = TypeVar("_Result")
 
 
 def side_by_side(calls: Sequence[Callable[[], _Result]], threads: int) -> list[_Result]:
-    """Return what the calls return, in their order, with so many at a time; raise what the first
-    of them raises.
+    """Run calls in parallel threads, and return their results in order. Raises the first call's
+    error.
 
-    While the interpreter ends, when no thread can start, they run one after the other.
+    They run one after the other while the interpreter ends, when no thread can start.
     """
     if not calls:
         return []
@@ -29,9 +29,9 @@ def side_by_side(calls: Sequence[Callable[[], _Result]], threads: int) -> list[_
 
 
 def begun(pool: Executor, call: Callable[[], _Result]) -> Callable[[], _Result]:
-    """Begin a call, and return what waits for its result or raises its error.
+    """Start a call, and return a function that waits for its result or raises its error.
 
-    While the interpreter ends, the call is made when its result is first asked for.
+    While the interpreter ends, the call runs when its result is requested.
     """
     try:
         return pool.submit(call).result

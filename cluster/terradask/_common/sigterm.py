@@ -1,5 +1,5 @@
-"""SIGTERM as an interruption: what was being made is taken back, as with Ctrl-C; what is being
-ended is ended first.
+"""Handle SIGTERM as an interruption: like Ctrl-C, it rolls back a creation, and lets an ending
+finish.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import FrameType
 
 @contextlib.contextmanager
 def terminated_in_order() -> Iterator[None]:
-    """Let SIGTERM unwind the main thread, unless it is handled; the exit code is 143."""
+    """Let SIGTERM unwind the main thread, unless the program handles it; the exit code is 143."""
 
     def terminate(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -31,9 +31,9 @@ def terminated_in_order() -> Iterator[None]:
 
 @contextlib.contextmanager
 def termination_held() -> Iterator[None]:
-    """Let the first SIGTERM wait until the block is over. A second one isn't held."""
+    """Delay the first SIGTERM until the end of the block. A second one isn't delayed."""
     main = threading.current_thread() is threading.main_thread()
-    # None: it was set by a program that isn't Python.
+    # None: a handler of another language than Python is set.
     before = signal.getsignal(signal.SIGTERM) if main else None
     if before is None:
         yield

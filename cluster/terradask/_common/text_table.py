@@ -1,4 +1,4 @@
-"""Tables and lengths of time as text. Pure."""
+"""Format tables and durations as text. Pure."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Return a table as text that a person and ``awk`` read alike: no borders, no wrapping."""
+    """Return a table as text for people and ``awk``: no borders, no wrapping."""
     cells = [[_cell(value) for value in row] for row in rows]
     return "\n".join(columns([[head.upper() for head in heads], *cells]))
 
 
 def columns(rows: Sequence[Sequence[str]], *, numbers_from: int | None = None) -> list[str]:
-    """Return rows as lines, each column as wide as its longest text; numbers to the right."""
+    """Return rows as lines of aligned columns, numbers to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [
         str.ljust if numbers_from is None or at < numbers_from else str.rjust
@@ -31,7 +31,7 @@ def _cell(value: object) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time in one unit, such as ``3 min``."""
+    """Return a duration in one unit, such as ``3 min``."""
     whole = max(0, int(seconds))
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if whole >= 2 * length:

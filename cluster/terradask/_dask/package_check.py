@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from terradask._clusters.deployment import Deployment
 from terradask._common.naming import some
-from terradask._software.archive_hashes import lock_file_of
-from terradask._software.local_modules import imported_beside
+from terradask._software.archive_hashes import lock_file_path
+from terradask._software.local_modules import imported_unsent_modules
 from terradask._software.named_environments import NamedEnvironments
 from terradask._software.package_sync import (
     describe_differences,
     describe_packages,
     lock_for_hosts,
-    sync_of,
+    package_sync_settings,
 )
 from terradask._software.software_file import software_of
 from terradask._software.sync import PackageSync
@@ -41,7 +41,7 @@ def check_packages(
     """Lock a cluster's packages as its start does, report them, and warn of missing packages and
     other versions. Raises as `lock_for_hosts`.
     """
-    software, sync = software_of(settings, root), sync_of(settings, os.environ)
+    software, sync = software_of(settings, root), package_sync_settings(settings, os.environ)
     resolved = bool(sync) or isinstance(software, Path | str)
     if resolved:
         begin(f"{deployment.name}: resolving packages for hosts")
@@ -49,7 +49,7 @@ def check_packages(
         software,
         sync,
         architecture=architecture,
-        lock_file=lock_file_of(settings, root),
+        lock_file=lock_file_path(settings, root),
         named=NamedEnvironments(deployment.aws, deployment.bucket)
         if isinstance(software, str)
         else None,
@@ -57,7 +57,7 @@ def check_packages(
     )
     if resolved or software:
         report(f"{deployment.name}: {describe_packages(lock)}")
-    if imported := imported_beside(settings):
+    if imported := imported_unsent_modules(settings):
         report(
             f"{deployment.name}: hosts don't get {some(imported, _SHOWN)}, which this process has "
             "imported from its own folder: local_modules=True sends that folder's modules"

@@ -155,7 +155,7 @@ class PackageUpdates:
     def _missing_requirements(self, wheels: Sequence[LocalWheel], lock: str) -> list[str]:
         """Return a sentence for each package with requirements that hosts don't have."""
         from terradask._software.hosts import host_markers
-        from terradask._software.local_wheels import needs_of
+        from terradask._software.local_wheels import dependency_names
         from terradask._software.scan import OWN
 
         if _CONDA_LINE.search(lock):
@@ -168,7 +168,7 @@ class PackageUpdates:
             "distributed's PipInstall installs it on running hosts, and the next start brings "
             "the locally installed packages"
             for wheel in wheels
-            if (lacking := sorted(needs_of(wheel.content, markers) - there))
+            if (lacking := sorted(dependency_names(wheel.content, markers) - there))
         ]
 
     def _run_lock(self) -> str:

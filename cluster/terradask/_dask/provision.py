@@ -384,11 +384,11 @@ class Provisioner:
     def _start(
         self, deployment: Deployment, settings: ClusterSettings, workspace: Workspace
     ) -> Run:
-        from terradask._software.local_modules import names_beside
+        from terradask._software.local_modules import unsent_modules_variable
 
         self._check_cancelled()
         check_route(workspace, settings)
-        environ = {**names_beside(settings), **settings.environ}
+        environ = {**unsent_modules_variable(settings), **settings.environ}
         groups = self._worker_groups(settings, workspace)
         run_settings = settings.model_copy(update={"environ": environ, "worker_groups": groups})
         if self._origin != "created":

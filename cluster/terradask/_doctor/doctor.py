@@ -1,4 +1,4 @@
-"""Whether everything is there that terradask needs: findings, with a fix for each."""
+"""Check the requirements of terradask: findings, with a fix for each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 MINIMUM_PYTHON = (3, 11)
 
-#: Check -> another one without which it can't be made.
+#: Check -> the check that it depends on.
 _NEEDS = {
     "platform": None,
     "python": None,
@@ -54,14 +54,14 @@ _NEEDS = {
     "host-packages": "credentials",
 }
 CHECKS = tuple(_NEEDS)
-#: What Terraform and synthesis need; the others need AWS.
+#: Checks for Terraform and synthesis; the others need AWS.
 TOOLCHAIN = CHECKS[:5]
 
 
 def examine(
     checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None
 ) -> list[Finding]:
-    """Check what terradask needs."""
+    """Check the requirements of terradask."""
     examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
     findings: dict[str, Finding] = {}
     for name in checks:
@@ -69,8 +69,8 @@ def examine(
         if needed is None or needed.ok:
             findings[name] = examiner.run(name)
         else:
-            # The same error once, where it belongs.
-            found = f"not checked: it needs {needed.check}"
+            # Report the same error only once, at its origin.
+            found = f"not checked: it depends on {needed.check}"
             findings[name] = Finding(name, False, found, checked=False)
     return list(findings.values())
 
@@ -103,8 +103,8 @@ class _Examiner:
         try:
             return self._checks[name]()
         except (BotoCoreError, ClientError) as error:
-            # The other checks say what they have found all the same.
-            return Finding(name, False, reason_of(error), "AWS's word: correct what it names")
+            # The other checks still report their findings.
+            return Finding(name, False, reason_of(error), "AWS's message: correct the cause")
         except TerradaskError as error:
             found = error.problem if error.given is None else f"{error.problem}: {error.given}"
             return Finding(name, False, found, error.advice)
@@ -185,10 +185,9 @@ class _Examiner:
 
 
 def check_service_roles(aws: Aws) -> Finding:
-    """Look for the service-linked roles through which AWS launches instances. Only Auto Scaling's
-    has to be there.
+    """Look for the service-linked roles for launches. Only Auto Scaling's is required.
 
-    Permission needed: ``iam:GetRole`` on them; without it nothing is found wrong.
+    Permission needed: ``iam:GetRole`` on them; without it the check passes.
     """
     roles = find_service_roles(aws)
     found = ", ".join(map(_describe, roles))
@@ -204,51 +203,51 @@ def check_service_roles(aws: Aws) -> Finding:
 
 def _describe(role: ServiceRole) -> str:
     if role.exists is None:
-        return f"{role.name} can't be seen by this caller"
-    return f"{role.name} {'is there' if role.exists else 'is missing'}"
+        return f"{role.name} is not visible to this caller"
+    return f"{role.name} {'exists' if role.exists else 'is missing'}"
 
 
-# ---- whether hosts find their own program's packages when they boot ------------------------------
+# ---- the host program's packages for hosts that boot ---------------------------------------------
 
 
 _CHECK = "host-packages"
 
 
 def check_host_packages(workspace: Workspace, *, fix: bool) -> Finding:
-    """Look for the packages in the workspace's bucket, and with `fix` put there what is missing.
+    """Look for the packages in the workspace's bucket, and with `fix` upload missing ones.
 
-    Permissions needed: ``s3:GetObject`` on the host program, ``s3:ListBucket``; without them
-    nothing is found wrong. With `fix` also ``s3:PutObject`` on ``host/*``.
+    Permissions needed: ``s3:GetObject`` on the host program, ``s3:ListBucket``; without them the
+    check passes. With `fix` also ``s3:PutObject`` on ``host/*``.
     """
     try:
         missing = workspace.missing_host_packages()
     except NoBaseline:
-        return Finding(_CHECK, True, "come with the network, which isn't deployed")
+        return Finding(_CHECK, True, "part of the network, which isn't deployed")
     except AccessDenied:
-        return Finding(_CHECK, True, "can't be seen by this caller")
+        return Finding(_CHECK, True, "not visible to this caller")
     if missing and fix:
         put = workspace.put_host_packages()
-        return Finding(_CHECK, True, f"{len(put)} put into s3://{workspace.bucket}")
+        return Finding(_CHECK, True, f"{len(put)} uploaded to s3://{workspace.bucket}")
     if not missing:
-        return Finding(_CHECK, True, "nothing that hosts install at boot is missing")
+        return Finding(_CHECK, True, "all packages that hosts install at boot exist")
     found = "; ".join(f"{one}: no {', '.join(missing[one])}" for one in sorted(missing))
     return Finding(_CHECK, False, found, "terradask doctor --fix, or terradask apply network")
 
 
-# ---- which types the account may launch: on AWS's Free plan a few small ones ---------------------
+# ---- the types that the account may launch: a few small ones on AWS's Free plan ------------------
 
 
-#: Where the service is, for all regions:
+#: The service's only region:
 #: https://docs.aws.amazon.com/general/latest/gr/billing.html
 _HOME = "us-east-1"
 
 
 def check_account_plan(aws: Aws, settings: Settings) -> Finding:
-    """Read the account's plan, and with the Free plan the types that it has: clusters' groups need
-    others where the settings don't name these.
+    """Read the account's plan, and the types of the Free plan: clusters need others unless the
+    settings name these.
 
     Permissions needed: ``freetier:GetAccountPlanState``, ``ec2:DescribeInstanceTypes``; without
-    them nothing is found wrong.
+    them the check passes.
     """
     from botocore.exceptions import ClientError
 
@@ -260,7 +259,7 @@ def check_account_plan(aws: Aws, settings: Settings) -> Finding:
             return Finding("account-plan", True, "not the Free plan: every type can be launched")
         eligible = eligible_types(aws)
     except (AwsError, ClientError) as error:
-        found = f"can't be seen by this caller: {' '.join(str(error).split())}"
+        found = f"not visible to this caller: {' '.join(str(error).split())}"
         return Finding("account-plan", True, found)
     groups = [
         types for one in clusters_of(settings).values() for types in named_or_default(one).values()
@@ -271,18 +270,18 @@ def check_account_plan(aws: Aws, settings: Settings) -> Finding:
         "account-plan",
         False,
         "AWS's Free plan, which launches a few small types only",
-        "upgrade to the Paid plan, or name types of it in worker_vm_types and scheduler_vm_types: "
+        "upgrade to the Paid plan, or set worker_vm_types and scheduler_vm_types to its types: "
         f"{', '.join(eligible)}",
     )
 
 
-# ---- whether Terraform can have the AWS provider -------------------------------------------------
+# ---- access to the AWS provider ------------------------------------------------------------------
 
 
-#: Said once Terraform knows where to get it from: of a registry, before the download.
+#: Terraform's message once it knows the source; from a registry, before the download.
 _INSTALLS = "Installing provider version: "
 
-#: How long an answer may take; and an installation, which a copy on this machine doesn't need.
+#: Time limits of an answer, and of an installation without a copy on this machine.
 _ANSWER_SECONDS = 45.0
 _INSTALL_SECONDS = 5.0
 
@@ -293,7 +292,7 @@ def check_provider(
     answer_seconds: float = _ANSWER_SECONDS,
     install_seconds: float = _INSTALL_SECONDS,
 ) -> Finding:
-    """Have Terraform install the provider, and stop it where it would download it.
+    """Let Terraform install the provider, and stop it before a download.
 
     Raises `ProviderUnavailable`, `TerraformError`.
     """
@@ -331,9 +330,9 @@ def check_provider(
                 return Finding(
                     "provider",
                     False,
-                    f"{found}: no answer within {answer_seconds:.0f} s",
-                    "allow this machine to reach registry.terraform.io, through HTTPS_PROXY if it "
-                    "needs that; or `terradask doctor --fix` looks for a copy on this machine",
+                    f"{found}: no reply within {answer_seconds:.0f} s",
+                    "allow this machine to reach registry.terraform.io, through HTTPS_PROXY if "
+                    "necessary; or `terradask doctor --fix` looks for a copy on this machine",
                 )
         finally:
             for timer in timers:

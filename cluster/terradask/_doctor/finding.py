@@ -1,4 +1,4 @@
-"""The answer of one check."""
+"""The result of one check."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Finding:
-    """The answer of one check."""
+    """The result of one check."""
 
     #: Its name, one of `terradask._doctor.doctor.CHECKS`.
     check: str
-    #: Whether all is well.
+    #: Whether it passed.
     ok: bool
-    #: What is there.
+    #: The found state.
     found: str
-    #: What to do, where it isn't.
+    #: The fix, if it failed.
     fix: str | None = None
-    #: Whether it was looked for: not without what the check itself needs.
+    #: Whether it was run; not if the check that it depends on failed.
     checked: bool = True

@@ -1,8 +1,6 @@
-"""May Auto Scaling use the customer's key for volumes? If not, instances end as soon as they are
-launched, and nothing says why.
-
-`Required key policy for encrypted volumes
-<https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html>`_
+"""Check that Auto Scaling may use the customer's key for volumes. Otherwise AWS terminates
+instances right after their launch, without an error. `Required key policy for encrypted volumes <ht
+tps://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html>`_
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from terradask.errors import AccessDenied
 from terradask_modules.caller_policies import SERVICE_ROLES
 from terradask_modules.iam import listed, statement, statements_of
 
-#: What launching encrypted volumes calls; the last one only for AWS's own resources.
+#: The calls of a launch with encrypted volumes; the last one only for AWS's own resources.
 _USES = (
     "kms:Encrypt",
     "kms:Decrypt",
@@ -37,11 +35,10 @@ _CORRECT = "correct network.kms_key_arn"
 
 def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
     """Check that Auto Scaling's service-linked role may encrypt volumes with the customer's key, if
-    there is one.
+    one is set.
 
     Permissions needed: ``kms:DescribeKey``, ``kms:GetKeyPolicy``, ``kms:ListGrants`` on the key;
-    without them nothing is found wrong. What an unusual condition in the policy means is not
-    decided here: such a statement doesn't count.
+    without them the check passes. Statements with unusual conditions don't count.
     """
     if key_arn is None:
         return Finding("volume-key", True, "AWS's own (network.kms_key_arn is not set)")
@@ -62,10 +59,10 @@ def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
             if missing and _granted(client, key_arn, role):
                 return Finding("volume-key", True, f"a grant lets {service_role} use the key")
     except AccessDenied as error:
-        found = f"can't be seen by this caller: it lacks {error.action}"
+        found = f"not visible to this caller: it lacks {error.action}"
         return Finding("volume-key", True, found)
     if missing is None:
-        return Finding("volume-key", False, f"there is no key {key_arn}", _CORRECT)
+        return Finding("volume-key", False, f"the key {key_arn} doesn't exist", _CORRECT)
     lets = "doesn't let" if missing else "lets"
     found = f"the policy of {key_arn} {lets} {service_role} use the key"
     fix = f"add to the key's policy: {json.dumps(list(missing))}" if missing else None
@@ -73,7 +70,7 @@ def check_volume_key(aws: Aws, key_arn: str | None) -> Finding:
 
 
 def statements_for(role: str) -> tuple[dict[str, Any], ...]:
-    """Return a key policy's statements that let a role launch hosts with encrypted volumes."""
+    """Return a key policy's statements for launches of hosts with encrypted volumes by a role."""
     uses = [
         "kms:Encrypt",
         "kms:Decrypt",
@@ -99,7 +96,7 @@ def statements_for(role: str) -> tuple[dict[str, Any], ...]:
 def missing_statements(
     policy: Mapping[str, Any], *, role: str, account: str
 ) -> tuple[dict[str, Any], ...]:
-    """Return those of the two statements that a key's policy lacks."""
+    """Return the missing ones of the two statements in a key's policy."""
     statements = statements_of(policy)
     granted = {action for action in (*_USES, _GRANTS) if _allows(statements, action, role, account)}
     use, grant = statements_for(role)
@@ -129,7 +126,7 @@ def _names(principal: Any, role: str) -> bool:
 
 
 def _holds(condition: Mapping[str, Mapping[str, Any]], account: str) -> bool:
-    """Say whether a condition surely holds when Auto Scaling launches an instance here."""
+    """Return whether a condition surely holds when Auto Scaling launches an instance here."""
     for operator, keys in condition.items():
         for key, values in keys.items():
             known = {
@@ -142,7 +139,7 @@ def _holds(condition: Mapping[str, Mapping[str, Any]], account: str) -> bool:
 
 
 def _unusable(key: Mapping[str, Any]) -> str | None:
-    """Say why volumes can't be encrypted with a key, by any caller."""
+    """Return why volumes can't be encrypted with a key by any caller, or None."""
     if key.get("KeyState", "Enabled") != "Enabled":
         return f"the key {key['Arn']} is {key['KeyState']}"
     if key.get("KeySpec", "SYMMETRIC_DEFAULT") != "SYMMETRIC_DEFAULT":

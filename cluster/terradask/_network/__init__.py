@@ -1,1 +1,1 @@
-"""The network: what clusters read of it, and what is given."""
+"""The deployed network as clusters read it, and given network resources."""

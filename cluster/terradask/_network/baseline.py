@@ -1,4 +1,4 @@
-"""What clusters read of the network: ``workspace.json`` in the workspace's bucket."""
+"""Read the deployed network's facts for clusters: ``workspace.json`` in the workspace's bucket."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ class Zone(_Model):
 
 
 class Template(_Model):
-    """A launch template, in one version."""
+    """One version of a launch template."""
 
     id: str
     version: str
 
 
 class Disks(_Model):
-    """Templates for larger and faster disks than the usual."""
+    """Templates for larger and faster disks."""
 
     #: Size in GiB -> architecture -> template.
     worker: dict[int, dict[str, Template]] = {}
-    #: The same. None: the network was deployed by a version that doesn't make them.
+    #: The same. None: deployed by a version without them.
     scheduler: dict[int, dict[str, Template]] | None = None
     #: MiB/s -> size in GiB, or ``usual`` -> architecture -> template. None: as above.
     worker_throughputs: dict[int, dict[str, dict[str, Template]]] | None = None
 
 
 class Gpu(_Model):
-    """Templates with an image for hosts with GPUs."""
+    """Templates with a GPU image."""
 
     #: Role -> architecture -> template.
     templates: dict[str, dict[str, Template]]
@@ -61,14 +61,14 @@ class Gpu(_Model):
 
 
 class Launch(_Model):
-    """What the network's templates give to hosts."""
+    """The hosts' configuration in the network's templates."""
 
     #: By role.
     disk_size_gib: dict[str, int] = {}
 
 
 class Ingress(_Model):
-    """Who may reach schedulers."""
+    """The permitted sources of clients."""
 
     ports: list[str | int]
     cidr: str
@@ -76,21 +76,21 @@ class Ingress(_Model):
 
 
 class HostProgram(_Model):
-    """The program that hosts run."""
+    """The program of the hosts."""
 
     wheel_key: str
     wheel_sha256: str
 
 
 class Isolated(_Model):
-    """Where the roles of clusters' own lie, and how they are named."""
+    """Path and names of isolated clusters' own roles."""
 
     role_path: str
     role_name_prefix: str
 
 
 class Baseline(_Model):
-    """The deployed network, as its clusters see it."""
+    """The deployed network in the form that clusters read."""
 
     format: int
     terradask_version: str
@@ -103,9 +103,9 @@ class Baseline(_Model):
     zones: dict[str, Zone]
     #: Role -> architecture -> template; every role has the same architectures.
     templates: dict[str, dict[str, Template]]
-    #: None: the network was deployed by a version that doesn't make them.
+    #: None: deployed by a version without them.
     disks: Disks | None = None
-    #: None: hosts with GPUs have the image of all hosts.
+    #: None: hosts with GPUs use the common image.
     gpu: Gpu | None = None
     launch: Launch = Launch()
     security_groups: dict[str, str]
@@ -115,23 +115,24 @@ class Baseline(_Model):
     log_group: str
     nat: str
     interface_endpoints: list[str] = []
-    #: Of Amazon ECR, whose images hosts may pull.
+    #: Repositories of Amazon ECR from which hosts may pull images.
     container_repositories: list[str] = []
     public_workers: bool = False
     public_schedulers: bool = True
-    #: Schedulers' hosts have the rights that Session Manager's agent needs.
+    #: Whether schedulers' hosts have the permissions of Session Manager's agent.
     session_manager: bool = False
-    #: What schedulers' hosts tell of an end.
+    #: The topic to which schedulers' hosts publish the end of a run.
     notify_topic_arn: str | None = None
     allow_ingress_from_anywhere: bool = False
-    #: What the network uses and didn't make: ``vpc``, ``security_groups``, ``instance_profiles``.
+    #: Resources of others that the network uses: ``vpc``, ``security_groups``,
+    #: ``instance_profiles``.
     given: list[str] = []
     kms_key_arn: str | None = None
     ingress: list[Ingress] = []
     host: HostProgram
     isolation: Literal["workspace", "cluster"] = "workspace"
     isolated: Isolated | None = None
-    #: Clusters may have launch templates of their own, isolated or not.
+    #: Whether clusters may have their own launch templates, isolated or not.
     cluster_launch_templates: bool = False
 
     @property
@@ -146,7 +147,7 @@ class Baseline(_Model):
 
     def host_roles(self, cluster: str) -> dict[str, tuple[str, ...]]:
         """Return the ARNs of the IAM roles that a cluster's hosts may have: the workspace's, and
-        the cluster's own where clusters have some. One that was applied before keeps the former.
+        the cluster's own, if clusters have some: an older cluster keeps the former.
         """
         shared: dict[str, tuple[str, ...]] = {role: (self.roles[role],) for role in ROLES}
         if self.isolated is None:
@@ -160,8 +161,8 @@ class Baseline(_Model):
 
     @property
     def offered_disks(self) -> dict[str, list[int] | None]:
-        """Which disks there are beside the usual: setting of the network -> what it is deployed
-        with, None by a version that doesn't know it.
+        """Additional disks: network setting -> deployed values, None if the deploying version lacks
+        it.
         """
         found = self.disks
         menus = {
@@ -178,7 +179,7 @@ class Baseline(_Model):
 
 
 def read_baseline(aws: Aws, bucket: str) -> Baseline:
-    """Read what clusters need of the network.
+    """Read the network's facts for clusters.
 
     Raises `BaselineError`.
 
@@ -203,7 +204,7 @@ def parse_baseline(body: bytes | str) -> Baseline:
         document: Any = parse_json(body)
     except ValueError as error:
         raise _unreadable(
-            f"{BASELINE_KEY} is no JSON",
+            f"{BASELINE_KEY} is not valid JSON",
             found="none",
             advice="terradask apply network writes it again",
         ) from error
@@ -229,7 +230,7 @@ def parse_baseline(body: bytes | str) -> Baseline:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise _unreadable(
-            f"{BASELINE_KEY} is not as its format says: {'.'.join(map(str, first['loc']))}: "
+            f"{BASELINE_KEY} doesn't match its format: {'.'.join(map(str, first['loc']))}: "
             f"{first['msg']}",
             found=found,
             advice="terradask apply network writes it again",

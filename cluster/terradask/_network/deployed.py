@@ -1,5 +1,5 @@
-"""A workspace's network as deployed: read once; without one, what the settings say. And which
-clusters stand on it: by their objects in the workspace's bucket.
+"""The deployed network of a workspace, read once, or its names by the settings; and the clusters on
+it, by their objects in the workspace's bucket.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DeployedNetwork:
-    """What clusters read of the network. AWS is asked only when a method or property needs it."""
+    """The network in the form that clusters read. AWS is called only when a member needs it."""
 
     def __init__(self, aws: Aws, settings: Settings) -> None:
         self._aws = aws
@@ -41,17 +41,17 @@ class DeployedNetwork:
         return self.where.bucket
 
     def baseline(self) -> Baseline:
-        """Return the baseline, read once; raise what `read_baseline` raises."""
+        """Return the baseline, read once. Raises the errors of `read_baseline`."""
         if self._baseline is None:
             self._baseline = read_baseline(self._aws, self.bucket)
         return self._baseline
 
     def forget(self) -> None:
-        """Read the baseline anew when it is needed next: it was applied or destroyed."""
+        """Reload the baseline at its next use: it was applied or destroyed."""
         self._baseline = None
 
     def isolated(self) -> Isolated | None:
-        """Return how clusters' own roles are named; None if clusters share the workspace's."""
+        """Return the names of clusters' own roles; None if clusters share the workspace's."""
         workspace, network = self._settings.workspace, self._settings.network
         with suppress(BaselineError):
             return self.baseline().isolated
@@ -69,16 +69,16 @@ class DeployedNetwork:
 
 @dataclass(frozen=True)
 class ListedClusters:
-    """What is under ``clusters/`` in a workspace's bucket."""
+    """The clusters under ``clusters/`` in a workspace's bucket."""
 
-    #: Names of clusters, deployed or half-made, sorted.
+    #: Names of clusters, deployed or incomplete, sorted.
     names: tuple[str, ...] = ()
-    #: Keys that no cluster can have, which terradask neither reads nor removes.
+    #: Keys without a possible cluster, which terradask neither reads nor removes.
     strange_keys: tuple[str, ...] = ()
 
 
 def listed_clusters(aws: Aws, bucket: str) -> ListedClusters:
-    """List what is under ``clusters/`` in the bucket; nothing where there is no bucket.
+    """List the clusters under ``clusters/`` in the bucket; empty without a bucket.
 
     Permission needed: ``s3:ListBucket``.
     """
@@ -91,7 +91,7 @@ def listed_clusters(aws: Aws, bucket: str) -> ListedClusters:
 
 
 def cluster_of_key(key: str) -> str | None:
-    """Return the cluster of an object under ``clusters/``; None if none can have such a key."""
+    """Return the cluster of a key under ``clusters/``; None if no cluster can have it."""
     name, slash, rest = key.partition("/")
     return name if slash and rest and is_cluster_name(name) else None
 

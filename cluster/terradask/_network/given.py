@@ -1,5 +1,5 @@
-"""Given resources, checked before anything is planned: everything that is wrong at once; and what
-a change would take away from clusters.
+"""Check given resources before a plan, with all problems at once, and changes that would remove
+resources of deployed clusters.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_given(settings: Settings, aws: Aws) -> list[Finding]:
-    """Check what the settings name as given against AWS.
+    """Check the given resources in the settings against AWS.
 
     Raises `SettingsError`.
 
@@ -43,7 +43,7 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
         found.append(
             LikelyFinding(
                 where="network",
-                problem="some of what is given couldn't be checked: AWS refused "
+                problem="some given resources couldn't be checked: AWS refused "
                 + ", ".join(facts.denied),
                 advice=(
                     "allow callers who plan the network to call these, so that mistakes show "
@@ -55,7 +55,7 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
 
 
 def _gives(network: NetworkSettings) -> bool:
-    # An image alone is looked at where it is resolved.
+    # An image alone is checked where it is resolved.
     return any(
         (
             network.vpc_id,
@@ -66,15 +66,15 @@ def _gives(network: NetworkSettings) -> bool:
     )
 
 
-# ---- whether a deployed network may lose what clusters stand on: not while there are clusters ----
+# ---- changes of a deployed network: none may remove resources of clusters ------------------------
 
 
 def check_change(settings: Settings, aws: Aws) -> None:
-    """Refuse settings that would take away from deployed clusters what they stand on.
+    """Refuse settings that would remove resources of deployed clusters.
 
     Raises `SettingsError`.
 
-    Permissions needed: ``s3:GetObject`` on ``workspace.json``, ``s3:ListBucket`` where a change was
+    Permissions needed: ``s3:GetObject`` on ``workspace.json``; ``s3:ListBucket`` after a change was
     found.
     """
     from terradask._network.baseline import read_baseline
@@ -103,10 +103,10 @@ def check_change(settings: Settings, aws: Aws) -> None:
 
 
 def replaced_settings(network: NetworkSettings, baseline: Baseline) -> dict[str, str]:
-    """Return the settings of the network that would replace what clusters stand on: setting -> what
-    is deployed.
+    """Return the network settings that would replace clusters' resources: setting -> deployed
+    value.
 
-    A given security group or profile that gives way to another stays in the account, and running
+    A given security group or profile that is replaced stays in the account, and running
     hosts keep it; the network's own would be destroyed.
     """
     replaced = {}
@@ -150,14 +150,14 @@ def _change_finding(
     value = getattr(getattr(settings, section), name)
     return Finding(
         where=setting,
-        problem=f"the network is deployed with {deployed}; changing that would take it away from "
-        f"{', '.join(names)}, which stand{'s' if len(names) == 1 else ''} on it",
+        problem=f"the network is deployed with {deployed}; a change would remove it from "
+        f"{', '.join(names)}, which use{'s' if len(names) == 1 else ''} it",
         given="unset"
         if value is None
         else value
         if isinstance(value, str | list)
         else value.model_dump(),
-        allowed="what is deployed, as long as clusters are",
+        allowed="the deployed value, while clusters are deployed",
         advice=f"destroy them first ({'; '.join(f'terradask destroy {name}' for name in names)}), "
         "or make another workspace (workspace.name) beside this one",
     )

@@ -1,4 +1,4 @@
-"""What AWS says of the resources that the network only uses: described, not judged."""
+"""Read AWS's descriptions of the resources that the network only uses, without judging them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Description = Mapping[str, Any]
 
-#: What EC2 describes -> where its answer lists it, filter and attribute with its id.
+#: EC2's kind -> key, filter and id attribute of its list.
 _IDENTIFIED = {
     "vpcs": ("Vpcs", "vpc-id", "VpcId"),
     "subnets": ("Subnets", "subnet-id", "SubnetId"),
@@ -30,12 +30,12 @@ _IDENTIFIED = {
 
 @dataclass(frozen=True, kw_only=True)
 class GivenFacts:
-    """What given resources are, as AWS describes them. A field is None if it wasn't read."""
+    """AWS's descriptions of given resources. An unread field is None."""
 
-    #: Where they were looked for.
+    #: The region.
     region: str
-    #: `vpcs`, `subnets`, `security_groups`, `images`: id -> as EC2 describes it; what doesn't exist
-    #: is left out. Groups are the given ones and those of endpoints.
+    #: `vpcs`, `subnets`, `security_groups`, `images`: id -> EC2's description of existing ones.
+    #: Groups include those of endpoints.
     vpcs: Mapping[str, Description] | None = None
     #: ``enableDnsSupport`` and ``enableDnsHostnames`` of the VPC.
     dns: Mapping[str, bool] | None = None
@@ -44,24 +44,24 @@ class GivenFacts:
     route_tables: Sequence[Description] | None = None
     endpoints: Sequence[Description] | None = None
     security_groups: Mapping[str, Description] | None = None
-    #: Name -> the instance profile with its roles, as IAM describes it.
+    #: Name -> the instance profile with its roles in IAM's description.
     profiles: Mapping[str, Description] | None = None
     boundaries: Mapping[str, Description] | None = None
     #: ARN -> the key's metadata.
     keys: Mapping[str, Description] | None = None
     key_policy: Description | None = None
     images: Mapping[str, Description] | None = None
-    #: The actions that AWS refused: what they would have returned isn't known.
+    #: The actions that AWS refused: their results are unknown.
     denied: tuple[str, ...] = ()
 
 
 def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
-    """Ask AWS about everything that the settings name as given.
+    """Read all given resources in the settings from AWS.
 
     Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``,
     ``DescribeRouteTables``, ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``,
     ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``; ``kms:DescribeKey``,
-    ``kms:GetKeyPolicy``. Without one of them, what it would have returned is left out.
+    ``kms:GetKeyPolicy``. Results without permission are left out.
     """
     jobs = _jobs(network, aws)
     denied: list[str] = []
@@ -84,7 +84,7 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
 
 
 def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
-    """Return the field of the facts -> how to ask for it."""
+    """Return the function that reads each field of the facts."""
     jobs: dict[str, Callable[[], Any]] = {}
     vpc_id = network.vpc_id
     key_arn = network.kms_key_arn
@@ -129,7 +129,7 @@ def _group_ids(network: NetworkSettings, endpoints: Sequence[Description]) -> li
 def _listed(
     aws: Aws, what: str, listing: str, filter_name: str, values: Sequence[str]
 ) -> list[Description]:
-    # By filter: what doesn't exist is then left out instead of an error that hides the rest.
+    # By filter: missing ones are left out instead of an error that hides the rest.
     filters = [{"Name": filter_name, "Values": list(values)}]
     return list(listed(aws.client("ec2"), f"describe_{what}", listing, Filters=filters))
 

@@ -1,4 +1,4 @@
-"""Whether given security groups let hosts do what they must. Pure."""
+"""Check that given security groups allow the hosts' traffic. Pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import Settings
 
 HTTPS: Ports = (443, 443)
-#: Dask's workers let the system choose ports: Linux, of these (net.ipv4.ip_local_port_range).
+#: Range of Linux's ports for workers, which the system chooses (net.ipv4.ip_local_port_range).
 WORKER_PORTS: Ports = (32768, 60999)
 
 _EVERYWHERE = ip_network("0.0.0.0/0")
 
-#: Which role connects to which, on which ports, beside workers to schedulers.
+#: Connections between roles, with their ports, beside workers to schedulers.
 _CALLS: tuple[tuple[str, str, Ports], ...] = (
     ("scheduler", "worker", WORKER_PORTS),
     ("worker", "worker", WORKER_PORTS),
@@ -34,7 +34,7 @@ _CALLS: tuple[tuple[str, str, Ports], ...] = (
 
 @dataclass(frozen=True)
 class Peer:
-    """Whom a rule of a security group may name."""
+    """The other end of a security group's rule."""
 
     #: Its security group. None: not known yet, or outside.
     group: str | None
@@ -42,7 +42,7 @@ class Peer:
 
 
 def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
-    """Find what given security groups, and those of the VPC's endpoints, don't let through."""
+    """Find traffic that given security groups, and those of the VPC's endpoints, block."""
     if settings.network.vpc_id is None or facts.security_groups is None:
         return
     peers = {role: _hosts(settings, facts, role) for role in ROLES}
@@ -61,7 +61,7 @@ def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
 
 
 def admits(permissions: Iterable[Description], ports: Ports, peer: Peer) -> bool:
-    """Return whether rules, in one direction, let TCP through to or from a peer on some ports."""
+    """Return whether rules of one direction allow TCP with a peer on some ports."""
     permissions = list(permissions)
     named = [_span(p) for p in permissions if peer.group is not None and peer.group in _groups(p)]
     return all(
@@ -105,14 +105,14 @@ def _existence_findings(
                 ),
                 advice=(
                     f"aws ec2 describe-security-groups --filters Name=vpc-id,Values={vpc_id} "
-                    "lists those there are"
+                    "lists the existing ones"
                 ),
             )
             continue
         yield from own_tag(where, str(peer.group), group, settings.workspace.name)
         if group.get("VpcId") != vpc_id:
             yield finding(
-                problem=f"the security group lies in another VPC: {group.get('VpcId')}",
+                problem=f"the security group belongs to another VPC: {group.get('VpcId')}",
                 advice=f"give one of {vpc_id}",
             )
 
@@ -124,10 +124,10 @@ def _call_findings(
     joins = [("worker", "scheduler", ports) for ports in to_schedulers]
     for caller, called, ports in (*joins, *_CALLS):
         for role, other, direction, key in (
-            (called, caller, "in from", "IpPermissions"),
-            (caller, called, "out to", "IpPermissionsEgress"),
+            (called, caller, "from", "IpPermissions"),
+            (caller, called, "to", "IpPermissionsEgress"),
         ):
-            # Without the other's subnets, rules with addresses can't be judged.
+            # Without the other's subnets, rules with addresses can't be checked.
             if role not in groups or not peers[other].blocks:
                 continue
             permissions = groups[role].get(key, ())
@@ -140,13 +140,13 @@ def _call_findings(
             yield kind(
                 where=f"network.security_groups.{role}",
                 problem=(
-                    f"{role}s' group doesn't let TCP ports {ports_text(ports)} {direction} "
-                    f"{other}s: {caller}s call {called}s there"
+                    f"{role}s' group doesn't allow TCP ports {ports_text(ports)} {direction} "
+                    f"{other}s, which {caller}s need to reach {called}s"
                 ),
                 given=peers[role].group,
                 allowed=f"a rule for TCP {ports_text(ports)} that names {peers[other].group}"
                 + (
-                    " (a prefix list may hold their addresses, which isn't looked into)"
+                    " (prefix lists, which may hold their addresses, aren't checked)"
                     if by_list
                     else ""
                 ),
@@ -164,9 +164,9 @@ def _egress_findings(groups: dict[str, Description]) -> Iterator[Finding]:
         some = any(_admits(HTTPS, [_span(p)]) for p in permissions)
         yield (LikelyFinding if some else Finding)(
             where=f"network.security_groups.{role}",
-            problem=f"{role}s' group lets port 443 out "
+            problem=f"{role}s' group allows egress on port 443 "
             + (
-                "to some addresses alone: are AWS's services, or their endpoints, among them?"
+                "only to some addresses: are AWS's services, or their endpoints, among them?"
                 if some
                 else "to no address: hosts reach no AWS service"
             ),
@@ -186,10 +186,10 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
             if not admits(permissions, ports, Peer(None, (ip_network(rule.cidr),))):
                 yield Finding(
                     where="network.ingress",
-                    problem=f"the given security group of schedulers doesn't let {rule.cidr} in on "
+                    problem=f"the given security group of schedulers doesn't allow {rule.cidr} on "
                     f"ports {ports_text(ports)}, and terradask changes nothing in it",
                     given=scheduler.get("GroupId"),
-                    allowed="what the group lets in",
+                    allowed="sources that the group allows",
                     advice="have the inbound rule added to the group, or correct network.ingress",
                 )
     for role, group in groups.items():
@@ -199,7 +199,7 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
         ):
             yield LikelyFinding(
                 where=f"network.security_groups.{role}",
-                problem=f"{role}s' group lets the whole internet in",
+                problem=f"{role}s' group allows the whole internet",
                 given=group.get("GroupId"),
                 allowed="rules that name the addresses of clients",
                 advice="narrow the inbound rules from 0.0.0.0/0 and ::/0",
@@ -207,7 +207,7 @@ def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iter
 
 
 def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Finding]:
-    """Find endpoints that shut hosts out: private DNS leaves no other way to a service."""
+    """Find endpoints that exclude hosts: private DNS leaves no other route to a service."""
     for service in (*HOST_SERVICES, *SESSION_SERVICES):
         for endpoint in interface_endpoints(facts, service):
             ids = [group["GroupId"] for group in endpoint.get("Groups", ())]
@@ -226,8 +226,8 @@ def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Fi
                     LikelyFinding if any(p.get("PrefixListIds") for p in permissions) else Finding
                 )(
                     where="network.vpc_id",
-                    problem=f"the VPC's endpoint for {service} answers for that service and "
-                    f"doesn't let port 443 in from {' and '.join(f'{role}s' for role in shut_out)}",
+                    problem=f"the VPC's endpoint for {service} answers for that service but "
+                    f"doesn't allow port 443 from {' and '.join(f'{role}s' for role in shut_out)}",
                     given=endpoint.get("VpcEndpointId"),
                     allowed="an inbound rule for TCP 443 from the hosts' subnets or groups",
                     advice=f"have it added to {', '.join(ids)}",
@@ -235,7 +235,7 @@ def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Fi
 
 
 def _span(permission: Description) -> Ports | None:
-    """Return the TCP ports of a rule; None where it is about something else."""
+    """Return the TCP ports of a rule, or None."""
     protocol = str(permission.get("IpProtocol"))
     if protocol == "-1":
         return EVERY_PORT

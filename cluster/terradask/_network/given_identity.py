@@ -1,4 +1,4 @@
-"""Whether hosts can use given instance profiles, a boundary, a KMS key and an image. Pure."""
+"""Check given instance profiles, the boundary, the KMS key and the images. Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from terradask._network.given_facts import Description, GivenFacts
     from terradask_stacks.settings import Settings
 
-#: The role by which Auto Scaling launches instances.
+#: The role with which Auto Scaling launches instances.
 AUTO_SCALING_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
 
 
 def identity_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
-    """Find what is wrong with profiles, roles, the boundary, the key and the images."""
+    """Find problems of profiles, roles, the boundary, the key and the images."""
     yield from _profile_findings(settings, facts)
     boundary = settings.network.permissions_boundary
     if boundary is not None and facts.boundaries is not None and boundary not in facts.boundaries:
@@ -31,14 +31,14 @@ def identity_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
             problem="there is no such policy",
             given=boundary,
             allowed="a managed policy of this account, or of AWS's",
-            advice="correct it; aws iam list-policies --scope Local lists those there are",
+            advice="correct it; aws iam list-policies --scope Local lists the existing ones",
         )
     yield from _key_findings(settings, facts)
     yield from _image_findings(settings, facts)
 
 
 def trusts_instances(role: Description) -> bool:
-    """Return whether EC2 may hand a role to instances."""
+    """Return whether EC2 may pass a role to instances."""
     return any(
         statement.get("Effect") == "Allow"
         and any(
@@ -53,7 +53,7 @@ def trusts_instances(role: Description) -> bool:
 
 
 def key_policy_names(policy: Description, kind: str, ending: str) -> bool:
-    """Return whether a key's policy allows something to a principal, or to everybody."""
+    """Return whether a key's policy names a principal, or everybody."""
     return any(
         statement.get("Effect") == "Allow"
         and any(
@@ -72,8 +72,8 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
         yield Finding(
             where="network.data_buckets",
             problem=(
-                "rights on data are policies of the hosts' roles, and the given roles are "
-                "left as they are"
+                "permissions on data are policies of the hosts' roles, and given roles are "
+                "never changed"
             ),
             given=list(settings.network.data_buckets),
             allowed="no data_buckets with network.instance_profiles",
@@ -89,7 +89,7 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
             yield finding(
                 problem="there is no such instance profile in this account",
                 allowed="the name of an instance profile (a role alone isn't one)",
-                advice="aws iam list-instance-profiles lists those there are",
+                advice="aws iam list-instance-profiles lists the existing ones",
             )
             continue
         yield from own_tag(where, name, profile, settings.workspace.name)
@@ -124,7 +124,7 @@ def _key_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
     if arn.split(":")[3] != facts.region or key is None:
         yield finding(
             problem=f"there is no such key in {facts.region}",
-            advice="give a key of workspace.region; aws kms list-keys lists those there are",
+            advice="give a key of workspace.region; aws kms list-keys lists the existing ones",
         )
         return
     wanted = (
@@ -145,7 +145,7 @@ def _key_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
 
 
 def _key_policy_findings(arn: str, policy: Description, region: str) -> Iterator[Finding]:
-    # Grants do the same as a policy, and aren't looked into: likely, not certain.
+    # Grants have the same effect as a policy, and aren't read: likely, not certain.
     for kind, ending, who, source in (
         (
             "AWS",

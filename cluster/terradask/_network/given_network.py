@@ -1,4 +1,4 @@
-"""Whether a given VPC and its subnets can hold clusters: place, size, reach. Pure."""
+"""Check the place, size and routes of a given VPC and its subnets. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _EVERYWHERE = "0.0.0.0/0"
 
-#: Where a default route may lead -> how it begins in the attribute of the route that names it.
+#: Targets of a default route -> prefix in the route's attribute with the target.
 _TARGETS = (
     "GatewayId",
     "NatGatewayId",
@@ -33,20 +33,20 @@ _TARGETS = (
 
 
 class LikelyFinding(Finding):
-    """Something that is probably wrong: it is reported, and refuses nothing."""
+    """A probable problem, which is only reported."""
 
 
 def own_tag(
     where: str, given: str, description: Mapping[str, Any], workspace: str
 ) -> Iterator[Finding]:
-    """Find given resources with this workspace's tag: destroying the network removes those."""
+    """Find given resources with this workspace's tag, which a destroy would remove."""
     tags = tags_of(description.get("Tags"))
     if tags.get(TAG_WORKSPACE) == workspace:
         yield Finding(
             where=where,
             problem=(
-                f"it carries the tag {TAG_WORKSPACE} = {workspace}, by which terradask knows "
-                "what is its own and may be removed"
+                f"it has the tag {TAG_WORKSPACE} = {workspace}, which marks terradask's own "
+                "resources, to be removed with the network"
             ),
             given=given,
             allowed="resources without this workspace's tag",
@@ -58,7 +58,7 @@ def own_tag(
 
 
 def network_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:
-    """Find what is wrong with the VPC, its subnets and their ways out."""
+    """Find problems of the VPC, its subnets and their routes."""
     vpc_id = settings.network.vpc_id
     if vpc_id is None:
         return
@@ -69,8 +69,8 @@ def network_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]
             given=vpc_id,
             allowed="a VPC of this region, of the account's own or shared with it",
             advice=(
-                "correct network.vpc_id or workspace.region; aws ec2 describe-vpcs lists those "
-                "there are"
+                "correct network.vpc_id or workspace.region; aws ec2 describe-vpcs lists the "
+                "existing ones"
             ),
         )
         return
@@ -137,8 +137,8 @@ def _subnet_findings(
         yield finding(
             problem=f"there is no such subnet in {facts.region} that this account may see",
             advice=(
-                f"aws ec2 describe-subnets --filters Name=vpc-id,Values={vpc_id} lists those "
-                "there are"
+                f"aws ec2 describe-subnets --filters Name=vpc-id,Values={vpc_id} lists the "
+                "existing ones"
             ),
         )
         return
@@ -149,7 +149,7 @@ def _subnet_findings(
     ):
         if has != wanted:
             yield finding(
-                problem=f"the subnet lies in another {name}: {has}",
+                problem=f"the subnet is in another {name}: {has}",
                 advice=f"give one of {name} {wanted}"
                 + (f", or name it under {has}" if name == "zone" else ""),
             )
@@ -164,7 +164,7 @@ def _address_findings(
     if subnet.get("Ipv6Native"):
         yield Finding(
             where=where,
-            problem="the subnet has IPv6 addresses alone",
+            problem="the subnet has only IPv6 addresses",
             given=subnet["SubnetId"],
             allowed="a subnet with IPv4",
         )
@@ -175,12 +175,12 @@ def _address_findings(
         needed = max((_most_hosts(cluster, settings, zone) for cluster in clusters), default=0)
     free = subnet.get("AvailableIpAddressCount")
     if free is not None and free < needed:
-        # Its own hosts may be among those that take addresses now.
+        # Existing hosts may use some of the addresses now.
         yield LikelyFinding(
             where=where,
             problem=(
-                f"the subnet ({subnet.get('CidrBlock')}) has {free} free addresses, and one "
-                f"cluster may have {needed} {role}s there"
+                f"the subnet ({subnet.get('CidrBlock')}) has {free} free addresses, but one "
+                f"cluster may have {needed} {role}s in it"
             ),
             given=subnet["SubnetId"],
             allowed=f"{needed} free addresses",
@@ -190,7 +190,7 @@ def _address_findings(
 
 
 def _most_hosts(cluster: ClusterSettings, settings: Settings, zone: str) -> int:
-    """Return how many workers a zone may have to hold; AWS spreads several zones' evenly."""
+    """Return the largest number of workers in a zone; AWS spreads them evenly over zones."""
     if cluster.allow_cross_zone:
         return -(-cluster.most_hosts // len(settings.network.subnets))
     return cluster.most_hosts if cluster.zone_name in (None, zone) else 0
@@ -225,7 +225,7 @@ def _way_out_findings(
     services = services_called(network) if role == "scheduler" else HOST_SERVICES
     missing = _missing_endpoints(facts, table, services)
     way = (
-        "its default route leads to an internet gateway, which serves public addresses alone"
+        "its default route leads to an internet gateway, which serves only public addresses"
         if target
         else "it has no default route"
     )
@@ -244,7 +244,7 @@ def _way_out_findings(
     elif facts.endpoints is not None:
         yield LikelyFinding(
             where=where,
-            problem=f"{role}s reach AWS's services through endpoints and nothing else: {way}. No "
+            problem=f"{role}s reach only AWS's services, through endpoints: {way}. No "
             "package can be installed from an index on the internet",
             given=given,
             allowed="fine where an index inside the VPC has all packages",
@@ -265,7 +265,7 @@ def _table_of(subnet: str, tables: Sequence[Description]) -> Description | None:
 
 
 def _default_target(table: Description | None) -> str | None:
-    """Return what the default route leads to; None where there is none, or its target is gone."""
+    """Return the default route's target; None without one, or if the target is missing."""
     for route in (table or {}).get("Routes", ()):
         if (
             route.get("DestinationCidrBlock") == _EVERYWHERE

@@ -1,4 +1,4 @@
-"""Records in the workspace bucket: what each stack was applied from, and what was done, one by one.
+"""Records in the workspace's bucket: inputs of each stack's last apply, and the history of actions.
 
 Unchanged stacks then needn't be planned, and a state older than the last apply's is detected.
 """
@@ -82,8 +82,8 @@ class AppliedNotes:
         return bool(noted == self._now(stack, folder, inputs))
 
     def _now(self, stack: str, folder: Path, inputs: str) -> dict[str, Any]:
-        """Return a record: checksums of the configuration and of what a cluster's plan reads, and
-        the state's version, which another apply or destroy changes.
+        """Return a record: checksums of the configuration and of a cluster's plan inputs, and the
+        state's version, which another apply or destroy changes.
         """
         return {
             "format": APPLIED_FORMAT,
@@ -103,11 +103,11 @@ class AppliedNotes:
 
 
 def _key(stack: str) -> str:
-    # Those of clusters in a folder of their own: the network's is written by fewer callers.
+    # Clusters' records are in a separate folder: fewer callers may write the network's.
     return f"applied/{stack}.json" if stack == NETWORK_STACK else f"applied/clusters/{stack}.json"
 
 
-# ---- what was applied and destroyed --------------------------------------------------------------
+# ---- the history of applies, destroys and runs ---------------------------------------------------
 
 
 logger = logging.getLogger("terradask")
@@ -121,29 +121,28 @@ _KEY = re.compile(r"(\d{8}T\d{6}Z)-[0-9a-f]{6}\.json", re.ASCII)
 
 @dataclass(frozen=True)
 class HistoryEntry:
-    """One thing that was done to a workspace.
+    """One action in a workspace.
 
     Parameters
     ----------
     at
         When, in UTC.
     what
-        ``applied``, ``failed`` (an apply that did not finish), ``destroyed``; of a run ``started``
-        or ``ended``, or ``replaced``: another host has taken the place of its scheduler's.
+        ``applied``, ``failed`` (an unfinished apply) or ``destroyed``; for a run ``started``,
+        ``ended`` or ``replaced`` (its scheduler's host was replaced).
     stack
         ``network``, or the cluster's name.
     by
-        ARN of the caller; None for the end of a run, which may have come by itself.
+        ARN of the caller; None for the end of a run, which may end by itself.
     plan_sha256
         SHA-256 of the plan's file, if there was one.
     changes
-        How many resources the plan made, changed and removed: ``add``, ``change``, ``remove``.
+        Numbers of created, changed and removed resources: ``add``, ``change``, ``remove``.
     run_id
         The run that started or ended.
     reason
-        Why it ended, such as ``idle for 20 minutes, …`` or ``stopped by`` and the caller; which
-        scheduler's host was replaced, and what that has cost; None for everything else, and where
-        it isn't known.
+        Reason for the end, such as ``idle for 20 minutes, …`` or ``stopped by`` and the caller; for
+        a replaced host, its reason and cost; else None.
     """
 
     at: str
@@ -157,9 +156,9 @@ class HistoryEntry:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read an entry: other callers of the workspace may write it."""
+        """Read an entry, which other callers of the workspace may have written."""
         if document["format"] != HISTORY_FORMAT:
-            raise ValueError("an entry isn't as format 1 says")
+            raise ValueError("an entry doesn't match format 1")
         plan = document["plan_sha256"]
         return cls(
             at=moment_text(document["at"]),
@@ -175,9 +174,9 @@ class HistoryEntry:
         return asdict(self)
 
 
-class HistoryNotes:
-    """The entries of one workspace. Every caller who makes clusters may write some, and change
-    none; what one says of its caller is that caller's word.
+class History:
+    """The history of one workspace. Every caller who makes clusters may write entries and change
+    none; an entry's caller isn't verified.
 
     Permissions needed: ``s3:PutObject``, to read ``GetObject``, on ``history/*``, and
     ``s3:ListBucket``.
@@ -187,8 +186,8 @@ class HistoryNotes:
         self._aws = aws
         self._store = ObjectStore(aws, bucket, HISTORY)
 
-    def note(self, what: str, stack: str, plan: Plan | None = None) -> None:
-        """Note what the caller has done; a failure is logged: it is done all the same."""
+    def record(self, what: str, stack: str, plan: Plan | None = None) -> None:
+        """Record an action of the caller; a failure is only logged, since the action is done."""
         now = datetime.datetime.now(datetime.UTC)
         file = None if plan is None else plan.plan_file
         document = {
@@ -206,15 +205,13 @@ class HistoryNotes:
 
         try:
             key = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}.json"
-            # The rights of callers are to new entries alone.
+            # Callers may only write new entries.
             self._store.claim(key, as_json(document))
         except (AwsError, BotoCoreError, ClientError) as error:
-            logger.warning("%s: that it was %s isn't in the history: %s", stack, what, error)
+            logger.warning("%s: could not record in history that it was %s: %s", stack, what, error)
 
     def read(self, since: datetime.datetime | None = None) -> list[HistoryEntry]:
-        """Return the entries since a time, the oldest first; those that can't be read are warned
-        of and left out.
-        """
+        """Return the entries since a time, oldest first. Unreadable ones are skipped."""
         first = "" if since is None else f"{since:%Y%m%dT%H%M%SZ}"
         keys = [key for key in self._store.names() if _KEY.fullmatch(key) and key >= first]
         found = side_by_side([partial(self._read, key) for key in sorted(keys)], _PARALLEL_ENTRIES)
@@ -226,7 +223,7 @@ class HistoryNotes:
             return None if stored is None else HistoryEntry.read(parse_json(stored.content))
         except (*UNREADABLE, DocumentFormat) as error:
             logger.warning(
-                "%s%s is left out: it isn't as terradask writes it (%s)",
+                "%s%s is skipped: terradask didn't write it in this form (%s)",
                 HISTORY,
                 key,
                 type(error).__name__,

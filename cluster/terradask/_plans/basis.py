@@ -1,4 +1,4 @@
-"""What a saved plan was made from, and what may not have changed when it is applied."""
+"""The basis of a saved plan: everything that must be unchanged when the plan is applied."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from terradask._terraform.state.model import StateVersion
 from terradask.errors import PlanChanged
 from terradask_modules.where import Where
 
-#: Our own rule: after a day a plan must be reviewed again.
+#: terradask's own limit: older plans must be reviewed again.
 PLAN_LIFETIME = datetime.timedelta(hours=24)
 
-#: In a plan's file.
+#: Names in a plan's file.
 _CONFIGURATION = "tfconfig/"
 _MODULES = "tfconfig/modules.json"
 
@@ -32,7 +32,7 @@ _PROVIDER = re.compile(r'provider "[^"]*/hashicorp/aws" \{\s*version\s*=\s*"([^"
 
 @dataclass(frozen=True)
 class PlanBasis:
-    """What a plan was made from."""
+    """The configuration, state and versions that a plan was made from."""
 
     #: ``network``, or the cluster's name.
     stack: str
@@ -44,21 +44,21 @@ class PlanBasis:
     terraform_version: str
     provider_version: str
     configuration_sha256: str
-    #: `serial`, `lineage`: the state that it starts from.
+    #: `serial`, `lineage`: the version of the plan's starting state.
     serial: int
     lineage: str
-    #: When it was made, UTC, in ISO 8601.
+    #: Creation time, UTC, in ISO 8601.
     planned_at: str
 
     @property
     def expires_at(self) -> str:
-        """When it expires, UTC, in ISO 8601."""
+        """Expiry time, UTC, in ISO 8601."""
         return (datetime.datetime.fromisoformat(self.planned_at) + PLAN_LIFETIME).strftime(
             "%Y-%m-%dT%H:%M:%SZ"
         )
 
     def check_origin(self, where: Where, *, terraform_version: str) -> None:
-        """Refuse another workspace's plan, or other versions'. Raises `PlanChanged`."""
+        """Refuse a plan of another workspace or version. Raises `PlanChanged`."""
         found = {
             "workspace": (self.workspace, where.workspace),
             "account": (self.account, where.account),
@@ -70,7 +70,7 @@ class PlanBasis:
             self._same(what, planned, here)
 
     def check_expiry(self, now: datetime.datetime | None = None) -> None:
-        """Refuse a plan that is too old. Raises `PlanChanged`."""
+        """Refuse an expired plan. Raises `PlanChanged`."""
         now = now or datetime.datetime.now(datetime.UTC)
         if now > datetime.datetime.fromisoformat(self.expires_at):
             hours = PLAN_LIFETIME // datetime.timedelta(hours=1)
@@ -81,7 +81,7 @@ class PlanBasis:
             )
 
     def check_configuration(self, folder: Path) -> None:
-        """Refuse a plan whose stack has another configuration now. Raises `PlanChanged`."""
+        """Refuse if the stack's configuration has changed. Raises `PlanChanged`."""
         self._same("provider version", self.provider_version, provider_version(folder))
         if configuration_sha256(folder) != self.configuration_sha256:
             raise PlanChanged(
@@ -91,7 +91,7 @@ class PlanBasis:
             )
 
     def check_state(self, now: StateVersion) -> None:
-        """Refuse a plan whose stack has another state now. Raises `PlanChanged`."""
+        """Refuse if the stack's state has changed. Raises `PlanChanged`."""
         self._same("state lineage", self.lineage or "no state", now.lineage or "no state")
         self._same("state serial", str(self.serial), str(now.serial))
 
@@ -106,16 +106,16 @@ class PlanBasis:
 
 @dataclass(frozen=True)
 class PlanArchive:
-    """Terraform's own data in a plan's file."""
+    """The contents of Terraform's plan file."""
 
     terraform_version: str
-    #: The version of the state that it starts from.
+    #: The version of the starting state.
     state: StateVersion
-    #: That state.
+    #: The starting state.
     document: Mapping[str, Any] = field(repr=False)
-    #: The configuration that it applies: name of a file -> its content.
+    #: The configuration: file name -> content.
     configuration: Mapping[str, bytes] = field(repr=False)
-    #: The changes, as Terraform writes them.
+    #: The changes, in Terraform's binary format.
     changes: bytes = field(repr=False)
 
     @classmethod
@@ -150,8 +150,8 @@ class PlanArchive:
 
 
 def check_planned_configuration(path: Path, folder: Path) -> None:
-    """Refuse a plan's file that brings a configuration or a backend along other than the stack's:
-    an apply works by the one, and keeps the state in the other. Raises `PlanChanged`.
+    """Refuse a plan file whose configuration or backend differs from the stack's: an apply uses
+    those of the file. Raises `PlanChanged`.
     """
     archive = PlanArchive.read(path)
     planned = dict(archive.configuration)
@@ -163,7 +163,7 @@ def check_planned_configuration(path: Path, folder: Path) -> None:
         only_imports = False
     if planned != {f"m-/{CONFIGURATION}": configuration} or not only_imports:
         raise PlanChanged(
-            "the plan's file has another configuration than the stack",
+            "the plan file's configuration differs from the stack's",
             what="configuration",
             given=str(path),
         )
@@ -173,7 +173,7 @@ def check_planned_configuration(path: Path, folder: Path) -> None:
         raise _unreadable(path, error) from error
     if backend != parse_json(configuration)["terraform"]["backend"]:
         raise PlanChanged(
-            "the plan's file has another backend than the stack: its state would be kept elsewhere",
+            "the plan file's backend differs from the stack's: the state would be stored elsewhere",
             what="backend",
             given=f"{path}: {', '.join(backend)}",
         )
@@ -181,7 +181,7 @@ def check_planned_configuration(path: Path, folder: Path) -> None:
 
 def _unreadable(path: Path, error: Exception) -> PlanChanged:
     return PlanChanged(
-        "the plan's file can't be read: it is incomplete, or isn't a plan",
+        "the plan's file can't be read: it is incomplete, or not a plan",
         what="file",
         given=f"{path}: {error}",
     )
@@ -209,34 +209,33 @@ def configuration_sha256(folder: Path) -> str:
         return ""
 
 
-# ---- where a plan's file puts the state ----------------------------------------------------------
+# ---- the backend in a plan's file ----------------------------------------------------------------
 
 
-#: Of the plan. A state store is another kind of backend, which no stack has.
+#: Field numbers of a plan. A state store is another kind of backend, which no stack has.
 _BACKEND, _STATE_STORE = 13, 29
 _PLACES = frozenset({_BACKEND, _STATE_STORE})
-#: Of the backend.
+#: Field numbers of a backend.
 _TYPE, _CONFIG, _WORKSPACE = 1, 2, 3
-#: Of a value.
+#: Field numbers of a value.
 _MSGPACK = 1
 
 
 def planned_backend(changes: bytes) -> dict[str, Any]:
-    """Return the backend of a plan as a configuration has it: its type, and its values but for
-    those that aren't set.
+    """Return a plan's backend as a configuration writes it: its type, and its values that are set.
 
-    Raises `ValueError` if the plan can't be read, or hasn't exactly one, or has another workspace
-    of Terraform's.
+    Raises `ValueError` if the plan can't be read, hasn't exactly one backend, or has another
+    Terraform workspace.
     """
     import msgpack
 
     places = [each for each in _fields(changes) if each[0] in _PLACES]
     if [number for number, _ in places] != [_BACKEND]:
-        raise ValueError("it has not exactly one backend")
+        raise ValueError("it doesn't have exactly one backend")
     fields = list(_fields(places[0][1]))
     backend = dict(fields)
     if len(fields) != len(backend) or backend.get(_WORKSPACE) != b"default":
-        raise ValueError("its backend is of another workspace")
+        raise ValueError("its backend belongs to another workspace")
     try:
         values = msgpack.unpackb(dict(_fields(backend[_CONFIG]))[_MSGPACK])
         known = {name: value for name, value in values.items() if value is not None}
@@ -246,29 +245,29 @@ def planned_backend(changes: bytes) -> dict[str, Any]:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the number and content of each field of a message that has bytes."""
+    """Yield the number and content of each length-delimited field of a message."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
         match tag & 7:
-            case 0:  # a number
+            case 0:  # a varint
                 _, at = _varint(message, at)
             case 1:
                 at += 8
             case 5:
                 at += 4
-            case 2:  # bytes, a text or another message
+            case 2:  # bytes, a string or another message
                 size, at = _varint(message, at)
                 if at + size > len(message):
                     raise ValueError("a field is longer than its message")
                 yield tag >> 3, message[at : at + size]
                 at += size
             case kind:
-                raise ValueError(f"a field is of kind {kind}")
+                raise ValueError(f"a field has unknown wire type {kind}")
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return a number and where the next one begins."""
+    """Return a number and the offset behind it."""
     value = shift = 0
     while True:
         if at >= len(message) or shift > 63:

@@ -17,7 +17,7 @@ from terradask_modules.ingress import is_within
 from terradask_modules.kinds import KINDS
 
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
-#: Resources that add to what a role may do, without a change to the role.
+#: Resources that extend a role's permissions without changing the role.
 _ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
 _EVERYONE = ("0.0.0.0/0", "::/0")
 _INGRESS_RULES = (
@@ -80,7 +80,7 @@ def dangers_of(
     roles_made: Collection[str] = (),
     open_before: Collection[AdmittedBlock] = (),
 ) -> list[Danger]:
-    """Return what is dangerous in one entry of a plan's ``resource_changes``."""
+    """Return the dangers of one entry in a plan's ``resource_changes``."""
     address, kind, change = resource["address"], resource["type"], resource["change"]
     found: list[Danger] = []
     meaning = KINDS[kind].loss if kind in KINDS else ""
@@ -156,7 +156,7 @@ def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
     found: list[str] = []
     for name in _POLICY_ATTRIBUTES:
         if action != "create" and unknown.get(name) is True:
-            found.append(f"{name} changes, and is known only after the apply")
+            found.append(f"{name} changes, with a value known only after the apply")
         granted = _grants(after.get(name))
         if action == "create":
             granted = {
@@ -181,7 +181,7 @@ def _iam(address: str, action: str, change: Mapping[str, Any]) -> list[Danger]:
     if action != "create":
         attached = after.get("policy_arn")
         if attached and attached != before.get("policy_arn"):
-            found.append(f"allows {after.get('role')} what {attached} allows")
+            found.append(f"gives {after.get('role')} the permissions of {attached}")
         if (
             before.get("permissions_boundary")
             and not after.get("permissions_boundary")
@@ -208,7 +208,7 @@ def _grants(policy: Any, effect: str = "Allow") -> set[_Grant]:
             else ""
         )
         actions = listed(statement.get("Action")) or [
-            f"everything but {', '.join(map(str, listed(statement.get('NotAction'))))}"
+            f"everything except {', '.join(map(str, listed(statement.get('NotAction'))))}"
         ]
         for act in actions:
             grants.update(
@@ -229,7 +229,7 @@ def _listed(verb: str, grants: Iterable[_Grant]) -> Iterator[str]:
 
 def _grant_covers(old: _Grant, new: _Grant) -> bool:
     """Return whether a new grant was already covered before."""
-    if "everything but" in new[0] and old[0] != new[0]:
+    if "everything except" in new[0] and old[0] != new[0]:
         return False
     return (
         fnmatchcase(new[0], _pattern(old[0]))
@@ -239,7 +239,7 @@ def _grant_covers(old: _Grant, new: _Grant) -> bool:
 
 
 def _pattern(text: str) -> str:
-    # IAM has wildcards and no sets of characters.
+    # IAM has wildcards but no character sets.
     return text.replace("[", "[[]")
 
 

@@ -34,9 +34,9 @@ class DocumentChange:
 
 def document_changes(change: Mapping[str, Any]) -> tuple[DocumentChange, ...]:
     """Return the documents that differ in a ``change`` of Terraform's plan JSON, in the order of
-    their attributes.
-
-    What Terraform marks as sensitive, and what is known only after the apply, is left out.
+        their attributes.
+    Values that are sensitive in Terraform or known only after the apply are left out.
+        What Terraform marks as sensitive, and what is known only after the apply, is left out.
     """
     before, after = change.get("before") or {}, change.get("after") or {}
     unknown = change.get("after_unknown") or {}
@@ -63,13 +63,13 @@ def _difference(before: list[str] | None, after: list[str] | None) -> Iterator[s
     for number, line in enumerate(
         difflib.unified_diff(before or [], after or [], lineterm="", n=_CONTEXT_LINES)
     ):
-        # The first two lines name files.
+        # The first two lines are file names.
         if number >= 2:
             yield line
 
 
 def _lines(name: str, value: Any) -> list[str] | None:
-    """Return a document's lines; None if the value is no document."""
+    """Return a document's lines; None if the value is not a document."""
     if not isinstance(value, str) or not value:
         return None
     text = _unpacked(value) if name in _USER_DATA else value
@@ -77,7 +77,7 @@ def _lines(name: str, value: Any) -> list[str] | None:
         return None
     structure = decoded(text)
     if structure is not text:
-        return _laid_out(structure)
+        return _json_lines(structure)
     return _cloud_config(text) if name in _USER_DATA else None
 
 
@@ -89,19 +89,19 @@ def _unpacked(value: str) -> str | None:
         return None
 
 
-def _laid_out(structure: Any) -> list[str]:
+def _json_lines(structure: Any) -> list[str]:
     masked = _masked((), structure)
     return json.dumps(masked, indent=2, sort_keys=True, ensure_ascii=False).splitlines()
 
 
 def _cloud_config(text: str) -> list[str]:
-    """Return the lines of user data; JSON in a line, as written to files, is indented."""
+    """Return the lines of user data; JSON on one line is indented."""
     lines: list[str] = []
     for line in masked_text(text).splitlines():
         head = line[: len(line) - len(line.lstrip())]
         stripped = line.strip()
         inner = decoded(stripped)
-        lines += [line] if inner is stripped else [head + part for part in _laid_out(inner)]
+        lines += [line] if inner is stripped else [head + part for part in _json_lines(inner)]
     return lines
 
 

@@ -1,7 +1,7 @@
-"""Find what was changed outside Terraform: ``resource_drift`` without entries that are no drift.
+"""Find changes made outside Terraform, by filtering ``resource_drift``.
 
-After a clean apply most of its entries are null that became empty, or repeat what another resource
-declares.
+After a clean apply most entries of ``resource_drift`` are null that became empty, or repeat the
+declaration of another resource.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._common.plan_modules import value_resources
 from terradask._plans.policy.openings import read_rule
 from terradask._plans.policy.values import decoded
 from terradask_modules.ingress import ports_text
@@ -33,7 +34,7 @@ _OF_BUCKETS = {
     "server_side_encryption_configuration": "aws_s3_bucket_server_side_encryption_configuration",
 }
 
-#: Values on an address about its user: a declared NAT gateway has the same.
+#: Values on an address about its association; a declared NAT gateway has the same.
 _OF_ADDRESSES = ("association_id", "network_interface", "private_dns", "private_ip", "instance")
 
 _TARGETS = (
@@ -54,7 +55,7 @@ _Values = Mapping[str, Any]
 
 
 def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the drift among a plan's ``resource_drift``, without values that aren't."""
+    """Return the entries of ``resource_drift`` that are real drift, without other values."""
     entries = document.get("resource_drift") or []
     declared = list(_declared(document)) if entries else []
     found = []
@@ -72,7 +73,7 @@ def real_drift(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 def _compared(
     kind: str, before: _Values, after: _Values, declared: list[tuple[str, _Values]]
 ) -> tuple[_Values, _Values]:
-    """Remove what isn't compared, on both sides."""
+    """Remove the values that aren't compared from both sides."""
     ours = _RUNTIME.get(kind, ())
     before = {k: v for k, v in before.items() if k not in ours}
     after = {k: v for k, v in after.items() if k not in ours}
@@ -96,7 +97,7 @@ def _compared(
             for fact in _declared_facts(name, after, declared_kind, values)
         }
         came = sides[1] - known - sides[0]
-        # Unchanged entries would be shown too if a list's order changes.
+        # Otherwise a reordered list would show unchanged entries.
         before.pop(name, None)
         after[name] = [
             item for item in after.get(name) or [] if _facts(kind, name, {name: [item]}) & came
@@ -105,7 +106,7 @@ def _compared(
 
 
 def _facts(kind: str, name: str, values: _Values) -> set[str]:
-    """Return a list's entries, each as one comparable string."""
+    """Return a list's entries as comparable strings."""
     items = values.get(name) or []
     if name == "inline_policy":
         return {_policy(item.get("name"), item.get("policy")) for item in items if item.get("name")}
@@ -125,7 +126,7 @@ def _facts(kind: str, name: str, values: _Values) -> set[str]:
 
 
 def _declared_facts(name: str, owner: _Values, kind: str, values: _Values) -> Iterator[str]:
-    """Return what separate resources declare for the list `name` of `owner`."""
+    """Return the entries of separate resources for the list `name` of `owner`."""
     if kind == _RULE_TYPES.get(name) and values.get("security_group_id") == owner.get("id"):
         yield from _rule(values, owner)
     if (
@@ -166,7 +167,7 @@ def _route(destination: Any, values: _Values) -> str:
 
 
 def _meaning(value: Any) -> Any:
-    """Return a value without nulls, empty, false and zero: the provider mixes them up."""
+    """Return a value without nulls, empty, false and zero, which the provider mixes up."""
     if isinstance(value, Mapping):
         pairs = {name: _meaning(inner) for name, inner in value.items()}
         return {name: inner for name, inner in pairs.items() if inner}
@@ -182,9 +183,5 @@ def _policy(name: Any, policy: Any) -> str:
 def _declared(document: Mapping[str, Any]) -> Iterator[tuple[str, _Values]]:
     """Return type and values of every resource in the plan's prior state."""
     values = (document.get("prior_state") or {}).get("values") or {}
-    waiting = [values.get("root_module") or {}]
-    while waiting:
-        module = waiting.pop()
-        waiting.extend(module.get("child_modules") or [])
-        for resource in module.get("resources") or []:
-            yield resource["type"], resource.get("values") or {}
+    for resource in value_resources(values.get("root_module") or {}):
+        yield resource["type"], resource.get("values") or {}

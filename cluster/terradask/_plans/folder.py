@@ -1,4 +1,4 @@
-"""Plans of several stacks, one report on them, and their folder."""
+"""Save and read the folder of `terradask plan`: plans of several stacks, and one report on them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from terradask.errors import InvalidInput, PlanChanged, TerradaskError
 
 REPORT_JSON = "report.json"
 REPORT_MARKDOWN = "report.md"
-#: One stack's policy findings, for tools that show them next to the code.
+#: One stack's policy findings, for code hosts.
 REPORT_SARIF = "report.sarif"
-#: The files that terradask writes: no others are ever removed.
+#: Files that terradask writes; other files are never removed.
 _PLAN_FILES = (PLAN_NAME, f"{PLAN_NAME}.json")
 _REPORT_FILES = (REPORT_JSON, REPORT_MARKDOWN, REPORT_SARIF)
 #: Keeps the folder out of git: plans contain the state in plain text.
@@ -66,14 +66,14 @@ class Plans:
 
 
 class PlanFolder:
-    """The folder of one ``terradask plan``: each stack's plan and report, and one on all."""
+    """The folder of one ``terradask plan``: each stack's plan and report, and a common report."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
 
     @property
     def report(self) -> dict[str, Any] | None:
-        """The last report, as JSON data; None if there is none that this version can read."""
+        """The last report as JSON data; None if this version can't read one."""
         document = read_object(self.path / REPORT_JSON)
         readable = document.get("format") == REPORT_FORMAT
         return document if readable and isinstance(document.get("stacks"), dict) else None
@@ -100,7 +100,7 @@ class PlanFolder:
         self.check_own()
         self._clear()
         self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # First: so that git ignores the plans even after an interruption.
+        # First, so that git ignores the plans even after an interruption.
         (self.path / _IGNORE).write_text(_IGNORE_ALL, encoding="utf-8")
         for plan in plans:
             folder = self.path / plan.stack
@@ -111,15 +111,15 @@ class PlanFolder:
                 of_stack.findings, version=report.context.terradask_version, stack=plan.stack
             )
             (folder / REPORT_SARIF).write_text(sarif, encoding="utf-8")
-        # Last: a folder without it is incomplete.
+        # Last: without it a folder is incomplete.
         _write_report(self.path, to_json(report), report)
 
     def plans(self) -> list[Path]:
-        """Return the plans' checked files, in order. Raises `InvalidInput`, `PlanChanged`."""
+        """Return the checked plan files in order. Raises `InvalidInput`, `PlanChanged`."""
         report = self.report
         if report is None:
             raise InvalidInput(
-                "terradask saved no plan here",
+                "the folder contains no saved plan",
                 given=f"{self.path} has no {REPORT_JSON}",
                 allowed="a complete folder of `terradask plan --out`, or a plan's file",
                 advice="plan again",
@@ -133,13 +133,13 @@ class PlanFolder:
             saved = sidecar["file"]["sha256"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise PlanChanged(
-                f"the plan of {stack} is gone: it was applied, or removed",
+                f"the plan of {stack} is missing: it was applied, or removed",
                 what="file",
                 given=str(file),
             ) from error
         if not isinstance(entry, dict) or saved != entry.get("plan_sha256"):
             raise PlanChanged(
-                f"the plan of {stack} isn't the one in the report", what="report", given=str(file)
+                f"the plan of {stack} isn't that of the report", what="report", given=str(file)
             )
         return file
 
@@ -165,13 +165,13 @@ class PlanFolder:
 
 def _is_own(path: Path) -> bool:
     names = (*_PLAN_FILES, *_REPORT_FILES)
-    # An interrupted write leaves a file whose name has a dot before it and letters after it.
+    # An interrupted write leaves a hidden file with a suffix.
     own = path.name in names or any(path.name.startswith(f".{name}.") for name in names)
     return own and not path.is_dir()
 
 
 def _is_ignore(path: Path) -> bool:
-    # A file with other rules isn't terradask's.
+    # A .gitignore with other rules isn't terradask's.
     return (
         path.name == _IGNORE and path.is_file() and path.read_bytes() in (_IGNORE_ALL.encode(), b"")
     )

@@ -42,8 +42,8 @@ class RunningCluster:
         return {"name": self.name, "state": self.state, "workers": self.workers}
 
 
-def may_hit(summary: PlanSummary) -> bool:
-    """Return whether a plan can affect a running cluster; if not, AWS needn't be asked."""
+def may_affect(summary: PlanSummary) -> bool:
+    """Return whether a plan can affect a running cluster, so that AWS must be asked."""
     return any(
         change.action in _LOST or (change.action == "update" and change.type == _GROUP)
         for change in summary.changes
@@ -57,38 +57,38 @@ def impacts(summary: PlanSummary, running: Iterable[RunningCluster]) -> tuple[Da
 
 
 def refuse_while_running(summary: PlanSummary, running: Iterable[RunningCluster]) -> None:
-    """Refuse a plan that takes away what running clusters stand on. Raises `InUse`."""
-    hit = [(one, lost) for one in running if (lost := _taken_from(summary, one))]
+    """Refuse a plan that removes resources of running clusters. Raises `InUse`."""
+    hit = [(one, lost) for one in running if (lost := _lost_resources(summary, one))]
     if hit:
         lost = list(dict.fromkeys(address for _, lost in hit for address in lost))
         running = sorted((one for one, _ in hit), key=lambda one: one.name)
         raise InUse(
-            f"the plan of {summary.stack} deletes or replaces what running clusters stand on",
+            f"the plan of {summary.stack} deletes or replaces resources of running clusters",
             clusters=[one.name for one in running],
             given=f"{some(lost, _NAMED_IN_ERROR)}; "
             + ", ".join(
                 f"{one.name} is {one.state} with {counted(one.workers, 'worker')}"
                 for one in running
             ),
-            allowed="such a plan while none of them runs",
+            allowed="such a plan while none of these clusters runs",
             advice="stop them, which ends their work: "
             + "; ".join(f"terradask stop {one.name}" for one in running)
             + "; then apply the plan again",
         )
 
 
-def _taken_from(summary: PlanSummary, cluster: RunningCluster) -> list[str]:
-    return [change.address for change in summary.changes if _takes(change, cluster)]
+def _lost_resources(summary: PlanSummary, cluster: RunningCluster) -> list[str]:
+    return [change.address for change in summary.changes if _removes(change, cluster)]
 
 
-def _takes(change: Change, cluster: RunningCluster) -> bool:
+def _removes(change: Change, cluster: RunningCluster) -> bool:
     if change.action not in _LOST:
         return False
     if change.type == _GROUP:
-        # A group of workers without any may go.
-        return _what_happens(change, cluster) is not None
-    # AWS refuses to delete what hosts' interfaces are in, and Terraform then repeats its call for
-    # twenty minutes, with half of the plan done.
+        # A group without workers may be removed.
+        return _group_effect(change, cluster) is not None
+    # AWS refuses to delete resources that hosts' interfaces use; Terraform then repeats the call
+    # for twenty minutes, halfway through the plan.
     return bool(_loss_to_hosts(change))
 
 
@@ -105,9 +105,9 @@ def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
 
 def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
     for change in summary.changes:
-        effects = _what_happens(change, cluster)
+        effects = _group_effect(change, cluster)
         if effects:
-            refused = _refused(summary, cluster) if _takes(change, cluster) else ""
+            refused = _refused(summary, cluster) if _removes(change, cluster) else ""
             yield Danger(
                 "running",
                 change.address,
@@ -116,12 +116,12 @@ def _on_cluster(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Dange
 
 
 def _refused(summary: PlanSummary, cluster: RunningCluster) -> str:
-    """Return what a report adds where `refuse_while_running` will refuse."""
-    taken = _taken_from(summary, cluster)
+    """Return a note for reports if `refuse_while_running` will refuse the plan."""
+    taken = _lost_resources(summary, cluster)
     return f"; apply refuses it before `terradask stop {cluster.name}`" if taken else ""
 
 
-def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
+def _group_effect(change: Change, cluster: RunningCluster) -> str | None:
     group = change.address.rpartition(".")[2]
     if change.action in _LOST:
         if change.type != _GROUP:
@@ -137,13 +137,15 @@ def _what_happens(change: Change, cluster: RunningCluster) -> str | None:
     # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_UpdateAutoScalingGroup.html
     values = {attribute.path: attribute for attribute in change.attributes}
     effects = (
-        _fewer(group, values, cluster.instances.get(group, 0)),
-        _moved(group, values, cluster.instances.get(group, 0)),
+        _shrunk_group_effect(group, values, cluster.instances.get(group, 0)),
+        _moved_group_effect(group, values, cluster.instances.get(group, 0)),
     )
     return "; ".join(filter(None, effects)) or None
 
 
-def _fewer(group: str, values: Mapping[str, AttributeChange], workers: int) -> str | None:
+def _shrunk_group_effect(
+    group: str, values: Mapping[str, AttributeChange], workers: int
+) -> str | None:
     limit = values["max_size"].after if "max_size" in values else None
     if group != SCHEDULER_GROUP and isinstance(limit, int) and limit < workers:
         return (
@@ -153,11 +155,13 @@ def _fewer(group: str, values: Mapping[str, AttributeChange], workers: int) -> s
     return None
 
 
-def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str | None:
-    """Return what happens to the hosts in a subnet that a group no longer has.
+def _moved_group_effect(
+    group: str, values: Mapping[str, AttributeChange], hosts: int
+) -> str | None:
+    """Return the effect on hosts in a subnet that the group loses.
 
-    Auto Scaling replaces them if it balances zones. Our groups have ``AZRebalance`` suspended: the
-    hosts stay, and the next ones start elsewhere.
+    Auto Scaling replaces them if it balances zones. terradask suspends ``AZRebalance``: hosts stay,
+    and new ones start elsewhere.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html,
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/suspend-resume-considerations.html
     """
@@ -171,9 +175,9 @@ def _moved(group: str, values: Mapping[str, AttributeChange], hosts: int) -> str
     scheduler = group == SCHEDULER_GROUP
     if not left or not (scheduler or hosts):
         return None
-    to = ", ".join(sorted(after)) or "a subnet that is known after the apply"
+    to = ", ".join(sorted(after)) or "a subnet known after the apply"
     if "suspended_processes" in values:
-        # Suspended either before or after: it balances before the change, or after it.
+        # Suspended either before or after: the group rebalances before or after the change.
         lost = (
             "every client loses the cluster with its results"
             if scheduler

@@ -1,4 +1,4 @@
-"""Check a plan against policy and price list, and refuse to apply what policy forbids."""
+"""Report policy findings and cost of a plan, and refuse to apply a forbidden plan."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOT_MAKING = frozenset({"no-op", "read", "delete"})
 
 @dataclass(frozen=True)
 class PolicyGate:
-    """Checks the plans of one workspace, by its settings."""
+    """Check the plans of one workspace against its settings."""
 
     settings: Settings
     aws: Aws
@@ -48,8 +48,8 @@ class PolicyGate:
         running: tuple[RunningCluster, ...] = (),
         environment: str | None = None,
     ) -> PlanReport:
-        """Return the report on a plan; unless it only destroys, with policy findings, cost, and why
-        hosts have their types.
+        """Return the report on a plan, with policy findings, cost and the reasons of instance types
+        unless it only destroys.
         """
         report = PlanReport(
             summary=plan.summary,
@@ -65,16 +65,15 @@ class PolicyGate:
         cost, stack = self.cost_of(plan.document), PlannedStack.of(plan.document)
         return replace(
             report,
-            findings=self._findings_on(plan, plan.document, cost),
+            findings=self._plan_findings(plan, plan.document, cost),
             cost=cost,
             hardware=stack.reasons,
             container=stack.container,
         )
 
     def cost_of(self, document: Mapping[str, Any]) -> CostEstimate:
-        """Return what a plan's stack costs. If a price is unavailable, the estimate notes it;
-        nothing is raised.
-
+        """Return the cost of a plan's stack. Unavailable prices are noted in the estimate, and not
+        raised.
         Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``,
         ``ec2:DescribeLaunchTemplateVersions``.
         """
@@ -87,7 +86,7 @@ class PolicyGate:
             document, AwsPriceList(self.aws), region=self.settings.workspace.region, hosts=hosts
         )
 
-    def _findings_on(
+    def _plan_findings(
         self, plan: Plan, document: Mapping[str, Any], estimate: CostEstimate | None = None
     ) -> tuple[PolicyFinding, ...]:
         """Return the policy findings on a plan, or on its stack's configuration."""
@@ -105,12 +104,11 @@ class PolicyGate:
         )
 
     def refuse_forbidden(self, plan: Plan) -> None:
-        """Refuse a plan that policy forbids. Destroying is never forbidden.
+        """Refuse a forbidden plan. Destroying is never forbidden.
 
-        The built-in checks need only the configuration that this process has made the plan from,
-        unless it takes hosts' properties from elsewhere, as a cluster with its own launch templates
-        does. That case, a plan from a file, and a limit of cost need the plan, which Terraform
-        shows first.
+        The built-in checks need only the configuration of this process, unless hosts' properties
+        come from elsewhere, as with a cluster's own launch templates. That case, a plan from a
+        file, and a cost limit need the plan, which Terraform shows first.
 
         Raises `PolicyViolation`, `PlanChanged`.
         """
@@ -125,16 +123,16 @@ class PolicyGate:
                     (plan.folder / CONFIGURATION).read_text(encoding="utf-8")
                 )
             except FileNotFoundError:
-                # The plan is refused for that reason right afterwards.
+                # The plan is refused right afterwards for this reason.
                 return
-            # Another plan of the stack may have been made since: this one is no matter of policy.
+            # Another plan of the stack may have been made since; policy doesn't refuse this one.
             plan.basis.check_configuration(plan.folder)
             own_templates = (
                 plan.stack != NETWORK_STACK
                 and "aws_launch_template" in configuration.get("resource", {})
             )
             findings = (
-                self._on_plan(plan) if own_templates else self._findings_on(plan, configuration)
+                self._on_plan(plan) if own_templates else self._plan_findings(plan, configuration)
             )
         stopping = blocking(findings)
         if stopping:
@@ -143,13 +141,11 @@ class PolicyGate:
     def _on_plan(self, plan: Plan) -> tuple[PolicyFinding, ...]:
         is_limited = self.settings.policy.max_hourly_cost_usd is not None
         cost = self.cost_of(plan.document) if is_limited else None
-        return self._findings_on(plan, plan.document, cost)
+        return self._plan_findings(plan, plan.document, cost)
 
 
 def _only_destroys(plan: Plan) -> bool:
-    """Return whether a plan makes and changes nothing. One from a file says so itself: what it does
-    counts.
-    """
+    """Return whether a plan only destroys, by its actions: a file's own claim doesn't count."""
     if not (plan.destroy and plan.opened):
         return plan.destroy
     changes = plan.document.get("resource_changes", ())
@@ -157,7 +153,7 @@ def _only_destroys(plan: Plan) -> bool:
 
 
 def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRules:
-    """Return what the settings, and the network's locked answers, say of a workspace."""
+    """Return the policy's facts in the settings and the network's locked answers."""
     network, state = settings.network, settings.state
     rules = WorkspaceRules(
         settings.workspace.name,

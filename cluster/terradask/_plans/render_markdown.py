@@ -1,4 +1,4 @@
-"""Render a report as Markdown for a pull request's comment, within its length limit, and drift."""
+"""Render a report or drift as Markdown for a pull request's comment, within GitHub's limit."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from terradask._plans.report import PlanReport, ReportContext, WorkspaceReport
 
 
-#: A job finds its own message on drift by this line and updates it in place.
+#: A job finds and updates its own drift message by this line.
 DRIFT_MARKER = "<!-- terradask drift -->"
 
-#: Longest comment that GitHub accepts, in characters.
+#: GitHub's limit for comments, in characters.
 MARKDOWN_LIMIT = 65_536
 
-#: The section with the highest number is left out first.
+#: Priorities of sections: the highest number is left out first.
 _STACKS, _NOTES, _DANGERS, _POLICY, _PLANS, _COST, _HARDWARE, _CHANGES, _DRIFT, _FULL = range(10)
 #: Longest reason shown for a stack that could not be planned, in characters.
 _REASON_LIMIT = 500
@@ -47,7 +47,7 @@ _REASON_LIMIT = 500
 def to_markdown(report: WorkspaceReport, *, limit: int = MARKDOWN_LIMIT) -> str:
     """Return a report as Markdown.
 
-    The first line is a marker: a job finds its own comment by it and updates it in place.
+    The first line is a marker, by which a job finds and updates its own comment.
     """
     header, footer = _header(report), _footer(report)
     sections = [
@@ -108,7 +108,7 @@ def _overview(report: WorkspaceReport) -> Iterator[Section]:
             (stack, f"could not be planned: {escaped(reason[:_REASON_LIMIT])}")
             for stack, reason in report.failed.items()
         ),
-        *((stack, "waits for the network to be applied") for stack in report.waiting),
+        *((stack, "waits for the apply of the network") for stack in report.waiting),
         *(
             (stack, "is unchanged since it was applied, and wasn't planned")
             for stack in report.unchanged
@@ -267,7 +267,7 @@ def _drift(change: Change) -> str:
 
 
 def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
-    """Return what was changed outside Terraform in several stacks, or that nothing was."""
+    """Return the drift of several stacks, or a note that there is none."""
     drifted = [summary for summary in summaries if summary.drift]
     parts = [DRIFT_MARKER, f"## {'Changed outside Terraform' if drifted else 'No drift'}", ""]
     if not drifted:
@@ -283,7 +283,7 @@ def drift_markdown(summaries: Sequence[PlanSummary]) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-# ---- Markdown with safely escaped content, cut to a limit ----------------------------------------
+# ---- Markdown with escaped content, cut to a limit -----------------------------------------------
 
 
 _ESCAPES = (
@@ -307,19 +307,19 @@ class Section:
     """A part of a page that may be shortened."""
 
     name: str
-    #: Its importance: the section with the lowest number is kept longest.
+    #: Its priority: the lowest number is kept longest.
     rank: int
     #: `head`, `tail`: the text around the blocks; without blocks there is no section.
     head: str
-    #: Its content, in blocks that are each kept whole or left out.
+    #: Its content in blocks, each kept or left out entirely.
     blocks: Sequence[str]
-    #: What the blocks are, for the line with the number of missing ones.
+    #: The noun for the blocks, in the line about missing ones.
     what: str
     tail: str = ""
 
 
 def fitted(sections: Sequence[Section], room: int) -> str:
-    """Return sections in their order, the least important cut to fit a number of characters."""
+    """Return sections in order, the least important ones cut to fit a number of characters."""
     sections = [section for section in sections if section.blocks]
     # First a line for every section, in case it is left out.
     texts = [_missing(section, len(section.blocks), whole=True) for section in sections]
@@ -376,7 +376,7 @@ def escaped(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """Return text as inline code: as HTML, so that backticks do no harm."""
+    """Return text as inline code, written in HTML so that backticks are harmless."""
     return f"<code>{escaped(text)}</code>"
 
 

@@ -1,4 +1,4 @@
-"""Render plans and drift for a terminal, as plain text, and as JSON; what all renderings share."""
+"""Render plans and drift for a terminal, as plain text and as JSON; shared parts of renderings."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def assignment(attribute: AttributeChange) -> str:
 
 
 def gone(change: Change) -> str:
-    """Return what to say behind the address of a resource that something else has deleted."""
+    """Return the suffix for a resource that was deleted outside Terraform."""
     return " is gone" if change.action == "delete" else ""
 
 
 def made_with(summary: PlanSummary) -> str:
-    """Return the versions that made a plan."""
+    """Return the versions of terradask, Terraform and providers that made a plan."""
     versions = {"Terraform": summary.terraform_version, **dict(sorted(summary.providers.items()))}
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
@@ -82,13 +82,13 @@ def origin(summary: PlanSummary) -> str:
 
 
 def software(report: PlanReport) -> list[tuple[str, str]]:
-    """Return what hosts run instead of packages that they install themselves, and its name."""
+    """Return the name and value of hosts' software if they don't install packages themselves."""
     found = {"container": report.container, "environment": report.environment}
     return [(what, name) for what, name in found.items() if name is not None]
 
 
 def cost_origin(cost: CostEstimate) -> str:
-    """Return where an estimate's prices come from."""
+    """Return the source of an estimate's prices."""
     return ", ".join(filter(None, (cost.source, cost.region, cost.priced_at)))
 
 
@@ -119,12 +119,12 @@ def to_json(shown: Shown) -> str:
 
 
 def to_terminal(shown: Shown, *, details: bool = True) -> RenderableType:
-    """Return a plan's summary, or a report on plans with policy and cost, for rich to print. A
-    plan has values of the state, which others may have written: no control character is left.
+    """Return a plan's summary, or a report with policy and cost, for rich. Control characters are
+    removed, since others may have written values of the state.
     """
     lines = list(_lines(shown, details=details))
     for line in lines:
-        # One letter for each, so that the styles stay where they are.
+        # One character for each, so that style offsets stay valid.
         line.plain = plain_text(line.plain)
     return Group(*lines)
 
@@ -250,7 +250,7 @@ def _totals(cost: CostEstimate) -> str:
 
 
 def drift_text(summary: PlanSummary) -> str:
-    """Return what was changed outside Terraform in one stack, a line for each value."""
+    """Return the drift of one stack, a line for each value."""
     lines = [
         f"{summary.stack}: {counted(len(summary.drift), 'resource')} changed outside Terraform"
     ]

@@ -24,7 +24,7 @@ _DANGER_ORDER = ("running", "destroy", "replace", "ingress", "iam")
 
 @dataclass(frozen=True)
 class ReportContext:
-    """Where plans come from."""
+    """The origin of plans: workspace, account, versions, commit."""
 
     workspace: str
     account: str
@@ -83,7 +83,7 @@ class PlanReport:
 
     @property
     def blocked(self) -> bool:
-        """Whether a policy stops the apply."""
+        """Whether policy forbids the apply."""
         return any(finding.blocking for finding in self.findings)
 
     @property

@@ -1,4 +1,4 @@
-"""A saved plan that may be applied: its file, what it was made from, and its content."""
+"""A saved plan: its file, its basis for checks, and its contents."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAN_NAME = "plan.tfplan"
 
 @dataclass(frozen=True)
 class _Sidecar:
-    """The data next to a plan's file, with which another process can check it."""
+    """The JSON beside a plan's file, with which another process can check it."""
 
     basis: PlanBasis
     file: PlanFile
@@ -38,7 +38,7 @@ _SIDECAR = TypeAdapter(_Sidecar)
 
 
 def _checksum(document: Mapping[str, Any]) -> str:
-    """Return a checksum of a sidecar's document, which an edit by hand breaks."""
+    """Return a checksum of the sidecar, which detects edits."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
@@ -59,7 +59,7 @@ class Plan:
     show
         Returns the plan's JSON; called when `summary` is read.
     opened
-        Whether it comes from a file, and wasn't made by this process.
+        Whether it comes from a file instead of this process.
     expected
         The configuration synthesised from the settings and the locked answers, with which policy
         compares the plan.
@@ -126,7 +126,7 @@ class Plan:
 
     @property
     def shown(self) -> bool:
-        """Whether `document` is known already."""
+        """Whether `document` was read already."""
         return self._document is not None
 
     @property
@@ -172,7 +172,7 @@ class Plan:
         """
         if not self.file.is_file():
             raise PlanChanged(
-                "the plan's file is gone: it was applied, or removed",
+                "the plan's file is missing: it was applied, or removed",
                 what="file",
                 given=str(self.file),
             )
@@ -201,7 +201,7 @@ class Plan:
         file = _file_of(Path(path))
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         entry = _Sidecar(self.basis, self.plan_file)
-        # Where the file lies here means nothing elsewhere.
+        # The file's place has no meaning on another machine.
         held = _SIDECAR.dump_python(entry, mode="json", exclude={"file": {"path"}})
         document = {"format": SIDECAR_FORMAT, **held}
         document["checksum"] = _checksum(document)
@@ -210,9 +210,7 @@ class Plan:
         return file
 
     def remove(self) -> None:
-        """Remove the file and the data next to it: it contains secrets, and can't be
-        applied twice.
-        """
+        """Remove the file and its sidecar: it contains secrets, and can't be applied twice."""
         self.file.unlink(missing_ok=True)
         _sidecar_of(self.file).unlink(missing_ok=True)
 
@@ -224,7 +222,7 @@ def open_plan(
     path = _file_of(saved)
     entry = _read_sidecar(saved, path)
     if entry.basis.stack != NETWORK_STACK:
-        # It names folders and objects.
+        # The stack's name becomes part of folder and object names.
         validate_cluster_name(entry.basis.stack)
     basis, folder = entry.basis, stacks / entry.basis.stack
     plan = Plan(
@@ -251,12 +249,12 @@ def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
         document = json.loads(sidecar.read_text(encoding="utf-8"))
         checksum = document.pop("checksum")
         if document["format"] != SIDECAR_FORMAT:
-            raise ValueError("its format is another one")
+            raise ValueError("its format is unknown")
         file = {**document["file"], "path": path}
         entry = _SIDECAR.validate_python({**document, "file": file})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InvalidInput(
-            "terradask saved no plan here",
+            "no saved plan was found",
             given=f"{saved}: {error}",
             allowed=f"a plan with {sidecar.name} next to it, as `terradask plan --out` writes them",
             advice="plan again",
@@ -268,7 +266,7 @@ def _read_sidecar(saved: Path, path: Path) -> _Sidecar:
 
 def _edited(path: Path) -> PlanChanged:
     return PlanChanged(
-        "the data next to the plan's file was edited since the plan was made",
+        "the JSON beside the plan's file was edited since the plan was made",
         what="sidecar",
         given=str(_sidecar_of(path)),
     )

@@ -1,4 +1,4 @@
-"""A plan as typed, frozen data: what changes, from what to what, and what a reviewer must not miss.
+"""A plan as typed, frozen data: changes, their values, and dangers for a reviewer.
 
 Pure: from the JSON of ``terraform show -json PLAN`` to `PlanSummary`. The JSON has secrets in plain
 text; the summary has none.
@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from terradask._common.plan_modules import configured_resources
 from terradask._plans.dangers import Danger, dangers_of, new_roles, openings_before
 from terradask._plans.documents import DocumentChange, document_changes
 from terradask._plans.drift import real_drift
+from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
-from terradask._plans.policy.whole_plan import UNREADABLE, unreadable_plan
 
 SUMMARY_FORMAT = 1
 
@@ -22,14 +23,14 @@ _IMPORTED = "it exists, and is imported into the state"
 
 _REASONS = {
     "replace_because_cannot_update": "the provider can't change it in place",
-    "replace_because_tainted": "it was made only in part",
+    "replace_because_tainted": "its creation failed halfway",
     "replace_by_request": "requested",
     "replace_by_triggers": "something it depends on is replaced",
     "delete_because_no_resource_config": "it is no longer in the configuration",
     "delete_because_no_module": "its module is no longer in the configuration",
     "delete_because_each_key": "its key is no longer in the configuration",
     "delete_because_count_index": "its index is no longer in the configuration",
-    "read_because_config_unknown": "it depends on what is known after the apply",
+    "read_because_config_unknown": "it depends on values known after the apply",
     "read_because_dependency_pending": "something it depends on changes",
 }
 
@@ -131,7 +132,7 @@ class PlanSummary:
     drift
         What was changed outside Terraform since its last run.
     dangers
-        What a reviewer must not miss.
+        Dangers for a reviewer.
     plan_hash
         SHA-256 of the plan's file.
     created_at
@@ -208,7 +209,7 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
     roles, open_before = new_roles(resources), openings_before(resources)
     for resource in resources:
         change = _change(resource, configured)
-        # Data sources are read at every plan: only those that are read at the apply matter.
+        # Data sources are read at every plan; only those read at the apply matter.
         if change.action == "no-op" or (change.action == "read" and not change.reason):
             continue
         changes.append(change)
@@ -248,7 +249,7 @@ def _change(resource: Mapping[str, Any], configured: Mapping[str, frozenset[str]
         () if action in ("no-op", "import", "delete", "forget") else attribute_changes(change)
     )
     if action == "create":
-        # Values that AWS assigns are left out; references to other new resources matter.
+        # Values assigned by AWS are left out; references to other new resources matter.
         named = configured.get(resource["address"].partition("[")[0], frozenset())
         attributes = tuple(a for a in attributes if a.known or top_level(a.path) in named)
     return Change(
@@ -265,8 +266,8 @@ def _configured(document: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """Return, by resource, the attributes that the configuration names."""
     root = (document.get("configuration") or {}).get("root_module") or {}
     return {
-        entry["address"]: frozenset(entry.get("expressions") or ())
-        for entry in root.get("resources") or []
+        prefix + entry["address"]: frozenset(entry.get("expressions") or ())
+        for prefix, entry in configured_resources(root)
     }
 
 
@@ -287,7 +288,7 @@ def _outputs(document: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
         if change.get("actions") != ["no-op"]
     }
     sides = ("before", "after", "after_unknown", "before_sensitive", "after_sensitive")
-    # As one map of values, so that an output's name is treated like an attribute's.
+    # As one map of values, so that an output's name is treated as an attribute's.
     return attribute_changes(
         {side: {name: change.get(side) for name, change in changes.items()} for side in sides}
     )

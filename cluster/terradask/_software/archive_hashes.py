@@ -1,4 +1,4 @@
-"""Hashes of packages' archives, from the lock file of the environment that a cluster is started in.
+"""Read archive hashes from the lock file of the client's environment (``software_lock``).
 
 An installed package doesn't record the hash of its archive; the lock file that it was installed
 from does.
@@ -32,15 +32,15 @@ _OTHER_FILE = re.compile(r"-r|--requirement")
 _SHA256 = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
-def lock_file_of(settings: SoftwareSettings, root: Path | None) -> Path | None:
-    """Return the path of the lock file in a cluster's settings; None if they have none."""
+def lock_file_path(settings: SoftwareSettings, root: Path | None) -> Path | None:
+    """Return the path of the lock file in a cluster's settings, or None."""
     named = settings.software_lock
     return None if named is None else (root or Path()) / Path(named).expanduser()
 
 
 def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """Return the SHA-256 of all archives of these packages' versions: the hosts may have another
-    architecture than this machine.
+    """Return the SHA-256 of all archives of these versions, since the hosts' architecture may
+    differ.
 
     Raises `SoftwareUnusable`.
     """
@@ -53,22 +53,21 @@ def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[s
         versions = locked.get(canonicalize_name(name))
         hashes = None if versions is None else versions.get(_version(version))
         if versions is None:
-            missing.append(f"{name} {version}: not in it with an exact version")
+            missing.append(f"{name} {version}: no exact version in the file")
         elif hashes is None:
             there = ", ".join(sorted(map(str, versions)))
-            others.append(f"{name} {version}: it has {there}")
+            others.append(f"{name} {version}: the file has {there}")
         elif not hashes:
-            unhashed.append(f"{name} {version}: without a SHA-256")
+            unhashed.append(f"{name} {version}: no SHA-256")
         else:
             found[name] = tuple(sorted(hashes))
     if differing := [*missing, *others, *unhashed]:
         raise SoftwareUnusable(
-            "The file that software_lock names doesn't contain everything that hosts would "
-            "install, as it is installed here.",
+            "The lock file of `software_lock` lacks packages of this environment that hosts "
+            "install.",
             given=f"{path}; {'; '.join(differing)}",
             allowed=(
-                "each package in the version that is installed here, with the hashes of its "
-                "archives"
+                "each package in the locally installed version, with the hashes of its archives"
             ),
             advice="install the versions in the file, or lock this environment again, with hashes",
         )
@@ -76,15 +75,14 @@ def archive_hashes(path: Path, packages: Mapping[str, str]) -> dict[str, tuple[s
 
 
 def read_lock_file(path: Path) -> Locked:
-    """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``; the format is detected
-    from the content.
+    """Read a requirements file with hashes, ``uv.lock`` or ``pylock.toml``, by its content.
 
     Raises `SoftwareUnusable`.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
-        raise _refused("isn't there", path) from error
+        raise _refused("doesn't exist", path) from error
     except (OSError, ValueError) as error:
         raise _refused(f"can't be read: {type(error).__name__}", path) from error
     try:
@@ -95,14 +93,14 @@ def read_lock_file(path: Path) -> Locked:
         return _read_pylock(document, path)
     if "version" in document and "package" in document:
         return _read_uv(document, path)
-    raise _refused("is of no known format", path)
+    raise _refused("has an unknown format", path)
 
 
 def _read_requirements(text: str, path: Path) -> Locked:
     locked: Locked = {}
-    for number, line in whole_lines(text):
+    for number, line in logical_lines(text):
         if _OTHER_FILE.match(line):
-            raise _refused(f"names another file in line {number}: all has to be in one", path)
+            raise _refused(f"includes another file in line {number}: use a single file", path)
         if _UNNAMED.match(line):
             continue
         named, *options = re.split(r"\s+(?=--)", line)
@@ -111,7 +109,7 @@ def _read_requirements(text: str, path: Path) -> Locked:
         except InvalidRequirement:
             # The chained error would repeat the line.
             raise _refused(
-                f"is of no known format: line {number} is no requirement", path
+                f"has an unknown format: line {number} is no requirement", path
             ) from None
         for version in _exact_versions(requirement):
             _add(
@@ -121,12 +119,12 @@ def _read_requirements(text: str, path: Path) -> Locked:
                 (found[1] for option in options if (found := _HASH.match(option))),
             )
     if not locked:
-        raise _refused("is of no known format: it pins no version", path)
+        raise _refused("has an unknown format: it pins no version", path)
     return locked
 
 
-def whole_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Return the number and text of each line that isn't empty, with continued lines joined."""
+def logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the number and text of each non-empty line, with continued lines joined."""
     whole, first = "", 0
     for number, line in enumerate(text.splitlines(), start=1):
         first = first if whole else number
@@ -154,7 +152,7 @@ def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
     # https://docs.astral.sh/uv/reference/versioning
     if document["version"] != 1:
         raise _refused(
-            "is a uv.lock of a version that this terradask can't read; it reads version 1",
+            "is a uv.lock of an unsupported version; terradask reads version 1",
             path,
         )
     locked: Locked = {}
@@ -173,7 +171,7 @@ def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
                     (archive.get("hash", "") for archive in archives),
                 )
     except (AttributeError, LookupError, TypeError) as error:
-        raise _refused("is no uv.lock, or a damaged one", path) from error
+        raise _refused("is not a uv.lock, or is damaged", path) from error
     return locked
 
 
@@ -182,14 +180,14 @@ def _read_pylock(document: Mapping[str, Any], path: Path) -> Locked:
         from packaging.pylock import Pylock, PylockValidationError
     except ImportError as error:
         raise _refused(
-            "is a pylock.toml, which the installed packaging can't read",
+            "is a pylock.toml, which the installed version of packaging can't read",
             path,
             advice="pip install 'packaging>=26', or name a requirements file with hashes",
         ) from error
     try:
         packages = Pylock.from_dict(document).packages
     except PylockValidationError as error:
-        raise _refused("is no valid pylock.toml", path, given=error.context) from error
+        raise _refused("is not a valid pylock.toml", path, given=error.context) from error
     locked: Locked = {}
     for package in packages:
         archives = [
@@ -222,13 +220,12 @@ def _version(text: str) -> Version | str:
 def _refused(
     how: str, path: Path, *, given: str | None = None, advice: str | None = None
 ) -> SoftwareUnusable:
-    """Return the error for a file that is no lock file; `how` ends a sentence."""
+    """Return the error for an unusable lock file; `how` ends the sentence."""
     return SoftwareUnusable(
-        f"The file that software_lock names {how}.",
+        f"The lock file of `software_lock` {how}.",
         given=str(path) if given is None else f"{path}: {given}",
         allowed=(
-            "a requirements file with --hash, uv.lock or pylock.toml, of the environment "
-            "where the cluster is started"
+            "a requirements file with --hash, uv.lock or pylock.toml of the client's environment"
         ),
         advice=advice
         or (

@@ -1,4 +1,4 @@
-"""The exact versions that a cluster's hosts install: the client's, with their dependencies."""
+"""Lock hosts to the client's installed versions of Dask, `software` and their dependencies."""
 
 from __future__ import annotations
 
@@ -13,11 +13,15 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from terradask._software.archive_hashes import archive_hashes
-from terradask._software.environment import buildable, how_to_install
+from terradask._software.environment import buildable, install_advice
 from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
 from terradask._software.indexes.configured import Machine, is_remote_url
-from terradask._software.indexes.folder_archives import folders_here, only_in_folders, only_on_pages
-from terradask._software.indexes.indexes import Indexes, index_sources, pages_here, read_indexes
+from terradask._software.indexes.folder_archives import (
+    find_only_in_folders,
+    find_only_on_pages,
+    local_folders,
+)
+from terradask._software.indexes.indexes import Indexes, index_sources, link_pages, read_indexes
 from terradask._software.local_wheels import build_direct, build_wheel
 from terradask._software.lock import Hashes, SoftwareLock
 from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
@@ -31,23 +35,23 @@ from terradask.errors import (
 )
 from terradask_modules.errors import InvalidInput
 
-#: What every host needs: Dask, distributed in a version without known vulnerabilities
+#: Packages of every host: Dask, distributed in a version without known vulnerabilities
 #: (https://github.com/advisories/GHSA-c336-7962-wfj2), and cloudpickle in the client's version,
-#: since functions are sent in its format. Bokeh is the dashboard's, pip `PipInstall`'s.
+#: which serializes functions. The dashboard needs Bokeh, and `PipInstall` needs pip.
 BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh", "pip")
 
-#: Of these, client and hosts need the same version: they exchange functions and messages in their
-#: formats.
+#: Packages that client and hosts need in the same version: they exchange functions and messages in
+#: these packages' formats.
 SAME = ("dask", "distributed", "cloudpickle")
 
-#: Packages of `BASE` that hosts do without where they can't have those of here.
+#: Packages of `BASE` that are left out where hosts can't have the local version.
 OPTIONAL = frozenset({"pip"})
 
 
 def lock_software(
     software: Iterable[str] = (), *, architecture: str = "x86_64", lock_file: Path | None = None
 ) -> SoftwareLock:
-    """Lock the hosts' environment to the versions that are installed here.
+    """Lock the hosts' environment to the locally installed versions.
 
     Raises `SoftwareUnusable`, `SetupError`, `InvalidInput`.
     """
@@ -56,23 +60,23 @@ def lock_software(
     indexes = read_indexes(os.environ, machine)
     named = [_parse(text) for text in software]
     requirements = [*map(Requirement, base()), *named]
-    found = _with_needs(requirements, host_markers(architecture))
+    found = _installed_closure(requirements, host_markers(architecture))
     of_uv = indexes.environ(os.environ)
     sources = index_sources(indexes, machine, host_markers(architecture))
     folders: Mapping[str, Path] = {}
     of_pages: Sequence[DirectPackage] = ()
     if lock_file is None and named:
-        # The names of Dask and of what it needs are the public index's own.
-        of_base = _with_needs([*map(Requirement, base())], host_markers(architecture))
+        # The names of Dask and of its dependencies belong to the public index.
+        of_base = _installed_closure([*map(Requirement, base())], host_markers(architecture))
         others = {name: one.version for name, (one, _) in found.items() if name not in of_base}
         resolver = Resolver(architecture, of_uv, sources=sources)
-        folders = only_in_folders(others, folders_here(os.environ, machine), resolver)
-        if any(is_remote_url(page) for page in pages_here(os.environ, machine)):
+        folders = find_only_in_folders(others, local_folders(os.environ, machine), resolver)
+        if any(is_remote_url(page) for page in link_pages(os.environ, machine)):
             of_index = {name: version for name, version in others.items() if name not in folders}
-            of_pages = only_on_pages(of_index, resolver)
+            of_pages = find_only_on_pages(of_index, resolver)
             for one in of_pages:
                 del found[one.name]
-    local = _local(found, architecture, folders, hashed=lock_file is not None)
+    local = _packages_to_build(found, architecture, folders, hashed=lock_file is not None)
     wheels = [
         *(build_wheel(found.pop(name)[0], architecture, of_uv) for name in local),
         *(build_direct(each, architecture, of_uv) for each in of_pages),
@@ -99,7 +103,7 @@ def lock_software(
 
 
 def index_fields(indexes: Indexes, options: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """Return the fields of a `SoftwareLock` that say which indexes are asked."""
+    """Return the fields of a `SoftwareLock` about indexes."""
     named = {option for each in options.values() for option in each}
     return {
         "indexes": {name: each for name, each in options.items() if each},
@@ -113,7 +117,7 @@ def python_for_hosts() -> str:
     python = python_version()
     if python not in HOST_PYTHONS:
         raise SoftwareUnusable(
-            f"Hosts have no Python {python}, and they need the version that is used here.",
+            f"Hosts have no Python {python}, and they need the client's version.",
             given=python,
             allowed=f"Python {', '.join(HOST_PYTHONS)}, which Amazon Linux 2023 has",
             advice="use an environment with one of these versions",
@@ -121,7 +125,7 @@ def python_for_hosts() -> str:
     return python
 
 
-def why_not_with_client(versions: Mapping[str, str]) -> str | None:
+def client_mismatch(versions: Mapping[str, str]) -> str | None:
     """Return why hosts with these versions can't work with this client; None if they can."""
     here = {name: importlib.metadata.version(name) for name in SAME}
     differing = [
@@ -132,23 +136,23 @@ def why_not_with_client(versions: Mapping[str, str]) -> str | None:
     if not differing:
         return None
     wanted = ", ".join(f"{name} {version}" for name, version in here.items())
-    return f"{', '.join(differing)}; here are {wanted}"
+    return f"{', '.join(differing)}; the client has {wanted}"
 
 
 def base() -> list[str]:
     """Return the requirements of every host."""
-    return [name for name in BASE if name not in OPTIONAL or _is_of_index(_installed(name))]
+    return [name for name in BASE if name not in OPTIONAL or _is_from_index(_installed(name))]
 
 
-def _is_of_index(distribution: importlib.metadata.Distribution | None) -> bool:
+def _is_from_index(distribution: importlib.metadata.Distribution | None) -> bool:
     return distribution is not None and not (
         direct_origin(distribution) or conda_origin(distribution)
     )
 
 
 def _hashes(lock_file: Path, packages: dict[str, str], named: Container[str]) -> Hashes:
-    """Return the hashes of packages, and remove optional ones that the file doesn't have:
-    pip-compile leaves pip out of those that it writes.
+    """Return the hashes of packages. Remove optional ones that the file lacks: pip-compile leaves
+    pip out.
     """
     for name in OPTIONAL & packages.keys():
         try:
@@ -159,10 +163,10 @@ def _hashes(lock_file: Path, packages: dict[str, str], named: Container[str]) ->
     return archive_hashes(lock_file, packages)
 
 
-def _with_needs(
+def _installed_closure(
     requirements: Sequence[Requirement], markers: Mapping[str, str]
 ) -> dict[str, tuple[importlib.metadata.Distribution, str | None]]:
-    """Return the packages and their dependencies by name, with what needs each, or None."""
+    """Return installed packages and their dependencies by name, each with its dependent or None."""
     for requirement in requirements:
         _check(requirement)
     waiting: list[tuple[Requirement, str | None]] = [(each, None) for each in requirements]
@@ -181,20 +185,20 @@ def _with_needs(
     return found
 
 
-def _local(
+def _packages_to_build(
     found: Mapping[str, tuple[importlib.metadata.Distribution, str | None]],
     architecture: str,
     folders: Mapping[str, Path],
     *,
     hashed: bool,
 ) -> list[str]:
-    """Return the packages to build here; the hosts' index may have another author's. Check that
-    it has the others.
+    """Return the packages to build locally: the hosts' index may have another author's package of
+    the name. Raises `SoftwareUnusable` for packages that can't be built.
     """
     local, origins = [], {}
     for name, (distribution, needed_by) in sorted(found.items()):
-        # Hashes name the archives of a package from conda. What came from a folder or a repository
-        # would still be other code at the two ends.
+        # Hashes identify the archives of a package from conda. A package from a folder or a
+        # repository would still differ between client and hosts.
         origin = direct_origin(distribution) or (None if hashed else conda_origin(distribution))
         if origin is None and name in folders:
             origin = folder_origin(folders[name])
@@ -246,20 +250,20 @@ def _check(requirement: Requirement) -> importlib.metadata.Distribution:
 def _missing(
     requirement: Requirement, found: importlib.metadata.Distribution | None
 ) -> SoftwareUnusable:
-    install = f"pip install '{requirement}' here" if found else how_to_install([requirement.name])
+    install = f"pip install '{requirement}'" if found else install_advice([requirement.name])
     return SoftwareUnusable(
-        f"The cluster's hosts are to have {requirement}, which is not what is installed here.",
-        given=f"{requirement.name} {found.version}, {_whence(found)}"
+        f"The hosts need {requirement}, which differs from the client's environment.",
+        given=f"{requirement.name} {found.version}, {_origin(found)}"
         if found
         else f"{requirement.name} is not installed",
         allowed=(
-            "packages that are installed where the cluster is made, so that both sides run "
+            "packages that are installed where the cluster is made, so that client and hosts run "
             "the same versions"
         ),
         advice=f"{install}, or leave it out of `software`",
     )
 
 
-def _whence(found: importlib.metadata.Distribution) -> str:
+def _origin(found: importlib.metadata.Distribution) -> str:
     origin = direct_origin(found) or conda_origin(found)
     return "from a package index" if origin is None else origin.description

@@ -1,4 +1,4 @@
-"""The running environment, read from the metadata of its packages."""
+"""Read the running environment from the metadata of its packages."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
 from terradask._software.hosts import host_markers, python_version
-from terradask._software.local_wheels import why_not_built
+from terradask._software.local_wheels import build_obstacle
 from terradask._software.package_origin import Origin, conda_origin, direct_origin, folder_origin
 from terradask._software.scan import Installed, Scan, installed_requirement, scan
 from terradask._software.wheel_tags import newer_glibc
 
 
 def scan_environment(architecture: str, keep: Iterable[str]) -> Scan:
-    """Judge every package of the running environment for hosts of this processor architecture."""
+    """Classify every package of the running environment for hosts of a processor architecture."""
     installed = read_installed(importlib.metadata.distributions(), architecture)
     return scan_installed(installed, architecture, keep)
 
 
 def scan_installed(installed: Sequence[Installed], architecture: str, keep: Iterable[str]) -> Scan:
-    """Judge these packages of the running environment; hosts need those to `keep` in any case."""
+    """Classify these packages of the running environment; hosts need those to `keep` anyway."""
     return scan(
         installed,
         python=python_version(),
@@ -43,7 +43,7 @@ def scan_installed(installed: Sequence[Installed], architecture: str, keep: Iter
 def read_installed(
     distributions: Iterable[importlib.metadata.Distribution], architecture: str
 ) -> list[Installed]:
-    """Read packages, the first of each name: it hides the others from imports."""
+    """Read packages, the first of each name, which hides the others from imports."""
     found: dict[str, Installed] = {}
     for distribution in distributions:
         fields = _fields(distribution)
@@ -53,7 +53,7 @@ def read_installed(
 
 
 def _fields(distribution: importlib.metadata.Distribution) -> PackageMetadata | None:
-    """Return the metadata, which each look at `Distribution.metadata` reads and parses again; an
+    """Return the metadata, since each access to `Distribution.metadata` parses it again. An
     interrupted installation leaves a folder without name or version.
     """
     try:
@@ -62,7 +62,7 @@ def _fields(distribution: importlib.metadata.Distribution) -> PackageMetadata | 
             return None
         canonicalize_name(fields["Name"], validate=True)
     except (FileNotFoundError, KeyError, InvalidName):
-        # Without a file or a field, the finder of the importlib_metadata package raises.
+        # importlib_metadata's finder raises for a missing file or field.
         return None
     return fields
 
@@ -71,7 +71,7 @@ def _requires(
     distribution: importlib.metadata.Distribution, fields: PackageMetadata
 ) -> Iterable[str]:
     if distribution.read_text("METADATA") is None:
-        # An egg's are in a file of their own.
+        # An egg has its requirements in a separate file.
         return distribution.requires or ()
     return fields.get_all("Requires-Dist") or ()
 
@@ -87,7 +87,7 @@ def _read(
     try:
         Version(version)
     except InvalidVersion:
-        # It may not stand in a requirement: the text could be anything.
+        # The version may contain any text, so it can't stand in a requirement.
         origin, built = Origin("unknown", "its version can't be read"), False
     newer = newer_glibc(distribution)
     doubt = None if newer is None else "its wheel needs glibc {}.{}".format(*newer)
@@ -106,17 +106,17 @@ def _read(
     )
 
 
-def of_folders(
+def with_folder_origins(
     installed: Iterable[Installed], folders: Mapping[str, Path], architecture: str
 ) -> list[Installed]:
-    """Return the packages; those that come from a folder's archive and no index, as such."""
+    """Return the packages, with a folder as origin of those that only its archives have."""
 
-    def of_folder(package: Installed) -> Installed:
+    def with_folder_origin(package: Installed) -> Installed:
         distribution = importlib.metadata.distribution(package.name)
         origin, built = buildable(folder_origin(folders[package.name]), distribution, architecture)
         return replace(package, origin=origin, built=built)
 
-    return [of_folder(one) if one.name in folders else one for one in installed]
+    return [with_folder_origin(one) if one.name in folders else one for one in installed]
 
 
 def _origin(
@@ -131,18 +131,18 @@ def _origin(
 def buildable(
     origin: Origin, distribution: importlib.metadata.Distribution, architecture: str
 ) -> tuple[Origin, bool]:
-    """Return where a package came from, with why no wheel can be made of it; whether one can."""
+    """Return a package's origin, with an obstacle to building it; whether a wheel can be built."""
     if not origin.is_buildable:
         return origin, False
-    obstacle = why_not_built(distribution, architecture)
+    obstacle = build_obstacle(distribution, architecture)
     if obstacle is None:
         return origin, True
     return Origin(origin.kind, f"{origin.description}; {obstacle}"), False
 
 
-def how_to_install(names: Iterable[str]) -> str:
-    """Return what to do about names that aren't installed here: a name with a mistake in it may be
-    another author's package in an index, so what it may have meant comes first.
+def install_advice(names: Iterable[str]) -> str:
+    """Return advice for names that aren't installed. Similar installed names come first, since a
+    misspelled name may be another author's package in an index.
     """
     known = {
         canonicalize_name(fields["Name"])
@@ -152,5 +152,5 @@ def how_to_install(names: Iterable[str]) -> str:
     meant = [
         near for name in names for near in get_close_matches(canonicalize_name(name), known, n=1)
     ]
-    install = f"pip install {' '.join(map(repr, names))} here"
+    install = f"pip install {' '.join(map(repr, names))}"
     return f"did you mean {', '.join(meant)}? Otherwise {install}" if meant else install

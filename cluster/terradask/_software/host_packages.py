@@ -1,5 +1,5 @@
-"""The host program's own packages: archives beside its wheel in the workspace's bucket, so that
-hosts need no package index for them. ``boot.lock``, in the wheel, has their checksums.
+"""The host program's packages, stored beside its wheel in the workspace's bucket, so that hosts
+need no package index to boot. ``boot.lock`` in the wheel has their checksums.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class BootLock:
 
     @classmethod
     def of_wheel(cls, wheel: bytes) -> BootLock:
-        """Return the list in a host program's wheel."""
+        """Read the list in a host program's wheel."""
         with zipfile.ZipFile(io.BytesIO(wheel)) as archive:
             return cls(archive.read(_LOCK))
 
     @cached_property
     def hashes(self) -> Mapping[str, frozenset[str]]:
-        """``name==version`` -> the SHA-256 of each archive of it."""
+        """``name==version`` -> the SHA-256 of each of its archives."""
         parts = re.split(r"^(?=[A-Za-z0-9])", self.content.decode(), flags=re.MULTILINE)
         return {
             f"{canonicalize_name(found[1])}=={found[2]}": frozenset(_HASH.findall(part))
@@ -60,14 +60,14 @@ class BootLock:
             if (found := _REQUIREMENT.match(part))
         }
 
-    def lacking(self, archives: Iterable[str], architecture: str) -> list[str]:
-        """Return the packages of which these archives have none for hosts of an architecture."""
+    def missing_archives(self, archives: Iterable[str], architecture: str) -> list[str]:
+        """Return the packages without an archive for hosts of an architecture."""
         there = {_package(name) for name in archives if _is_for(name, architecture)}
         return [package for package in self.hashes if package not in there]
 
-    def chosen(self, folder: Path, architecture: str) -> dict[str, Path]:
-        """Return the archives of a folder for hosts of an architecture, one of each package: those
-        with a checksum that is listed. uv's is the last: boot.sh begins with it.
+    def select(self, folder: Path, architecture: str) -> dict[str, Path]:
+        """Return the archives of a folder for hosts of an architecture, one per package, with a
+        listed checksum. uv's comes last, since boot.sh begins with it.
         """
         found: dict[str, Path] = {}
         for path in sorted(folder.glob("*.whl")):
@@ -93,40 +93,38 @@ def _package(archive: str) -> str:
     return ""
 
 
-def beside(aws: Aws, bucket: str, wheel_key: str) -> ObjectStore:
-    """Return the objects beside a host program's wheel, where hosts look for its packages."""
+def objects_beside(aws: Aws, bucket: str, wheel_key: str) -> ObjectStore:
+    """Return the objects beside a host program's wheel, where hosts read its packages."""
     return ObjectStore(aws, bucket, f"{wheel_key.rpartition('/')[0]}/")
 
 
 def check_host_packages(aws: Aws, baseline: Baseline, architecture: str) -> None:
-    """Check that hosts of an architecture find the host program's packages when they boot: uv,
-    which is put there last.
+    """Check that hosts of an architecture find the host program's packages when they boot. Looks
+    for uv, which is uploaded last.
 
     Raises `BaselineError`.
 
-    Permission needed: ``s3:ListBucket``; without it nothing is found wrong.
+    Permission needed: ``s3:ListBucket``; without it the check is skipped.
     """
-    objects = beside(aws, baseline.bucket, baseline.host.wheel_key)
+    objects = objects_beside(aws, baseline.bucket, baseline.host.wheel_key)
     with suppress(AccessDenied):
         if not any(_is_for(name, architecture) for name in objects.names("uv-")):
             raise BaselineError(
-                f"hosts ({architecture}) would not find their own program's packages",
+                f"hosts ({architecture}) would not find the packages of their host program",
                 given=f"no package beside s3://{baseline.bucket}/{baseline.host.wheel_key}",
-                advice="put them there: terradask doctor --fix, or terradask apply network",
+                advice="upload them: terradask doctor --fix, or terradask apply network",
             )
 
 
 def packages_cache() -> Path:
-    """Return the folder of what was downloaded for hosts."""
+    """Return the folder of downloads for hosts."""
     from platformdirs import user_cache_path
 
     return user_cache_path("terradask") / "host-packages"
 
 
 def download(lock: BootLock, folder: Path, architecture: str) -> None:
-    """Download the archives for hosts of an architecture with pip, from the index that pip is
-    configured with. Those that are there already are not downloaded again.
-    """
+    """Download missing archives for an architecture with pip, from pip's configured index."""
     folder.mkdir(parents=True, exist_ok=True)
     listed = folder / "boot.lock"
     listed.write_bytes(lock.content)
@@ -134,7 +132,7 @@ def download(lock: BootLock, folder: Path, architecture: str) -> None:
     answer = subprocess.run(
         [
             sys.executable,
-            # Nothing of the working directory: a pip.py there isn't pip.
+            # -P keeps the working directory's modules out, such as a pip.py.
             *(
                 "-P",
                 "-m",
@@ -153,7 +151,7 @@ def download(lock: BootLock, folder: Path, architecture: str) -> None:
             f"--platform=manylinux2014_{machine}",
             *("--dest", str(folder), "--requirement", str(listed)),
         ],
-        # It may ask a keyring's program.
+        # pip may run a keyring program.
         env=environ_for_programs(os.environ),
         capture_output=True,
         text=True,
@@ -167,7 +165,7 @@ def download(lock: BootLock, folder: Path, architecture: str) -> None:
 
 
 def packages_unavailable(problem: str, *, given: str, allowed: str | None = None) -> BaselineError:
-    """Return the error for packages that neither an index nor a folder has here."""
+    """Return the error for packages that are in neither an index nor a folder."""
     return BaselineError(
         problem,
         given=given,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-#: Amazon Linux 2023's own (https://docs.aws.amazon.com/linux/al2023/ug/python.html), which hosts
-#: install: they get none from elsewhere.
+#: The Pythons of Amazon Linux 2023 (https://docs.aws.amazon.com/linux/al2023/ug/python.html), the
+#: only ones that hosts install.
 HOST_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 #: Processor architecture: EC2's name -> the name in Linux and so in Python's markers.
@@ -17,9 +17,7 @@ MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
 
 def host_markers(architecture: str) -> dict[str, str]:
-    """Return the environment markers of hosts where they differ from the client's, which may run on
-    macOS.
-    """
+    """Return the hosts' markers that differ from the client's, which may run on macOS."""
     return {
         "os_name": "posix",
         "sys_platform": "linux",
@@ -35,10 +33,10 @@ def python_version() -> str:
 
 
 def applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[str, str]) -> bool:
-    """Return whether a package's requirement holds with any of these extras, or without."""
+    """Return whether a package's requirement applies with any of these extras, or without."""
     if requirement.marker is None:
         return True
-    # Any other extra is as none.
+    # An extra that the marker doesn't name has no effect.
     told = canonicalize_name(str(requirement.marker))
     named = {extra for extra in map(canonicalize_name, extras) if extra in told}
     return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *named))

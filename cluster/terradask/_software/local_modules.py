@@ -1,4 +1,4 @@
-"""The Python files of the working directory, as a wheel for hosts."""
+"""Build a wheel for hosts from the Python files of the working directory (`sync_local_modules`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NAME = "terradask-local-modules"
 _MAX_BYTES = 20_000_000
 _MOST_NAMES = 100
 _ABOUT = "terradask_local_modules-0.dist-info"
-#: What wheels bring by mistake, beside their own packages: nothing imports it from them.
+#: Top-level names that wheels install by mistake and that are never imported.
 _STRAY = frozenset(
     {"benchmark", "benchmarks", "conftest", "doc", "docs", "example", "examples", "scripts"}
     | {"setup", "test", "tests"}
@@ -32,9 +32,9 @@ _STRAY = frozenset(
 
 
 def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
-    """Return the modules in a folder, and its packages, with all of their Python files.
+    """Return a wheel of the modules and packages in a folder, with all of their Python files.
 
-    Raises `SoftwareUnusable`: for the name of one of the packages that hosts get, which it
+    Raises `SoftwareUnusable` for a module with the name of one of the hosts' packages, which it
     would overwrite, and for links that lead out of the folder.
     """
     files = {path.relative_to(folder).as_posix(): path for path in _python_files(folder)}
@@ -42,7 +42,7 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     outside = [name for name, path in files.items() if not _is_inside(path.resolve(), inside)]
     if outside:
         raise _refused(
-            folder, f"{', '.join(outside[:3])} lead by symbolic links to what is no module of it"
+            folder, f"{', '.join(outside[:3])} are symbolic links that lead out of the folder"
         )
     tops = {name.partition("/")[0].removesuffix(".py") for name in files} - _STRAY
     taken = {
@@ -52,10 +52,10 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     }
     if taken:
         named = ", ".join(f"{top} ({', '.join(owners)})" for top, owners in taken.items())
-        raise _refused(folder, f"packages that hosts get have the names of {named}")
+        raise _refused(folder, f"the hosts' packages have the same names: {named}")
     size = sum(path.stat().st_size for path in files.values())
     if not files or size > _MAX_BYTES:
-        why = f"{size} bytes of Python files" if files else "no module and no package in it"
+        why = f"{size} bytes of Python files" if files else "it has no module and no package"
         raise _refused(folder, why)
     content = {name: path.read_bytes() for name, path in files.items()}
     about = {
@@ -68,21 +68,19 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     return LocalWheel(NAME, "0", filename, pack_wheel(content))
 
 
-def names_beside(settings: SoftwareSettings) -> dict[str, str]:
-    """Return the variable by which hosts know the modules that lie here, and that they don't get;
-    nothing where they get them.
-    """
+def unsent_modules_variable(settings: SoftwareSettings) -> dict[str, str]:
+    """Return the variable with the local modules that hosts don't get; empty if they do."""
     if settings.local_modules:
         return {}
-    found = sorted({name for folder in _folders() for name in _names_in(folder)})
+    found = sorted({name for folder in _folders() for name in _module_names(folder)})
     return {VARIABLE: ",".join(found[:_MOST_NAMES])} if found else {}
 
 
-def imported_beside(settings: SoftwareSettings) -> list[str]:
-    """Return the modules that lie here, and this process has imported, and hosts don't get."""
+def imported_unsent_modules(settings: SoftwareSettings) -> list[str]:
+    """Return the imported local modules that hosts don't get."""
     if settings.local_modules:
         return []
-    beside = {folder: set(_names_in(folder)) for folder in _folders()}
+    beside = {folder: set(_module_names(folder)) for folder in _folders()}
     found = {
         name
         for name, module in list(sys.modules.items())
@@ -94,16 +92,16 @@ def imported_beside(settings: SoftwareSettings) -> list[str]:
 
 
 def _folders() -> set[Path]:
-    """Return where this process's own modules lie: beside its script, and where it works."""
+    """Return the folders of local modules: the script's, and the working directory."""
     script = getattr(sys.modules.get("__main__"), "__file__", None)
     try:
         return {Path.cwd(), *([Path(script).resolve().parent] if script else [])}
     except OSError:
-        # The working directory is gone.
+        # The working directory was deleted.
         return set()
 
 
-def _names_in(folder: Path) -> list[str]:
+def _module_names(folder: Path) -> list[str]:
     try:
         return [
             path.stem
@@ -124,8 +122,8 @@ def _lies_in(module: Any, folder: Path) -> bool:
 
 
 def _installed_names(beside: Mapping[Path, Iterable[str]]) -> set[str]:
-    """Return what hosts get in other ways: import names of installed packages, and what lies in the
-    folders of editable ones.
+    """Return import names that hosts get in other ways: of installed packages, and of the folders
+    of editable ones.
     """
     found = set(importlib.metadata.packages_distributions())
     for distribution in importlib.metadata.distributions():
@@ -150,17 +148,21 @@ def _is_inside(path: Path, folder: Path) -> bool:
 
 
 def _owners(folder: Path) -> dict[str, list[NormalizedName]]:
-    """Return the installed packages of each import name, without those that the folder is of."""
+    """Return the installed packages by import name, without those built from this folder."""
     return {
         name: owners
         for name, packages in importlib.metadata.packages_distributions().items()
-        if (owners := sorted({canonicalize_name(p) for p in packages if not _is_of(folder, p)}))
+        if (
+            owners := sorted(
+                {canonicalize_name(p) for p in packages if not _is_built_from(folder, p)}
+            )
+        )
     }
 
 
-def _is_of(folder: Path, package: str) -> bool:
+def _is_built_from(folder: Path, package: str) -> bool:
     distribution = importlib.metadata.distribution(package)
-    # An editable package's own files lie elsewhere, such as in its src/.
+    # An editable package's files lie deeper, such as in src/.
     project = editable_folder(distribution)
     if project is not None:
         return project.resolve() in (folder, folder.parent)
@@ -169,7 +171,7 @@ def _is_of(folder: Path, package: str) -> bool:
 
 def _refused(folder: Path, why: str) -> SoftwareUnusable:
     return SoftwareUnusable(
-        "The Python files of the working directory can't be what hosts install.",
+        "Hosts can't install the Python files of the working directory.",
         given=f"{folder}: {why}",
         allowed="modules, and folders with an __init__.py, of up to 20 MB in the folder "
         "itself, with names that no package on hosts has",

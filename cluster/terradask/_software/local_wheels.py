@@ -1,7 +1,7 @@
-"""Wheels of packages that came from no index: built here, since hosts can't get them elsewhere.
+"""Build wheels of local packages, which hosts can't download.
 
-An editable package is built from its folder by uv. Of others the installed files are packed again:
-they are what runs here, and neither a repository nor its credentials are needed.
+uv builds an editable package from its folder. Other packages are packed from their installed files:
+these are the files that run locally, and packing needs neither a repository nor its credentials.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from terradask._software.hosts import applies
 from terradask._software.pylock import DirectPackage
 from terradask._software.refused import wheel_refused
-from terradask._software.resolver import python_of_hosts
-from terradask._software.uv import ask_uv
-from terradask._software.wheel_tags import HOST_GLIBC, wheel_tags, why_unsuited
+from terradask._software.resolver import uv_platform_options
+from terradask._software.uv import run_uv
+from terradask._software.wheel_tags import HOST_GLIBC, platform_mismatch, wheel_tags
 
 _SECONDS = 600
-#: 1980-01-01 in UTC, the first day that an archive can hold.
+#: 1980-01-01 in UTC, the first day that a zip archive can hold.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _EPOCH_SECONDS = "315532800"
-#: What an installer adds to a wheel's files, of PEP 376, 610 and 710, and of uv.
+#: Files that installers add to those of a wheel (PEP 376, 610 and 710, and uv's).
 _OF_INSTALLERS = frozenset(
     {"RECORD", "RECORD.jws", "RECORD.p7s", "INSTALLER", "REQUESTED", "direct_url.json"}
     | {"uv_cache.json", "provenance_url.json"}
@@ -46,7 +46,7 @@ _LINES_SHOWN = 15
 
 @dataclass(frozen=True)
 class LocalWheel:
-    """A wheel that was built here."""
+    """A locally built wheel."""
 
     name: str
     version: str
@@ -55,19 +55,19 @@ class LocalWheel:
 
     @property
     def sha256(self) -> str:
-        """Its checksum, in hexadecimal."""
+        """The hexadecimal checksum."""
         return hashlib.sha256(self.content).hexdigest()
 
     @property
     def key(self) -> str:
-        """Its name among the cluster's objects, which holds its SHA-256."""
+        """The name among the cluster's objects, which contains the SHA-256."""
         return f"wheels/{self.sha256}/{self.filename}"
 
 
 def build_wheel(
     distribution: importlib.metadata.Distribution, architecture: str, environ: Mapping[str, str]
 ) -> LocalWheel:
-    """Return an installed package's wheel for hosts; the same files give the same bytes.
+    """Return an installed package's wheel for hosts; equal files give equal bytes.
 
     Raises `SoftwareUnusable`, `SetupError`.
     """
@@ -75,7 +75,7 @@ def build_wheel(
     folder = editable_folder(distribution)
     if folder is not None:
         return build_folder(name, folder, architecture, environ)
-    obstacle = why_not_built(distribution, architecture)
+    obstacle = build_obstacle(distribution, architecture)
     if obstacle is not None:
         raise wheel_refused(name, obstacle)
     return _wheel(name, architecture, *_installed_files(distribution))
@@ -84,7 +84,7 @@ def build_wheel(
 def build_folder(
     name: str, folder: Path, architecture: str, environ: Mapping[str, str]
 ) -> LocalWheel:
-    """Return the wheel that uv builds of a package's folder. Raises as `build_wheel`."""
+    """Build a package's folder with uv. Raises the errors of `build_wheel`."""
     return _wheel(name, architecture, *_built_files(name, folder, environ))
 
 
@@ -95,15 +95,15 @@ def _wheel(name: str, architecture: str, filename: str, files: Mapping[str, byte
         raise wheel_refused(name, str(error)) from None
     if found != name:
         raise wheel_refused(name, f"its folder builds another package: {filename}")
-    unsuited = why_unsuited(map(str, tags), architecture)
+    unsuited = platform_mismatch(map(str, tags), architecture)
     if unsuited is not None:
         raise wheel_refused(name, unsuited)
     return LocalWheel(name, str(version), filename, pack_wheel(files))
 
 
-def why_not_built(distribution: importlib.metadata.Distribution, architecture: str) -> str | None:
-    """Return why no wheel for hosts can be made of an installed package, as far as its files say;
-    None if one can.
+def build_obstacle(distribution: importlib.metadata.Distribution, architecture: str) -> str | None:
+    """Return why no wheel for hosts can be built from an installed package's files; None if one
+    can.
     """
     if editable_folder(distribution) is not None:
         return None
@@ -114,12 +114,12 @@ def why_not_built(distribution: importlib.metadata.Distribution, architecture: s
         str(path) for path in distribution.files if _is_outside(path, _scripts(distribution))
     )
     if outside:
-        return f"it has files outside of Python's packages: {outside[0]}"
-    return why_unsuited(tags, architecture)
+        return f"it has files outside Python's package folders: {outside[0]}"
+    return platform_mismatch(tags, architecture)
 
 
 def editable_folder(distribution: importlib.metadata.Distribution) -> Path | None:
-    """Return the folder of an editable package (PEP 610); None of others."""
+    """Return the folder of an editable package (PEP 610), or None."""
     try:
         document = json.loads(distribution.read_text("direct_url.json") or "{}")
         if not document["dir_info"]["editable"]:
@@ -142,7 +142,7 @@ def _scripts(distribution: importlib.metadata.Distribution) -> frozenset[str]:
 
 def _is_outside(path: PurePosixPath, scripts: frozenset[str]) -> bool:
     if ".." not in path.parts and not path.is_absolute():
-        # With pip install --target, programs lie inside.
+        # pip install --target puts programs inside.
         return False
     made = path.name in scripts or path.name.removesuffix(".exe") in scripts
     return not made and "__pycache__" not in path.parts
@@ -151,7 +151,7 @@ def _is_outside(path: PurePosixPath, scripts: frozenset[str]) -> bool:
 def _installed_files(
     distribution: importlib.metadata.Distribution,
 ) -> tuple[str, dict[str, bytes]]:
-    """Return a wheel's file name and its files, from those that are installed."""
+    """Return a wheel's file name and files from an installed package."""
     scripts = _scripts(distribution)
     files: dict[str, bytes] = {}
     about = ""
@@ -164,7 +164,7 @@ def _installed_files(
         if made or of_installer or "__pycache__" in path.parts or ".." in path.parts:
             continue
         there = Path(str(distribution.locate_file(path)))
-        # Newer finders leave out files that are gone, older ones list them.
+        # Newer finders omit deleted files, older ones list them.
         if there.is_file():
             files[path.as_posix()] = there.read_bytes()
     tags = (tag.split("-") for tag in wheel_tags(distribution))
@@ -176,17 +176,17 @@ def _installed_files(
 def _built_files(
     name: str, folder: Path, environ: Mapping[str, str]
 ) -> tuple[str, dict[str, bytes]]:
-    """Build a folder's wheel with uv, as its pyproject.toml says, and return its name and files."""
+    """Build a folder's wheel with uv, and return its name and files."""
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         settings = Path(made) / "setup.cfg"
-        # setuptools keeps what it copies into build/, also modules that are deleted since.
+        # setuptools keeps files in build/, also those of deleted modules.
         settings.write_text(f"[build]\nbuild_base = {Path(made) / 'build'}\n")
         out = Path(made) / "dist"
-        # With --quiet it would say nothing of what the build says.
+        # --quiet would also hide the build's output.
         command = ["build", "--wheel", f"--python={sys.executable}"]
         command += [f"--out-dir={out}", "--no-create-gitignore", str(folder)]
         own = {"SOURCE_DATE_EPOCH": _EPOCH_SECONDS, "DIST_EXTRA_CONFIG": str(settings)}
-        said = ask_uv(command, {**environ, **own}, seconds=_SECONDS)
+        said = run_uv(command, {**environ, **own}, seconds=_SECONDS)
         wheels = sorted(out.glob("*.whl"))
         if said.code != 0 or len(wheels) != 1:
             lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
@@ -201,14 +201,14 @@ def _built_files(
 
 
 def pack_wheel(files: Mapping[str, bytes]) -> bytes:
-    """Return a wheel of these files, with their RECORD; the same files give the same bytes."""
+    """Return a wheel of these files with their RECORD; equal files give equal bytes."""
     about = next(path.partition("/")[0] for path in files if path.endswith(".dist-info/METADATA"))
     record = f"{about}/RECORD"
     lines = [f"{path},{_digest(content)},{len(content)}" for path, content in sorted(files.items())]
     every = {**files, record: "\n".join([*lines, f"{record},,", ""]).encode()}
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
-        # Its own RECORD comes last, as installers expect.
+        # RECORD comes last, as installers expect.
         for path in [*sorted(files), record]:
             about_file = zipfile.ZipInfo(path, _EPOCH)
             about_file.external_attr = 0o644 << 16
@@ -222,14 +222,14 @@ def _digest(content: bytes) -> str:
     return f"sha256={digest.rstrip(b'=').decode()}"
 
 
-# ---- packages that a file takes from a folder, a URL or a repository, and that aren't here -------
+# ---- packages from a folder, a URL or a repository in a file, which aren't installed locally -----
 
 
 def build_direct(
     package: DirectPackage, architecture: str, environ: Mapping[str, str]
 ) -> LocalWheel:
-    """Return a package's wheel for hosts. uv fetches it with the credentials of git and netrc, and
-    builds it here; a wheel for hosts needn't run here.
+    """Build a package's wheel for hosts. uv fetches the package with the credentials of git and
+    netrc; the wheel needn't run on this machine.
 
     Raises `SoftwareUnusable`, `SetupError`.
     """
@@ -243,9 +243,9 @@ def build_direct(
         digest = "" if package.sha256 is None else f" --hash=sha256:{package.sha256}"
         wanted.write_text(f"{package.name} @ {package.url}{digest}\n")
         target = Path(made, "target")
-        command = ["pip", "install", "--quiet", "--no-deps", *python_of_hosts(architecture)]
+        command = ["pip", "install", "--quiet", "--no-deps", *uv_platform_options(architecture)]
         command += [f"--target={target}", f"--requirements={wanted}"]
-        said = ask_uv(command, environ, seconds=_SECONDS)
+        said = run_uv(command, environ, seconds=_SECONDS)
         installed = list(importlib.metadata.distributions(path=[str(target)]))
         if said.code != 0 or len(installed) != 1:
             lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
@@ -255,7 +255,7 @@ def build_direct(
         return build_wheel(installed[0], architecture, environ)
 
 
-# ---- what a wheel has in it: modules that can't be imported, and needs ---------------------------
+# ---- the contents of a wheel: syntax errors, and dependencies ------------------------------------
 
 
 def syntax_errors(content: bytes) -> dict[str, str]:
@@ -275,8 +275,8 @@ def syntax_errors(content: bytes) -> dict[str, str]:
     return found
 
 
-def needs_of(content: bytes, markers: Mapping[str, str]) -> set[str]:
-    """Return the names of what a package needs on hosts, without its extras."""
+def dependency_names(content: bytes, markers: Mapping[str, str]) -> set[str]:
+    """Return the names of a package's dependencies on hosts, without extras."""
     with zipfile.ZipFile(io.BytesIO(content)) as wheel:
         about = next(path for path in wheel.namelist() if path.endswith(".dist-info/METADATA"))
         metadata = email.message_from_bytes(wheel.read(about))

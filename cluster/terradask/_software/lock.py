@@ -1,4 +1,4 @@
-"""What a cluster's hosts install, exactly."""
+"""`SoftwareLock`: the exact packages that a cluster's hosts install."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from terradask._software.conda.file import CondaChannel
 from terradask._software.conda.solver import CondaPackage
 from terradask._software.local_wheels import LocalWheel
 
-#: conda's name for the package dask: under that of the index it has one that brings more along.
+#: conda's name of the package dask; conda's package `dask` brings more dependencies.
 CONDA_DASK = "dask-core"
 
 #: SHA-256 of each archive, by package name.
@@ -24,31 +24,31 @@ class SoftwareLock:
     python: str
     #: Version by package name.
     packages: Mapping[str, str] = field(default_factory=dict)
-    #: SHA-256 of each archive of the version, by package name; for all packages, or none.
+    #: SHA-256 of each archive by package name, of all packages, or empty.
     hashes: Hashes = field(default_factory=dict)
-    #: The glibc that the client's wheel needs, by package name, where hosts have an older one.
+    #: The glibc of the client's wheel by package name, where the hosts' is older.
     newer_glibc: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    #: With `package_sync`: package that hosts don't get -> why.
+    #: With `package_sync`: missing package -> reason.
     missing: Mapping[str, str] = field(default_factory=dict)
-    #: With `package_sync`: package -> the version here, and the other one of hosts.
+    #: With `package_sync`: package -> local version, hosts' version.
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: With `package_sync`: package whose version its index has withdrawn -> the reason.
+    #: With `package_sync`: package with a yanked version -> the index's reason.
     yanked: Mapping[str, str] = field(default_factory=dict)
-    #: With `package_sync`: package that isn't for hosts -> why.
+    #: With `package_sync`: package that hosts don't need -> reason.
     dropped: Mapping[str, str] = field(default_factory=dict)
-    #: Of packages that came from no index.
+    #: Wheels of local packages.
     wheels: Sequence[LocalWheel] = ()
-    #: Of conda, Python among them; hosts' own Python is not used then.
+    #: Conda packages, Python among them, which replaces the hosts' Python.
     conda: Sequence[CondaPackage] = ()
-    #: What installs them.
+    #: The installer of conda packages.
     installer: LocalWheel | None = None
-    #: URLs of the channels that they are from.
+    #: URLs of the conda packages' channels.
     channels: Sequence[str] = ()
-    #: Options of each package's line: the indexes that are asked for it, if not the image's.
+    #: Index options of each package's line, unless the image's index is used.
     indexes: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    #: Indexes and channels that only this machine can ask.
+    #: Indexes and channels that only this machine can reach.
     loopback: Sequence[str] = ()
-    #: Of each index and channel, by its URL; hosts get them in the cluster's secret.
+    #: Credentials of each index and channel by URL; hosts get them in the cluster's secret.
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
@@ -59,20 +59,22 @@ class SoftwareLock:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Version by package name, also of what is built here, and of conda under its names."""
+        """Version by package name, with locally built packages, and conda's under their conda
+        names.
+        """
         built = {wheel.name: wheel.version for wheel in self.wheels}
         return {**conda_versions(self.conda), **self.packages, **built}
 
     @property
     def is_hashed(self) -> bool:
-        """Whether hosts take no other archives than these."""
+        """Whether hosts accept only archives with these hashes."""
         return bool(self.hashes or self.conda)
 
     def to_requirements(self) -> str:
         """Return the lock as a requirements file: ``name==version`` and its ``--hash`` options.
 
-        Wheels that were built here stand in it by their names among the cluster's objects, and
-        conda's packages by the URLs of their archives.
+        Locally built wheels are entries with their names among the cluster's objects, conda
+        packages with the URLs of their archives.
         """
         conda = "" if self.installer is None else f"conda-installer {self.installer.key}\n"
         conda += "".join(f"{package.line}\n" for package in self.conda)
@@ -95,7 +97,7 @@ class SoftwareLock:
 
 
 def conda_versions(packages: Iterable[CondaPackage]) -> dict[str, str]:
-    """Return the version of each by its name; of Dask also by that of the index."""
+    """Return the version of each package by name; Dask also by its index name."""
     found = {package.name: package.version for package in packages}
     return {**found, "dask": found[CONDA_DASK]} if CONDA_DASK in found else found
 
@@ -106,7 +108,7 @@ def with_conda(
     installer: LocalWheel,
     channels: Iterable[CondaChannel],
 ) -> SoftwareLock:
-    """Return a lock with packages of conda, what installs them, and their channels' credentials."""
+    """Return a lock with conda packages, their installer and the credentials of their channels."""
     used = [one for one in channels if any(p.url.startswith(f"{one.url}/") for p in packages)]
     credentials = {one.url: one.credentials for one in used if one.credentials is not None}
     return replace(

@@ -1,5 +1,5 @@
-"""The hosts' packages by a file that `software` names: of a lock file all that it locks for hosts,
-of requirements what uv finds for them.
+"""Lock hosts to the file that `software` names: the contents of a lock file, or uv's resolution of
+requirements.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from terradask._software.client_versions import python_for_hosts, why_not_with_client
+from terradask._software.client_versions import client_mismatch, python_for_hosts
 from terradask._software.conda.lock import lock_conda_file
 from terradask._software.indexes.aws_secrets import refuse_aws_secrets
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import folders_here
-from terradask._software.indexes.indexes import pages_here, read_indexes
+from terradask._software.indexes.folder_archives import local_folders
+from terradask._software.indexes.indexes import link_pages, read_indexes
 from terradask._software.local_wheels import build_direct
 from terradask._software.lock import SoftwareLock
 from terradask._software.pylock import select_for_hosts
@@ -27,7 +27,7 @@ from terradask._software.software_file import (
     read_requirements_file,
     unreadable,
 )
-from terradask._software.uv import ask_uv
+from terradask._software.uv import run_uv
 
 _EXPORT_SECONDS = 60
 
@@ -51,15 +51,15 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     of_uv = indexes.environ(environ)
     if kind in ("uv.lock", "pylock.toml"):
         text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
-        pages = pages_here(environ, machine)
+        pages = link_pages(environ, machine)
         selected = select_for_hosts(text, path, architecture, folder=path.parent, pages=pages)
         direct = [each for each in selected.direct if each.name != OWN]
         wheels = [build_direct(each, architecture, of_uv) for each in direct]
         found = FoundPackages(selected, wheels, is_lock=True)
         _check_same(path, found)
     else:
-        request = _of_project(path) if said is None else Request.of_file(path, said)
-        folders = folders_here(environ, machine)
+        request = _project_request(path) if said is None else Request.of_file(path, said)
+        folders = local_folders(environ, machine)
         found = Requirements(path, architecture, of_uv, folders).resolve(request)
     return found.lock(python, indexes, f"{path.name} lacks it")
 
@@ -67,14 +67,14 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
 def lock_requirements(
     requirements: Sequence[str], settings: Path, architecture: str, environ: Mapping[str, str]
 ) -> SoftwareLock:
-    """Lock the hosts' environment to requirements that a settings file has. Raises as
-    `lock_file_packages` does.
+    """Lock the hosts' environment to the requirements in a settings file. Raises the errors of
+    `lock_file_packages`.
     """
     refuse_aws_secrets(settings, "\n".join(requirements))
     python = python_for_hosts()
     machine = replace(Machine.here(environ), folder=settings.parent)
     indexes = read_indexes(environ, machine)
-    folders = folders_here(environ, machine)
+    folders = local_folders(environ, machine)
     wanted = Requirements(settings, architecture, indexes.environ(environ), folders)
     found = wanted.resolve(Request((), tuple(requirements)))
     return found.lock(python, indexes, f"{settings.name} lacks it")
@@ -88,37 +88,37 @@ def _read(path: Path) -> str:
 
 
 def _exported(path: Path, environ: Mapping[str, str]) -> str:
-    """Return a ``uv.lock`` as a ``pylock.toml``: the project's packages, without its groups."""
+    """Return a ``uv.lock`` as ``pylock.toml``: the project's packages, without its groups."""
     if not path.with_name("pyproject.toml").is_file():
-        raise file_refused(path, "the pyproject.toml that belongs to it isn't beside it")
+        raise file_refused(path, "its pyproject.toml isn't beside it")
     command = ["export", "--quiet", "--frozen", "--no-header", "--no-default-groups"]
     command += ["--format=pylock.toml", f"--python={sys.executable}"]
-    said = ask_uv(command, environ, seconds=_EXPORT_SECONDS, folder=path.parent)
+    said = run_uv(command, environ, seconds=_EXPORT_SECONDS, folder=path.parent)
     if said.code != 0:
         raise file_refused(path, said.text)
     return said.output
 
 
 def _check_same(path: Path, found: FoundPackages) -> None:
-    """Check that a lock file has what client and hosts must have in the same version."""
-    why = why_not_with_client(
+    """Check that a lock file has the packages that must match the client's, in the same version."""
+    why = client_mismatch(
         {**found.selected.packages, **{wheel.name: wheel.version for wheel in found.wheels}}
     )
     if why is not None:
         raise file_refused(
             path,
             why,
-            advice="install here what the file locks (of a uv.lock: uv sync), or lock these "
-            "versions in it",
+            advice="install the locked versions locally (of a uv.lock: uv sync), or lock the "
+            "local versions in it",
         )
 
 
-def _of_project(path: Path) -> Request:
+def _project_request(path: Path) -> Request:
     project = read_project_file(path)
     direct = project.direct | {project.name}
     if not project.is_package:
         return Request((path,), (), direct, project.sources)
-    # Its folder has the requirements too, also those that its build makes.
+    # The folder has the requirements too, also those that its build computes.
     return Request(
         (), (f"{project.name} @ {path.parent.as_uri()}",), direct, project.sources | {project.name}
     )

@@ -1,6 +1,6 @@
-"""Named environments of a workspace, in its bucket: packages that its clusters share.
+"""Named environments of a workspace in its bucket: packages that its clusters share.
 
-What is here, others' hosts run: the policy of `setup` alone allows to write it.
+Every user's hosts run their packages, so only the policy of `setup` allows writing them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
-from terradask._software.client_versions import index_fields, python_for_hosts, why_not_with_client
-from terradask._software.conda.file import channels_here
+from terradask._software.client_versions import client_mismatch, index_fields, python_for_hosts
+from terradask._software.conda.file import configured_channels
 from terradask._software.conda.lock import INSTALLER
 from terradask._software.conda.solver import CondaPackage
 from terradask._software.hosts import python_version
@@ -35,7 +35,7 @@ _END, _BUILT = ".json", ".built.json"
 
 @dataclass(frozen=True)
 class NamedEnvironment:
-    """An environment as it was created."""
+    """An environment as created."""
 
     name: str
     python: str
@@ -44,19 +44,19 @@ class NamedEnvironment:
     packages: Mapping[str, str]
     #: SHA-256 of each archive, by package.
     hashes: Mapping[str, tuple[str, ...]]
-    #: Options of each package's line.
+    #: Index options of each package's line.
     indexes: Mapping[str, tuple[str, ...]]
-    #: Wheels that were built where it was created: file name and SHA-256, by ``name==version``.
+    #: Locally built wheels: file name and SHA-256, by ``name==version``.
     wheels: Mapping[str, tuple[str, str]]
     created_at: str
     created_by: str
-    #: Of conda.
+    #: Conda packages.
     conda: tuple[CondaPackage, ...] = ()
-    #: The file name and SHA-256 of the wheel that installs them, with its version.
+    #: File name and SHA-256 of the conda installer's wheel, with its version.
     installer: tuple[str, str, str] | None = None
-    #: The channels that they are from, without credentials.
+    #: The channels of the conda packages, without credentials.
     channels: tuple[str, ...] = ()
-    #: SHA-256 of what the settings said when it was created; empty of older ones.
+    #: SHA-256 of the settings that declared it; empty in older environments.
     declaration: str = ""
 
     @classmethod
@@ -70,7 +70,7 @@ class NamedEnvironment:
         by: str,
         declaration: str = "",
     ) -> NamedEnvironment:
-        """Return the environment of a lock."""
+        """Make the environment of a lock."""
         return cls(
             name,
             lock.python,
@@ -89,13 +89,13 @@ class NamedEnvironment:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Version by package, also of what was built, and of conda."""
+        """Version by package, with built ones and conda's."""
         built = (each.partition("==")[::2] for each in self.wheels)
         return {**conda_versions(self.conda), **self.packages, **dict(built)}
 
     @property
     def sha256(self) -> str:
-        """What it is: two with the same one are the same."""
+        """The checksum of the contents: equal environments have equal checksums."""
         facts: tuple[Any, ...]
         facts = (self.python, self.architecture, self.packages, self.hashes, self.wheels)
         if self.conda:
@@ -103,7 +103,7 @@ class NamedEnvironment:
         return hashlib.sha256(as_json({"facts": facts})).hexdigest()
 
     def __str__(self) -> str:
-        """Return what it is, in a line."""
+        """Return a one-line description."""
         return (
             f"{self.name}, {len(self.versions)} packages for Python {self.python} on "
             f"{self.architecture}, SHA-256 {self.sha256}, created {self.created_at} by "
@@ -111,7 +111,7 @@ class NamedEnvironment:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as a JSON document."""
+        """Return a JSON document."""
         return {**asdict(self), "sha256": self.sha256}
 
 
@@ -126,7 +126,7 @@ class NamedEnvironments:
         self._store = ObjectStore(aws, bucket, SOFTWARE)
 
     def names(self) -> list[str]:
-        """Return the names of those that are there."""
+        """Return the names of the existing environments."""
         found = (key for key in self._store.names("") if "/" not in key)
         return sorted(
             key.removesuffix(_END)
@@ -135,7 +135,7 @@ class NamedEnvironments:
         )
 
     def read(self, name: str) -> NamedEnvironment:
-        """Return one. Raises `SoftwareUnusable`, `DocumentFormat`."""
+        """Return an environment. Raises `SoftwareUnusable`, `DocumentFormat`."""
         found = self._store.read(f"{name}{_END}")
         if found is None:
             raise environment_not_found(name, self.names())
@@ -145,19 +145,19 @@ class NamedEnvironments:
         except UNREADABLE as error:
             raise DocumentFormat(
                 f"{SOFTWARE}{name}{_END} can't be read.",
-                allowed="what terradask wrote there",
+                allowed="a document that terradask wrote",
                 advice=f"terradask env create {name}",
             ) from error
 
     def describe(self, name: str) -> str:
-        """Return what one is, in a line, or that it isn't there or can't be read."""
+        """Return a one-line description of an environment, missing or unreadable ones included."""
         try:
             return str(self.read(name))
         except (AccessDenied, DocumentFormat, SoftwareUnusable) as error:
             return f"{name}, which can't be read: {error.problem}"
 
     def write(self, environment: NamedEnvironment, lock: SoftwareLock) -> bool:
-        """Write one, and return whether it wasn't there as it is."""
+        """Write an environment, and return whether anything changed."""
         try:
             there = self.read(environment.name)
             if there.sha256 == environment.sha256:
@@ -172,7 +172,7 @@ class NamedEnvironments:
         return True
 
     def check_writable(self, environment: NamedEnvironment) -> None:
-        """Write one as it is. Raises `AccessDenied` without the right to."""
+        """Check the permission to write by writing it unchanged. Raises `AccessDenied`."""
         self._put(environment)
 
     def _put(self, environment: NamedEnvironment) -> None:
@@ -180,22 +180,24 @@ class NamedEnvironments:
         self._store.write(f"{environment.name}{_END}", as_json(document))
 
     def delete(self, name: str) -> None:
-        """Delete one; its wheels stay, which another one may have. Raises `SoftwareUnusable`."""
+        """Delete an environment, but not its wheels, which others may use. Raises
+        `SoftwareUnusable`.
+        """
         self.read(name)
         self._store.delete_all([f"{name}{_END}", f"{name}{_BUILT}"])
 
     def lock(self, name: str, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
-        """Return what hosts install of one.
+        """Return the lock of an environment.
 
         Raises `SoftwareUnusable`, `DocumentFormat`.
         """
         found = self.read(name)
         here = python_version() if found.conda else python_for_hosts()
-        why = why_not_with_client(found.versions)
+        why = client_mismatch(found.versions)
         if found.architecture != architecture:
-            why = f"it is for {found.architecture}, the cluster's hosts are {architecture}"
+            why = f"it is for {found.architecture}; the cluster's hosts are {architecture}"
         if found.python != here:
-            why = f"it has Python {found.python}, here is {here}"
+            why = f"it has Python {found.python}; the client has {here}"
         if why is not None:
             raise _unusable(name, why)
         lock = SoftwareLock(
@@ -212,19 +214,19 @@ class NamedEnvironments:
             lock,
             found.conda,
             self._wheel(name, f"{INSTALLER}=={version}", (file, digest)),
-            channels_here(found.channels, environ),
+            configured_channels(found.channels, environ),
         )
 
     def _wheel(self, name: str, key: str, about: tuple[str, str]) -> LocalWheel:
         filename, digest = about
         found = self._store.read(f"wheels/{digest}/{filename}")
         if found is None or hashlib.sha256(found.content).hexdigest() != digest:
-            raise _unusable(name, f"its wheel {filename} is gone, or is another file")
+            raise _unusable(name, f"its wheel {filename} is missing or was replaced")
         package, _, version = key.partition("==")
         return LocalWheel(package, version, filename, found.content)
 
     def find_archive(self, name: str, identity: str) -> EnvironmentArchive | None:
-        """Return what was built of one, for hosts of this identity; None if nothing was."""
+        """Return the archive built for hosts of this identity, or None."""
         found = self._store.read(f"{name}{_BUILT}")
         try:
             document = {} if found is None else parse_json(found.content)
@@ -233,7 +235,7 @@ class NamedEnvironments:
             return None
 
     def write_archive(self, name: str, identity: str, archive: EnvironmentArchive) -> None:
-        """Say what was built of one. What was said of others before counts no more."""
+        """Record an environment's built archive, in place of older ones."""
         document = {"format": _FORMAT, "archives": {identity: asdict(archive)}}
         self._store.write(f"{name}{_BUILT}", as_json(document))
 
@@ -251,22 +253,22 @@ def _adapter() -> TypeAdapter[NamedEnvironment]:
 
 
 def environment_not_found(name: str, existing: Sequence[str]) -> SoftwareUnusable:
-    """Return the error for a name that no environment of the workspace has."""
+    """Return the error for a name without an environment in the workspace."""
     # `default` needs no table: `terradask_stacks.settings.software`.
     table = "" if name == "default" else f"declare [environments.{name}] in terradask.toml, and "
     return SoftwareUnusable(
         f"There is no environment {name!r} in this workspace.",
         given=name,
-        allowed=", ".join(existing) or "none is there yet",
-        advice=f"{table}run: terradask env create {name}. To have a package of this name, "
+        allowed=", ".join(existing) or "none exists yet",
+        advice=f"{table}run: terradask env create {name}. For the package of this name, "
         f"write software=[{name!r}]",
     )
 
 
 def _unusable(name: str, why: str) -> SoftwareUnusable:
     return SoftwareUnusable(
-        f"Environment {name!r} can't be used from here.",
+        f"Environment {name!r} doesn't fit this cluster.",
         given=why,
         allowed="an environment with the Python, the Dask and the architecture of this cluster",
-        advice=f"install these versions here, or create it again: terradask env create {name}",
+        advice=f"install its versions locally, or create it again: terradask env create {name}",
     )

@@ -1,8 +1,7 @@
-"""Where an installed package came from, if it isn't a package index that hosts could install the
-same package from.
+"""Find the origin of an installed package outside package indexes.
 
-A host asks the index for a name and a version. A package that came from elsewhere may not be there
-under its name, or be another author's.
+A host asks the index for a name and a version. A package from elsewhere may be missing there, or
+be another author's.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from urllib.parse import urlsplit
 
 from packaging.utils import canonicalize_name
 
-#: Channels whose packages are those of the index, built again. Mirrors end in the same path.
+#: Channels that rebuild the index's packages. Mirrors have the same last path component.
 _PUBLIC_CHANNELS = ("/conda-forge", "/pkgs/main")
 
 _METADATA = re.compile(r"([^/]+)-[^-/]+\.dist-info/METADATA$")
@@ -29,7 +28,7 @@ _TOKEN = re.compile(r"/t/[^/]+")
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a package came from that came from no index; without secrets."""
+    """The origin of a package from no index, without secrets."""
 
     #: ``source``: found in a source folder on the path. ``unknown``: its record can't be read.
     kind: Literal["editable", "folder", "archive", "repository", "conda", "source", "unknown"]
@@ -37,31 +36,31 @@ class Origin:
 
     @property
     def is_buildable(self) -> bool:
-        """Whether its installer recorded where it came from."""
+        """Whether the installer recorded the origin."""
         return self.kind in ("editable", "folder", "archive", "repository")
 
 
 def direct_origin(distribution: importlib.metadata.Distribution) -> Origin | None:
-    """Return the folder, file, repository or URL that a package was installed from; None if it has
-    come from an index, or from conda.
+    """Return the folder, file, repository or URL that a package was installed from; None for an
+    index or conda.
 
-    Installers record it (PEP 610: https://peps.python.org/pep-0610/). A source folder that is only
-    on the path has no record of an installation.
+    Installers record it (PEP 610: https://peps.python.org/pep-0610/). A source folder on the path
+    has no installation record.
     """
     if _is_of_conda(distribution):
-        # Many of conda's packages contain the folder that they were built in:
+        # Many conda packages contain the folder that they were built in:
         # https://github.com/conda/conda/issues/11580
         return None
     text = distribution.read_text("direct_url.json")
     if text is not None:
-        return _described(text)
+        return _describe(text)
     if any(distribution.read_text(name) is not None for name in ("RECORD", "installed-files.txt")):
         return None
     return Origin("source", f"found, not installed, in {distribution.locate_file('')}")
 
 
 def conda_origin(distribution: importlib.metadata.Distribution) -> Origin | None:
-    """Return a package's conda channel; None without one, or if it builds the index's packages."""
+    """Return a package's conda channel; None if it rebuilds the index's packages."""
     if not _is_of_conda(distribution):
         return None
     found = _channels(Path(str(distribution.locate_file("")))).get(
@@ -75,13 +74,13 @@ def conda_origin(distribution: importlib.metadata.Distribution) -> Origin | None
 
 
 def folder_origin(folder: Path) -> Origin:
-    """Return the origin of a package whose archive lies in a folder, and in no index."""
-    return Origin("archive", f"from an archive in {folder}, which no index of hosts has")
+    """Return the origin of a package that only a folder's archive has."""
+    return Origin("archive", f"from an archive in {folder}, which the hosts' indexes lack")
 
 
 def came_from(distribution: importlib.metadata.Distribution, url: str) -> bool:
-    """Return whether a package was installed from this URL, as a requirement names it; of a
-    repository in this revision, if the URL has one.
+    """Return whether a package was installed from this requirement URL, including a repository's
+    revision if the URL has one.
     """
     try:
         document = json.loads(distribution.read_text("direct_url.json") or "")
@@ -100,7 +99,7 @@ def _is_of_conda(distribution: importlib.metadata.Distribution) -> bool:
     return (distribution.read_text("INSTALLER") or "").strip() == "conda"
 
 
-def _described(text: str) -> Origin:
+def _describe(text: str) -> Origin:
     try:
         document = json.loads(text)
         url = _without_secrets(document["url"])
@@ -131,8 +130,8 @@ def _without_secrets(url: str) -> str:
 
 @cache
 def _channels(site: Path) -> Mapping[str, str]:
-    """Return the channel's URL by name of each Python package that conda installed, from its
-    records (https://conda.github.io/rattler/py-rattler/repo_data_record).
+    """Return the channel URL of each Python package that conda installed, from its records
+    (https://conda.github.io/rattler/py-rattler/repo_data_record).
     """
     records = next((p / "conda-meta" for p in site.parents if (p / "conda-meta").is_dir()), None)
     channels: dict[str, str] = {}

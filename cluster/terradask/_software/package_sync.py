@@ -1,4 +1,4 @@
-"""The hosts' packages by `package_sync`: those of the running environment, resolved for hosts."""
+"""Lock hosts to the packages of the running environment (`package_sync`), resolved for hosts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._common.naming import some
 from terradask._software.client_versions import base, index_fields, lock_software, python_for_hosts
 from terradask._software.environment import (
-    how_to_install,
-    of_folders,
+    install_advice,
     read_installed,
     scan_installed,
+    with_folder_origins,
 )
 from terradask._software.hosts import host_markers, python_version
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import folders_here, only_in_folders
+from terradask._software.indexes.folder_archives import find_only_in_folders, local_folders
 from terradask._software.indexes.indexes import index_sources, read_indexes
 from terradask._software.local_modules import build_modules
 from terradask._software.local_wheels import build_direct, build_wheel
@@ -33,7 +33,12 @@ from terradask._software.lock import SoftwareLock
 from terradask._software.lock_from_file import lock_file_packages
 from terradask._software.named_environments import NamedEnvironments
 from terradask._software.resolver import Resolver
-from terradask._software.scan import DEPLOYS, OWN, needed_by_only, with_needs
+from terradask._software.scan import (
+    ONLY_DEPLOYMENT,
+    OWN,
+    dependency_closure,
+    exclusive_dependencies,
+)
 from terradask._software.software_file import Software
 from terradask._software.sync import PackageSync, Sync
 from terradask.errors import InvalidInput, SoftwareUnusable
@@ -41,13 +46,13 @@ from terradask.errors import InvalidInput, SoftwareUnusable
 if TYPE_CHECKING:
     from terradask_stacks.settings.software import SoftwareSettings
 
-#: Packages whose versions in an image have to be those of here.
+#: Packages of an image that must have the client's versions.
 IN_IMAGE = ("dask", "distributed")
 
-#: How many names of a kind a line has.
+#: The number of names of a kind in a message.
 _SHOWN = 10
 
-#: What was asked for within `locked_once`, with the result; None outside.
+#: Requests and results within `locked_once`; None outside.
 _known: ContextVar[list[tuple[object, SoftwareLock]] | None] = ContextVar("known", default=None)
 
 
@@ -60,12 +65,12 @@ def lock_for_hosts(
     named: NamedEnvironments | None = None,
     jupyter: bool = False,
 ) -> SoftwareLock:
-    """Lock the hosts' environment to that of this process, to a file, to a named environment of the
-    workspace, or to Dask and what `software` names; with `jupyter`, it has a notebook server.
+    """Lock the hosts' environment to this process's, to a file, to a named environment of the
+    workspace, or to Dask and `software`; with `jupyter`, with a notebook server.
 
-    Within `locked_once`, the same request has the same result. Raises `SoftwareUnusable`,
-    `InvalidInput` where a notebook server is missing, and as `lock_software`,
-    `lock_file_packages`, `NamedEnvironments.lock` and `lock_environment` do.
+    Within `locked_once`, equal requests share a result. Raises `SoftwareUnusable`,
+    `InvalidInput` for a missing notebook server, and the errors of `lock_software`,
+    `lock_file_packages`, `NamedEnvironments.lock` and `lock_environment`.
     """
     if jupyter:
         software, sync = with_jupyterlab(software, sync)
@@ -94,7 +99,7 @@ def lock_for_hosts(
 
 @contextmanager
 def locked_once() -> Iterator[None]:
-    """Let the check before a cluster is made and its start share what they resolve and build."""
+    """Let the check before a cluster is made and its start share one resolution and build."""
     token = _known.set([])
     try:
         yield
@@ -103,15 +108,16 @@ def locked_once() -> Iterator[None]:
 
 
 def versions_in_image() -> SoftwareLock:
-    """Return what a container image has to have: this process's Python and Dask."""
+    """Return the packages that a container image must have: this process's Python and Dask."""
     same = {name: importlib.metadata.version(name) for name in IN_IMAGE}
     return SoftwareLock(python_version(), same)
 
 
-def sync_of(settings: SoftwareSettings, environ: Mapping[str, str]) -> PackageSync:
-    """Return which packages of this environment the hosts of a cluster get.
+def package_sync_settings(settings: SoftwareSettings, environ: Mapping[str, str]) -> PackageSync:
+    """Return the packages of this environment that a cluster's hosts get.
 
-    Those of an embedded AWS run in this environment: they get none unless the settings name some.
+    Hosts of an embedded AWS run in this environment, so they get none unless the settings name
+    some.
     """
     if settings.package_sync is None and is_loopback_endpoint(environ):
         return PackageSync(False, local_modules=settings.local_modules)
@@ -119,56 +125,55 @@ def sync_of(settings: SoftwareSettings, environ: Mapping[str, str]) -> PackageSy
 
 
 def describe_packages(lock: SoftwareLock) -> str:
-    """Return what hosts get and what stays here, in a line."""
-    built = _few([wheel.name for wheel in lock.wheels])
-    by_tools = [name for name, why in lock.dropped.items() if why == DEPLOYS]
+    """Return a one-line summary of the packages that hosts get and don't get."""
+    built = _shortened([wheel.name for wheel in lock.wheels])
+    by_tools = [name for name, why in lock.dropped.items() if why == ONLY_DEPLOYMENT]
     by_platform = [name for name in lock.dropped if name not in by_tools]
     parts = [
         f"hosts get {len(lock.versions)} packages",
-        built and f"built here: {built}",
-        by_tools and f"staying here, as only terradask needs them: {_few(by_tools)}",
-        by_platform and f"staying here, as only this platform needs them: {_few(by_platform)}",
+        built and f"built locally: {built}",
+        by_tools and f"only local, as only terradask needs them: {_shortened(by_tools)}",
+        by_platform and f"only local, as only this platform needs them: {_shortened(by_platform)}",
     ]
     return "; ".join(part for part in parts if part)
 
 
-def _few(names: Sequence[str]) -> str:
+def _shortened(names: Sequence[str]) -> str:
     return some(sorted(names), _SHOWN)
 
 
 def lock_environment(
     sync: PackageSync, architecture: str, environ: Mapping[str, str]
 ) -> SoftwareLock:
-    """Resolve this environment's packages for hosts, with uv, and build those from no index.
+    """Resolve this environment's packages for hosts with uv, and build those from no index.
 
-    Raises `SoftwareUnusable`,
-    `SoftwareNotResolved`, `SetupError`.
+    Raises `SoftwareUnusable`, `SoftwareNotResolved`, `SetupError`.
     """
     python = python_for_hosts()
     installed = read_installed(importlib.metadata.distributions(), architecture)
     markers = host_markers(architecture)
-    critical = with_needs(installed, base(), markers)
+    critical = dependency_closure(installed, base(), markers)
     named = () if isinstance(sync.packages, bool) else sync.packages
     _check_installed(named, {package.name for package in installed})
-    only = with_needs(installed, named, markers) if named else None
+    only = dependency_closure(installed, named, markers) if named else None
     machine = Machine.here(environ)
     indexes = read_indexes(environ, machine)
     of_uv = indexes.environ(environ)
     resolver = Resolver(architecture, of_uv, sources=index_sources(indexes, machine, markers))
-    folders = only_in_folders(
-        # The names of Dask and of what it needs are the public index's own.
+    folders = find_only_in_folders(
+        # The names of Dask and of its dependencies belong to the public index.
         {p.name: p.version for p in installed if p.origin is None and p.name not in critical},
-        folders_here(environ, machine),
+        local_folders(environ, machine),
         resolver,
     )
-    installed = of_folders(installed, folders, architecture)
+    installed = with_folder_origins(installed, folders, architecture)
     found = Sync(
         scanned := scan_installed(installed, architecture, [*base(), *named]),
         resolver,
         critical,
         sync,
         only,
-        needed_by_only(OWN, installed, markers),
+        exclusive_dependencies(OWN, installed, markers),
     )()
     return SoftwareLock(
         python,
@@ -177,7 +182,7 @@ def lock_environment(
         missing=found.missing,
         changed=found.changed,
         yanked=found.yanked,
-        # With names, much more stays here, and that is what was asked for.
+        # Named packages leave most others out, as requested.
         dropped={}
         if named
         else {p.name: p.why or "" for p in scanned.packages if p.verdict == "dropped"},
@@ -195,7 +200,7 @@ def lock_environment(
 
 
 def describe_differences(lock: SoftwareLock) -> str:
-    """Return a warning about packages that hosts don't have as they are here; empty if none."""
+    """Return a warning about packages that are missing or differ on hosts; empty if none."""
     parts = [f"{name} ({why})" for name, why in sorted(lock.missing.items())]
     changed = [
         f"{name} {there} instead of {here}" for name, (here, there) in sorted(lock.changed.items())
@@ -210,10 +215,10 @@ def describe_differences(lock: SoftwareLock) -> str:
 
 
 def describe_loopback(urls: Iterable[str]) -> str:
-    """Return a warning about indexes that hosts can't ask."""
+    """Return a warning about indexes that hosts can't reach."""
     return (
         f"hosts can't reach {', '.join(urls)}, an index on this machine: configure one that they "
-        "reach, or let their image name it (terradask software indexes)"
+        "can reach, or let their image name it (terradask software indexes)"
     )
 
 
@@ -221,23 +226,23 @@ def _check_installed(names: Iterable[str], installed: set[str]) -> None:
     absent = sorted(name for name in names if canonicalize_name(name) not in installed)
     if absent:
         raise SoftwareUnusable(
-            "`package_sync` names packages that are not installed here.",
+            "`package_sync` names packages that are not installed.",
             given=", ".join(absent),
             allowed="packages that are installed where the cluster is made",
-            advice=f"{how_to_install(absent)}, or leave them out",
+            advice=f"{install_advice(absent)}, or leave them out",
         )
 
 
-# ---- what a notebook server needs among the hosts' packages --------------------------------------
+# ---- the notebook server among the hosts' packages -----------------------------------------------
 
 
-#: It brings the server, and a kernel for Python.
+#: JupyterLab depends on the server and a kernel for Python.
 JUPYTERLAB = "jupyterlab"
 
 
 def with_jupyterlab(software: Software, sync: PackageSync) -> tuple[Software, PackageSync]:
-    """Return what hosts get, with JupyterLab, if names or nothing but Dask were asked for. All of
-    this environment, a file and a named environment have it, or not.
+    """Add JupyterLab to a selection of packages, or to Dask alone. An entire environment, a file
+    and a named environment stay unchanged.
     """
     if sync.packages is True or (not sync and isinstance(software, str | Path)):
         return software, sync
@@ -269,11 +274,11 @@ def _added(names: object) -> list[str]:
 
 def _missing(where: str) -> InvalidInput:
     return InvalidInput(
-        "The cluster is to run a notebook server, and its hosts get no JupyterLab.",
+        "The cluster is to run a notebook server, but its hosts get no JupyterLab.",
         given=f"jupyter=True; {where} has no {JUPYTERLAB} for hosts",
         allowed=f"packages with {JUPYTERLAB}",
         advice=(
-            f"pip install {JUPYTERLAB} here"
+            f"pip install {JUPYTERLAB}"
             if where == "this environment"
             else f"add {JUPYTERLAB} there"
         )

@@ -1,4 +1,4 @@
-"""What hosts install of a ``pylock.toml``: https://packaging.python.org/specifications/pylock-toml."""
+"""Select hosts' packages in a ``pylock.toml`` (https://packaging.python.org/specifications/pylock-toml)."""
 
 from __future__ import annotations
 
@@ -30,32 +30,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DirectPackage:
-    """A package that comes from no index, as a lock file or a requirement names it."""
+    """A package from a URL, folder or repository, as a lock file or a requirement names it."""
 
     name: str
     kind: Literal["folder", "archive", "repository"]
-    #: As installers take it, with the commit of a repository.
+    #: The URL for installers, with the commit of a repository.
     url: str
-    #: SHA-256 that an archive must have.
+    #: The SHA-256 that an archive must have.
     sha256: str | None = None
-    #: Of a wheel that a page of links, or a folder, has.
+    #: The version of a wheel from a page of links or a folder.
     version: str | None = None
 
 
 @dataclass(frozen=True)
 class Selected:
-    """What hosts install."""
+    """The packages that hosts install."""
 
     #: Version by package name.
     packages: Mapping[str, str] = field(default_factory=dict)
     #: SHA-256 of each archive.
     hashes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: URL of the index, without credentials, where it is known.
+    #: URL of the index without credentials, where known.
     indexes: Mapping[str, str] = field(default_factory=dict)
-    #: Packages that hosts can ask no index for: from folders, archives' URLs, repositories, and
-    #: pages of links.
+    #: Packages from folders, archive URLs, repositories and pages of links.
     direct: tuple[DirectPackage, ...] = ()
-    #: Package that its index has withdrawn -> the reason, as the index says.
+    #: Yanked package -> the index's reason.
     yanked: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -68,11 +67,10 @@ def select_for_hosts(
     pages: Container[str] = (),
     of_pages: Container[str] = (),
 ) -> Selected:
-    """Return what hosts install of a ``pylock.toml``, whose paths start in a folder; wheels of
-    pages of links, which aren't indexes, as from their own URLs: those of these pages, and of these
-    packages.
+    """Select the hosts' packages in a ``pylock.toml``, with paths relative to a folder. Wheels from
+    `pages` (pages of links) and of the packages `of_pages` are direct packages.
 
-    Asks no index. Raises `SoftwareUnusable`: also for packages that have no wheel for hosts, and
+    Sends no request. Raises `SoftwareUnusable`, also for packages without a wheel for hosts, and
     for another Python.
     """
     try:
@@ -89,7 +87,7 @@ def select_for_hosts(
     except ImportError as error:
         raise file_refused(
             path,
-            "the installed packaging can't read lock files",
+            "the installed version of packaging can't read lock files",
             advice="pip install 'packaging>=26.1'",
         ) from error
     try:
@@ -110,7 +108,7 @@ def select_for_hosts(
         elif isinstance(archive, PackageWheel) and package.version is not None:
             is_known = package.index is None or is_index(package.index, pages)
             if name in of_pages or not is_known:
-                direct.append(_of_page(name, archive, package.version))
+                direct.append(_page_package(name, archive, package.version))
                 continue
             packages[name] = str(package.version)
             hashes[name] = _hashes(package)
@@ -120,11 +118,11 @@ def select_for_hosts(
             unsuited.append(name)
     unhashed = [name for name, found in hashes.items() if not found]
     if unsuited or unhashed:
-        raise file_refused(path, _why_not(unsuited, unhashed, architecture))
+        raise file_refused(path, _unsuited_reason(unsuited, unhashed, architecture))
     return Selected(packages, hashes, indexes, tuple(direct))
 
 
-def _of_page(name: str, wheel: PackageWheel, version: object) -> DirectPackage:
+def _page_package(name: str, wheel: PackageWheel, version: object) -> DirectPackage:
     digest = wheel.hashes.get("sha256")
     return DirectPackage(name, "archive", str(wheel.url), digest, str(version))
 
@@ -134,7 +132,7 @@ def _environment(architecture: str) -> Environment:
 
 
 def host_tags(architecture: str) -> list[Tag]:
-    """Return the tags of wheels that hosts install, those that suit them best first."""
+    """Return the wheel tags that hosts install, the best ones first."""
     platforms = [*manylinux_of_hosts(architecture), f"linux_{MACHINES[architecture]}"]
     python = tuple(map(int, python_version().split(".")))
     interpreter = f"cp{python[0]}{python[1]}"
@@ -149,7 +147,7 @@ def _hashes(package: Package) -> tuple[str, ...]:
     return tuple(sorted(wheel.hashes["sha256"] for wheel in wheels if "sha256" in wheel.hashes))
 
 
-def _why_not(unsuited: list[str], unhashed: list[str], architecture: str) -> str:
+def _unsuited_reason(unsuited: list[str], unhashed: list[str], architecture: str) -> str:
     parts = []
     if unsuited:
         parts.append(

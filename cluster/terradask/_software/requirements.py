@@ -1,4 +1,4 @@
-"""Requirements, resolved with uv for the hosts' packages: of a file, or of settings."""
+"""Resolve requirements for hosts with uv: those of a file, or of settings."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from packaging.version import Version
 
 from terradask._software.archive_hashes import read_lock_file
 from terradask._software.client_versions import OPTIONAL, SAME, base, index_fields
-from terradask._software.environment import of_folders, read_installed
+from terradask._software.environment import read_installed, with_folder_origins
 from terradask._software.hosts import host_markers
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import Folder, only_in_folders
+from terradask._software.indexes.folder_archives import Folder, find_only_in_folders
 from terradask._software.indexes.indexes import (
     Index,
     Indexes,
@@ -40,21 +40,21 @@ from terradask._software.scan import OWN, TOOLS, Installed
 from terradask._software.software_file import RequirementsFile, direct_names, named_lines
 from terradask.errors import SoftwareNotResolved
 
-#: In place of a package that no wheel can be made of: uv names it where it is needed.
+#: In place of a package that can't be built, so that uv names its dependents.
 _REFUSED = "/terradask-refused/"
 
 
 @dataclass(frozen=True)
 class FoundPackages:
-    """What a file says, for hosts."""
+    """A file's packages for hosts."""
 
     selected: Selected
     wheels: Sequence[LocalWheel] = ()
     is_lock: bool = False
 
     def lock(self, python: str, indexes: Indexes, lacks: str | None = None) -> SoftwareLock:
-        """Return what hosts install of it, but terradask and what deploys: they run their own
-        program. With `lacks`, that is why they don't get what every host needs and it hasn't.
+        """Return the lock, without terradask and its tools: hosts run their own program. `lacks` is
+        the reason for missing packages of `BASE`.
         """
         left_out = {OWN, *TOOLS}
         packages = {n: v for n, v in self.selected.packages.items() if n not in left_out}
@@ -73,33 +73,33 @@ class FoundPackages:
     def _options(self, name: str, indexes: Indexes) -> Sequence[str]:
         url = self.selected.indexes.get(name)
         if url is not None and self.is_lock and indexes.tool is None:
-            # Hosts' image may name another one, which hosts then ask in its place.
+            # The hosts' image may name another default index.
             return (f"--default-index={url}",)
         return indexes.options(url)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What uv is to resolve."""
+    """The requirements that uv resolves."""
 
     files: tuple[Path, ...] = ()
     requirements: tuple[str, ...] = ()
-    #: Packages that it takes from a URL, a folder or a repository.
+    #: Packages from a URL, a folder or a repository.
     direct: frozenset[str] = frozenset()
-    #: Those of them that aren't wheels already: uv may build them.
+    #: Those that uv may build, since they aren't wheels.
     sources: frozenset[str] = frozenset()
     is_hashed: bool = False
-    #: Of requirements files, and those without a package's name.
+    #: The lines of requirements files, and those without a package name.
     lines: tuple[str, ...] = field(default=(), repr=False)
     unnamed: tuple[str, ...] = field(default=(), repr=False)
-    #: Whether hosts have already what they need in any case.
+    #: Whether hosts already have the packages of `BASE`.
     has_base: bool = False
-    #: Version by name of what hosts have already, of conda: no index is asked for it.
+    #: Version by name of conda packages on hosts: no index is asked for them.
     provided: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_file(cls, path: Path, said: RequirementsFile) -> Request:
-        """Return what a requirements file asks for."""
+        """Make the request of a requirements file."""
         return cls(
             (path,),
             direct=said.direct,
@@ -117,12 +117,12 @@ class Requirements:
     path: Path
     architecture: str
     environ: Mapping[str, str]
-    #: That pip or uv takes packages from, too.
+    #: Local folders with archives in pip's and uv's configuration.
     folders: Sequence[Folder] = ()
 
     def resolve(self, request: Request) -> FoundPackages:
-        """Return what uv finds: in the versions of here where there is a choice."""
-        # A project's file has its sources in it.
+        """Resolve a request, preferring the local versions."""
+        # A project's file contains its sources.
         sources = {} if request.files else self._sources()
         resolver = Resolver(
             self.architecture,
@@ -135,7 +135,7 @@ class Requirements:
             request = self._with_names(request, resolver, Path(made))
             local, found = self._resolved(request, resolver, Path(made))
         if request.is_hashed:
-            found = self._reviewed(found)
+            found = self._with_file_hashes(found)
         wheels = [
             local.wheel(each.name)
             if each.name in local.names
@@ -157,11 +157,11 @@ class Requirements:
             self.environ,
         )
         try:
-            resolved = resolver.of_files(
+            resolved = resolver.resolve_files(
                 request.files,
-                [*request.requirements, *([] if request.has_base else _base_here())],
+                [*request.requirements, *([] if request.has_base else _local_base())],
                 overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
-                constraints=_stand_ins(request.provided, folder),
+                constraints=_placeholder_constraints(request.provided, folder),
                 excludes=[OWN],
                 preferences=[f"{p.name}=={p.version}" for p in installed if p.origin is None],
                 built=[*request.sources, *local.sources],
@@ -171,7 +171,7 @@ class Requirements:
         return local, resolved
 
     def _with_names(self, request: Request, resolver: Resolver, folder: Path) -> Request:
-        """Return the request with a file in which each line has its package's name."""
+        """Return the request with a file in which every line names its package."""
         if not request.unnamed:
             return request
         try:
@@ -199,16 +199,16 @@ class Requirements:
         of_index = {
             p.name: p.version for p in found if p.origin is None and p.name not in elsewhere
         }
-        only_here = only_in_folders(of_index, self.folders, resolver)
-        return of_folders(found, only_here, self.architecture)
+        only_here = find_only_in_folders(of_index, self.folders, resolver)
+        return with_folder_origins(found, only_here, self.architecture)
 
     def _sources(self) -> dict[str, Index]:
         machine = replace(Machine.here(self.environ), folder=self.path.parent)
         indexes = read_indexes(self.environ, machine)
         return index_sources(indexes, machine, host_markers(self.architecture))
 
-    def _reviewed(self, found: Selected) -> Selected:
-        """Return it with the hashes in the file alone. Check that wheels of pages have theirs."""
+    def _with_file_hashes(self, found: Selected) -> Selected:
+        """Keep only the hashes of the file. Check that wheels from pages have theirs."""
         locked = read_lock_file(self.path)
         for one in found.direct:
             if one.version is None:
@@ -216,7 +216,7 @@ class Requirements:
             if one.sha256 not in locked.get(one.name, {}).get(Version(one.version), ()):
                 url = without_user(one.url)[0]
                 raise file_refused(
-                    self.path, f"its hashes of {one.name} {one.version} are not that of {url}"
+                    self.path, f"its hashes of {one.name} {one.version} don't match that of {url}"
                 )
         hashes = {
             name: tuple(sorted(locked.get(name, {}).get(Version(version), ())))
@@ -230,9 +230,9 @@ class Requirements:
         if lacking:
             raise file_refused(
                 self.path,
-                f"it has hashes, and none of {', '.join(lacking)}",
-                advice="lock all that hosts need: put Dask, distributed, cloudpickle and Bokeh "
-                "into what you lock, and use uv pip compile --generate-hashes",
+                f"it has hashes, but none of {', '.join(lacking)}",
+                advice="lock the hosts' packages too: add Dask, distributed, cloudpickle and Bokeh "
+                "to the input of the lock file, and use uv pip compile --generate-hashes",
             )
         known = {name: each for name, each in hashes.items() if each}
         return replace(found, packages={n: found.packages[n] for n in known}, hashes=known)
@@ -246,14 +246,14 @@ class Requirements:
             return origins_refused(refused)
         has = [f"{n} {v}" for n, v in provided.items() if re.search(rf"\b{re.escape(n)}\b", text)]
         return SoftwareNotResolved(
-            f"{text}\nconda's packages have {', '.join(has)}" if has else text,
+            f"{text}\nconda packages provide {', '.join(has)}" if has else text,
             unanswered=isinstance(error, SoftwareNotResolved) and error.unanswered,
             path=self.path,
         )
 
 
-def _base_here() -> list[str]:
-    """Return the requirements of every host, where it matters in the versions of here."""
+def _local_base() -> list[str]:
+    """Return the requirements of every host, with the local version where versions must match."""
     return [
         f"{name}=={importlib.metadata.version(name)}" if name in SAME else text
         for text in base()
@@ -261,10 +261,10 @@ def _base_here() -> list[str]:
     ]
 
 
-def _stand_ins(provided: Mapping[str, str], folder: Path) -> list[str]:
-    """Return uv's constraints for what hosts have already: an empty wheel of each, in its version.
+def _placeholder_constraints(provided: Mapping[str, str], folder: Path) -> list[str]:
+    """Return uv's constraints for packages that hosts already have: an empty wheel in each version.
 
-    So uv still says if a package needs another version of it.
+    With them, uv still reports conflicting requirements.
     """
     made = []
     for name, version in provided.items():
@@ -287,7 +287,7 @@ def _stand_ins(provided: Mapping[str, str], folder: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class _LocalPackages:
-    """Packages that are installed here from no index, which is therefore never asked for them."""
+    """Locally installed packages from no index. No index is ever asked for them."""
 
     packages: Sequence[Installed]
     folder: Path
@@ -297,22 +297,22 @@ class _LocalPackages:
 
     @property
     def urls(self) -> dict[str, str]:
-        """The URL of each, for uv."""
+        """URLs of the packages for uv."""
         return {package.name: self._url(package) for package in self.packages}
 
     @property
     def names(self) -> frozenset[str]:
-        """The name of each."""
+        """Names of the packages."""
         return frozenset(package.name for package in self.packages)
 
     @property
     def sources(self) -> list[str]:
-        """The name of each that uv takes from its folder."""
+        """Names of the packages that uv takes from their folders."""
         return [name for name, url in self.urls.items() if not url.endswith(".whl")]
 
     @property
     def refused(self) -> dict[str, str]:
-        """Those that hosts can't have, with the reason."""
+        """Packages that hosts can't have, with the reason."""
         return {
             p.name: f"{p.version}, {p.origin.description}"
             for p in self.packages
@@ -320,7 +320,7 @@ class _LocalPackages:
         }
 
     def wheel(self, name: str) -> LocalWheel:
-        """Return the wheel of one, as it is installed here."""
+        """Build the wheel of an installed package."""
         if name not in self._wheels:
             distribution = importlib.metadata.distribution(name)
             self._wheels[name] = build_wheel(distribution, self.architecture, self.environ)

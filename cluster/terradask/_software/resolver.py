@@ -1,4 +1,4 @@
-"""uv as the resolver: exact versions and hashes of wheels for the hosts' platform."""
+"""Run uv as the resolver: exact versions and hashes of wheels for the hosts' platform."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from packaging.utils import canonicalize_name
 from terradask._software.archive_hashes import read_lock_file
 from terradask._software.hosts import MACHINES
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.indexes import Index, expanded, is_index, pages_here, without_user
+from terradask._software.indexes.indexes import Index, expanded, is_index, link_pages, without_user
 from terradask._software.pylock import DirectPackage, Selected, select_for_hosts
-from terradask._software.uv import ask_uv
+from terradask._software.uv import run_uv
 from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import SoftwareNotResolved
 
-#: uv's exit code when the requirements have no solution; with others it could not look.
+#: uv's exit code for requirements without a solution.
 _NO_SOLUTION = 1
 _SECONDS = 300
-#: What uv says of an index that didn't let it look: what it has isn't known then.
+#: uv's messages about an index that didn't answer, whose contents remain unknown.
 _UNANSWERED = re.compile(r"\b(?:401 Unauthorized|403 Forbidden|Failed to fetch)\b")
 _YANKED = re.compile(r"^warning: `([A-Za-z0-9._-]+)==[^`]+` is yanked ?(.*)$", re.MULTILINE)
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==", re.MULTILINE)
 _ANNOTATED = re.compile(r"\s+# from (\S+)")
 _RELEASE = re.compile(r"\d+\.\d+\.\d+")
-#: A line of a path or a URL, not of a version.
+#: A line with a path or a URL instead of a version.
 _DIRECT = re.compile(r"^(?!\s|#|$|--find-links |[A-Za-z0-9._-]+==)", re.MULTILINE)
-#: A page of links, as a file names it.
+#: A page of links in a file.
 _LINKS = re.compile(r"^--find-links (\S+)", re.MULTILINE)
 
 
@@ -45,17 +45,17 @@ class Unsolvable(Exception):
 
 @dataclass(frozen=True)
 class Resolver:
-    """Resolves for hosts of one processor architecture, with the indexes that uv's variables and
-    files name.
+    """Resolve for hosts of one processor architecture, with the indexes in uv's variables and
+    files.
     """
 
     architecture: str
     environ: Mapping[str, str]
-    #: Where uv looks for a project's settings; by default in the working directory.
+    #: Folder of uv's project settings; by default the working directory.
     folder: Path | None = None
-    #: Packages that only one index is asked for.
+    #: Packages that come from one index only.
     sources: Mapping[str, Index] = field(default_factory=dict)
-    #: Whether that project's own constraints and overrides count.
+    #: Whether the project's own constraints and overrides apply.
     of_project: bool = False
 
     def __call__(
@@ -67,9 +67,9 @@ class Resolver:
         excludes: Iterable[str] = (),
         deps: bool = True,
     ) -> Selected:
-        """Return versions with the hashes of their archives, and the index of each.
+        """Return versions with the hashes of their archives, and their indexes.
 
-        `overrides` replace what packages require of them; for `excludes` no index is asked. Nothing
+        `overrides` replace the requirements of packages; no index is asked for `excludes`. Nothing
         is built. Raises `Unsolvable`, `SoftwareNotResolved`, `SetupError`.
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
@@ -87,7 +87,7 @@ class Resolver:
             ]
             return self._resolved(folder, options, named)
 
-    def of_files(
+    def resolve_files(
         self,
         files: Sequence[Path],
         requirements: Sequence[str],
@@ -98,12 +98,11 @@ class Resolver:
         preferences: Iterable[str] = (),
         built: Iterable[str] = (),
     ) -> Selected:
-        """Return the same for requirements files or a ``pyproject.toml`` and more requirements,
-        with what a project says of its packages' sources. Exact versions to prefer decide where
-        there is a choice.
+        """Resolve requirements files or a ``pyproject.toml`` with more requirements and the
+        project's sources. `preferences` are exact versions to prefer.
 
-        Of packages from folders, archives' URLs and repositories, uv reads the metadata, for which
-        it may build those that `built` names.
+        uv reads the metadata of packages from folders, archive URLs and repositories, and may build
+        those in `built` for it.
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
@@ -115,26 +114,26 @@ class Resolver:
             )
             options += [f"--no-binary={name}" for name in sorted(set(built))]
             sources = [*map(str, files)]
-            # Of an empty file uv warns.
+            # uv warns of an empty file.
             sources += [self._named(folder, requirements)] if requirements else []
             _file(folder, "lock", preferences)
             return self._resolved(folder, options, *sources)
 
     def alone(self, file: Path) -> tuple[DirectPackage, ...]:
-        """Return what a requirements file takes from folders, archives' URLs and repositories,
-        without what that needs. uv may build it.
+        """Return the packages that a requirements file takes from folders, archive URLs and
+        repositories, without their dependencies. uv may build them.
         """
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             options = ["--no-deps", "--only-binary=:none:"]
             return self._from_pylock(Path(made), options, [str(file)]).direct
 
     def _named(self, folder: Path, requirements: Sequence[str]) -> str:
-        """Write the requirements, and return the file: a project's where some have a source."""
+        """Write the requirements to a file: a project's, if some have a source."""
         sources = {n: self.sources[n] for n in map(name_of, requirements) if n in self.sources}
         if not sources:
             return _file(folder, "requirements", requirements)
         project = folder / "pyproject.toml"
-        # JSON's texts and lists are TOML's too.
+        # Strings and lists of JSON are valid TOML.
         project.write_text(
             '[project]\nname = "terradask-hosts"\nversion = "0"\n'
             f"dependencies = {json.dumps(list(requirements))}\n[tool.uv.sources]\n"
@@ -148,12 +147,12 @@ class Resolver:
         return str(project)
 
     def _without_source(self, requirements: Iterable[str]) -> list[str]:
-        """Return those that may override a requirement, which would take its source from it."""
+        """Return the requirements without a source; an override would replace the source."""
         return [each for each in requirements if name_of(each) not in self.sources]
 
     def _not_asked_for(self, requirements: Iterable[str]) -> set[str]:
-        """Return packages with a source that nothing asks for by name: uv would look for them in
-        other indexes if packages need them.
+        """Return the packages with a source that no requirement names: uv would look for them in
+        other indexes.
         """
         return set(self.sources) - set(map(name_of, requirements))
 
@@ -166,7 +165,7 @@ class Resolver:
         indexes = _indexes(text)
         direct = self._direct(folder, options, sources, text, indexes)
         elsewhere = {each.name for each in direct}
-        # Of each package one version, of hosts' platform.
+        # uv lists one version per package, for the hosts' platform.
         locked = {
             name: next(iter(versions.items()))
             for name, versions in (read_lock_file(lock) if _PINNED.search(text) else {}).items()
@@ -188,11 +187,11 @@ class Resolver:
         text: str,
         indexes: Mapping[str, str],
     ) -> tuple[DirectPackage, ...]:
-        """Return what hosts can ask no index for. uv says so in another format alone."""
+        """Return the packages from no index, which only uv's pylock format lists."""
         here = Machine.here(self.environ)
         machine = here if self.folder is None else replace(here, folder=self.folder)
         named = (expanded(found, self.environ) for found in _LINKS.findall(text))
-        pages = pages_here(self.environ, machine).union(without_user(each)[0] for each in named)
+        pages = link_pages(self.environ, machine).union(without_user(each)[0] for each in named)
         of_pages = {name for name, url in indexes.items() if not is_index(url, pages)}
         if not (of_pages or _DIRECT.search(text)):
             return ()
@@ -211,10 +210,10 @@ class Resolver:
         return select_for_hosts(text, pylock, self.architecture, folder=folder, of_pages=of_pages)
 
     def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
-        said = ask_uv(
+        said = run_uv(
             [
                 *("pip", "compile", "--no-progress", "--no-header", "--only-binary=:all:"),
-                *python_of_hosts(self.architecture),
+                *uv_platform_options(self.architecture),
                 f"--output-file={out}",
                 *options,
                 *sources,
@@ -225,7 +224,7 @@ class Resolver:
             of_project=self.of_project,
         )
         if said.timed_out:
-            raise SoftwareNotResolved(f"no answer within {_SECONDS} s", unanswered=True)
+            raise SoftwareNotResolved(f"no reply within {_SECONDS} s", unanswered=True)
         unanswered = _UNANSWERED.search(said.text) is not None
         if said.code == _NO_SOLUTION and not unanswered:
             raise Unsolvable(said.text)
@@ -234,8 +233,8 @@ class Resolver:
         return said.text
 
 
-def python_of_hosts(architecture: str) -> list[str]:
-    """Return uv's options for this Python as hosts have it: wheels are for their platform."""
+def uv_platform_options(architecture: str) -> list[str]:
+    """Return uv's options for the hosts' Python and platform."""
     glibc = "{}_{}".format(*HOST_GLIBC)
     return [
         f"--python={sys.executable}",
@@ -245,17 +244,17 @@ def python_of_hosts(architecture: str) -> list[str]:
 
 
 def name_of(requirement: str) -> str:
-    """Return the package that a requirement is of."""
+    """Return the package name of a requirement."""
     return canonicalize_name(Requirement(requirement).name)
 
 
 def _index(index: Index) -> str:
-    """Return a name for an index in a file of our own."""
+    """Return a name for an index in a generated file."""
     return f"index-{hashlib.sha256(index.url.encode()).hexdigest()[:12]}"
 
 
 def _files(folder: Path, **named: Iterable[str]) -> list[str]:
-    """Write the lists that aren't empty, of which uv warns, and return the options for them."""
+    """Write the non-empty lists, since uv warns of empty files, and return their options."""
     lists = {name: list(lines) for name, lines in named.items()}
     return [f"--{name}={_file(folder, name, lines)}" for name, lines in lists.items() if lines]
 
@@ -277,37 +276,37 @@ def _indexes(text: str) -> dict[str, str]:
 
 
 def _release() -> str:
-    """Return the running Python's release: hosts have the same minor version, patched later."""
+    """Return the running Python's release: hosts have the same minor version."""
     found = _RELEASE.match(platform.python_version())
     assert found is not None
     return found[0]
 
 
-# ---- which exact versions the indexes don't have for hosts ---------------------------------------
+# ---- exact versions that the indexes lack for hosts ----------------------------------------------
 
 
 def lacking(resolve: Resolver, requirements: Sequence[str]) -> list[str]:
-    """Return the requirements that no index has a wheel for. Without what they need, they don't
-    depend on each other, so each can be tried alone.
+    """Return the requirements without a wheel in any index. They are tried without dependencies, so
+    each can be tried alone.
     """
     found: list[str] = []
     while left := [text for text in requirements if text not in found]:
-        said = complaint(resolve, left)
+        said = unsolvable_reason(resolve, left)
         if said is None:
             break
         named = [text for text in left if text in said]
-        # What the message names is only a guess, which saves most of the halves.
-        guessed = len(named) == 1 and complaint(resolve, named) is not None
-        more = named if guessed else _halved(resolve, left)
+        # uv's message gives only a guess, which saves most of the bisection.
+        guessed = len(named) == 1 and unsolvable_reason(resolve, named) is not None
+        more = named if guessed else _bisect(resolve, left)
         if not more:
-            # They contradict each other.
+            # The requirements contradict each other.
             break
         found += more
     return found
 
 
-def complaint(resolve: Resolver, requirements: Sequence[str]) -> str | None:
-    """Return what uv says of requirements without a solution; None if they have one."""
+def unsolvable_reason(resolve: Resolver, requirements: Sequence[str]) -> str | None:
+    """Return uv's message about requirements without a solution; None if they have one."""
     try:
         resolve(requirements, deps=False)
     except Unsolvable as error:
@@ -315,10 +314,10 @@ def complaint(resolve: Resolver, requirements: Sequence[str]) -> str | None:
     return None
 
 
-def _halved(resolve: Resolver, requirements: Sequence[str]) -> list[str]:
-    if complaint(resolve, requirements) is None:
+def _bisect(resolve: Resolver, requirements: Sequence[str]) -> list[str]:
+    if unsolvable_reason(resolve, requirements) is None:
         return []
     if len(requirements) == 1:
         return list(requirements)
     middle = len(requirements) // 2
-    return _halved(resolve, requirements[:middle]) + _halved(resolve, requirements[middle:])
+    return _bisect(resolve, requirements[:middle]) + _bisect(resolve, requirements[middle:])

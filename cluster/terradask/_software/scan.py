@@ -1,4 +1,4 @@
-"""What of the running environment hosts can have, and why not the rest: rules over `Installed`."""
+"""Decide which packages of the running environment hosts can have: pure rules over `Installed`."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from terradask._software.package_origin import Origin
 Verdict = Literal["taken", "built", "dropped", "refused"]
 
 
-#: Tasks need nothing of it, and hosts run it in an environment of its own.
+#: terradask itself: tasks don't need it, and hosts run it in a separate environment.
 OWN = "terradask"
 
-#: What it makes infrastructure with, and the embedded AWS: some 500 MB that no task needs.
+#: Its deployment tools and the embedded AWS, some 500 MB that no task needs.
 TOOLS = frozenset(
     {
         "cdktf",
@@ -34,25 +34,25 @@ TOOLS = frozenset(
         "uv",
     }
 )
-#: Why they are dropped.
-DEPLOYS = "only terradask needs it, to deploy from here"
+#: The reason for dropping them.
+ONLY_DEPLOYMENT = "only terradask needs it, for deployments"
 
 
 @dataclass(frozen=True)
 class Installed:
-    """A package of the running environment, as its metadata describes it."""
+    """A package of the running environment, from its metadata."""
 
     #: Canonical.
     name: str
     version: str
     requires: tuple[Requirement, ...] = ()
-    #: Extras that the package offers.
+    #: The extras of the package.
     extras: tuple[str, ...] = ()
     #: None if it came from an index.
     origin: Origin | None = None
-    #: What may prevent that hosts install it.
+    #: A reason that may keep hosts from installing it.
     doubt: str | None = None
-    #: Whether a wheel for hosts can be made of it here, where it came from no index.
+    #: Whether a package from no index can be built locally for hosts.
     built: bool = False
 
 
@@ -65,24 +65,24 @@ class ScannedPackage:
     #: ``index``, or the `Origin`'s kind.
     origin: str
     verdict: Verdict
-    #: Why it is dropped or refused, or what may prevent that hosts install it.
+    #: The reason for the verdict, or one that may keep hosts from installing it.
     why: str | None = None
 
 
 @dataclass(frozen=True)
 class AddedPackage:
-    """A package that isn't installed here, and that others need on the hosts' platform."""
+    """A package that isn't installed locally, and that others need on the hosts' platform."""
 
     name: str
     requirement: str
     needed_by: tuple[str, ...]
-    #: Why hosts can't have it.
+    #: The reason why hosts can't have it.
     refused: str | None = None
 
 
 @dataclass(frozen=True)
 class Scan:
-    """The packages of the running environment, by name, and what hosts need besides."""
+    """The packages of the running environment by name, and additional ones for hosts."""
 
     python: str
     architecture: str
@@ -96,7 +96,7 @@ class Scan:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many packages there are of each verdict, and how many are added."""
+        """The number of packages of each verdict, and of added ones."""
         verdicts = [package.verdict for package in self.packages]
         refused = sum(added.refused is not None for added in self.added)
         return {
@@ -108,7 +108,7 @@ class Scan:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the scan as a JSON document."""
+        """Return a JSON document."""
         return asdict(self) | {"python_on_hosts": self.python_on_hosts, "counts": self.counts}
 
 
@@ -121,15 +121,15 @@ def scan(
     hosts: Mapping[str, str],
     keep: Collection[str] = (),
 ) -> Scan:
-    """Judge the packages of an environment, whose markers are `here`, for the hosts'; those to
-    `keep` are wanted for their own sake.
+    """Classify an environment's packages for hosts, by the markers of `here` and `hosts`; packages
+    to `keep` are wanted even if no other package needs them.
     """
     dropped = {
         **_only_here(installed, here, hosts, keep),
-        **dict.fromkeys(_deploying(installed, here, keep), DEPLOYS),
+        **dict.fromkeys(_deployment_tools(installed, here, keep), ONLY_DEPLOYMENT),
     }
     taken = [p for p in installed if p.name not in dropped and (p.origin is None or p.built)]
-    judged = (_judged(package, dropped) for package in installed)
+    judged = (_classified(package, dropped) for package in installed)
     return Scan(
         python,
         architecture,
@@ -138,7 +138,7 @@ def scan(
     )
 
 
-def _judged(package: Installed, dropped: Mapping[str, str]) -> ScannedPackage:
+def _classified(package: Installed, dropped: Mapping[str, str]) -> ScannedPackage:
     origin, verdict, why = "index", "taken", package.doubt
     if package.origin is not None:
         verdict = "built" if package.built else "refused"
@@ -154,54 +154,58 @@ def _only_here(
     hosts: Mapping[str, str],
     keep: Collection[str],
 ) -> dict[str, str]:
-    """Return what is needed here and not on hosts, with what needs it.
+    """Return the packages that are needed locally and not on hosts, with their dependents.
 
-    What no package needs was installed for its own sake, and is kept.
+    Packages that none needs were installed for their own sake, and are kept.
     """
-    needers, on_hosts = needers_by_name(installed, here), needers_by_name(installed, hosts)
-    on_hosts = {name: on_hosts.get(name, set()) for name in needers.keys() - set(keep)}
-    dropped = spread(on_hosts, ()) & {package.name for package in installed}
+    dependents, on_hosts = dependents_by_name(installed, here), dependents_by_name(installed, hosts)
+    on_hosts = {name: on_hosts.get(name, set()) for name in dependents.keys() - set(keep)}
+    dropped = with_exclusive_dependents(on_hosts, ()) & {package.name for package in installed}
     return {
-        name: f"needed on this platform only, by {', '.join(sorted(needers[name]))}"
+        name: f"needed on this platform only, by {', '.join(sorted(dependents[name]))}"
         for name in dropped
     }
 
 
-def _deploying(
+def _deployment_tools(
     installed: Sequence[Installed], here: Mapping[str, str], keep: Collection[str]
 ) -> set[str]:
-    """Return terradask's own tools that no other package needs, and what only they need."""
-    needers = needers_by_name(installed, here)
+    """Return terradask's tools and their dependencies, unless other packages need them."""
+    dependents = dependents_by_name(installed, here)
     tools = {OWN}
     while more := {
         name
         for name in TOOLS.difference(tools, keep)
-        if (own := needers.get(name)) and tools.issuperset(own)
+        if (own := dependents.get(name)) and tools.issuperset(own)
     }:
         tools |= more
-    needers = {name: names for name, names in needers.items() if name not in keep}
-    return spread(needers, tools - {OWN})
+    dependents = {name: names for name, names in dependents.items() if name not in keep}
+    return with_exclusive_dependents(dependents, tools - {OWN})
 
 
-def needers_by_name(
+def dependents_by_name(
     installed: Iterable[Installed], markers: Mapping[str, str]
 ) -> dict[str, set[str]]:
-    """Return the packages that need each other one. Which extras were installed isn't recorded: all
+    """Return the dependents of each package. Installed extras aren't recorded, so all of them
     count.
     """
-    needers: dict[str, set[str]] = defaultdict(set)
+    dependents: dict[str, set[str]] = defaultdict(set)
     for package in installed:
         for requirement in package.requires:
             name = canonicalize_name(requirement.name)
             if name != package.name and applies(requirement, package.extras, markers):
-                needers[name].add(package.name)
-    return dict(needers)
+                dependents[name].add(package.name)
+    return dict(dependents)
 
 
-def spread(needers: Mapping[str, Collection[str]], start: Iterable[str]) -> set[str]:
-    """Return these names, and all that nothing but such names needs."""
+def with_exclusive_dependents(
+    dependents: Mapping[str, Collection[str]], start: Iterable[str]
+) -> set[str]:
+    """Return these names, and all packages that only such packages need."""
     found = set(start)
-    while more := {n for n, names in needers.items() if n not in found and found.issuperset(names)}:
+    while more := {
+        n for n, names in dependents.items() if n not in found and found.issuperset(names)
+    }:
         found |= more
     return found
 
@@ -221,15 +225,15 @@ def _added(
         if requirement.url is not None:
             urls[key] = "needed from a URL, not from an index"
     return tuple(
-        AddedPackage(name, text, tuple(sorted(set(needers))), urls.get((name, text)))
-        for (name, text), needers in sorted(found.items())
+        AddedPackage(name, text, tuple(sorted(set(dependents))), urls.get((name, text)))
+        for (name, text), dependents in sorted(found.items())
     )
 
 
 def _needs_of_hosts(
     taken: Sequence[Installed], here: Mapping[str, str], hosts: Mapping[str, str]
 ) -> Iterator[tuple[str, Requirement]]:
-    """Yield what holds on hosts and not here, with the extras that packages ask of each other."""
+    """Yield the requirements that apply on hosts only, with the extras among packages."""
     asked: dict[str, set[str]] = defaultdict(set)
     for package in taken:
         for requirement in package.requires:
@@ -242,19 +246,17 @@ def _needs_of_hosts(
                 yield package.name, requirement
 
 
-# ---- packages with what they need, among those that are installed here ---------------------------
+# ---- dependencies among the installed packages ---------------------------------------------------
 
 
-#: Parses a requirement of an installed package: a process reads all of them several times.
+#: Parses requirements of installed packages, which a process reads several times.
 installed_requirement = functools.lru_cache(maxsize=8192)(Requirement)
 
 
-def with_needs(
+def dependency_closure(
     installed: Iterable[Installed], roots: Iterable[str], markers: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return the names of these requirements' packages and of all that they need, as far as that is
-    installed.
-    """
+    """Return the names of these requirements' packages and of their installed dependencies."""
     by_name = {package.name: package for package in installed}
     waiting = [Requirement(root) for root in roots]
     seen: set[tuple[str, frozenset[str]]] = set()
@@ -269,10 +271,8 @@ def with_needs(
     return frozenset(name for name, _ in seen)
 
 
-def needed_by_only(
+def exclusive_dependencies(
     name: str, installed: Iterable[Installed], markers: Mapping[str, str]
 ) -> frozenset[str]:
-    """Return this package's name, and all that nothing but it needs, directly or through such
-    packages.
-    """
-    return frozenset(spread(needers_by_name(installed, markers), [name]))
+    """Return a package's name and those that only it needs, directly or indirectly."""
+    return frozenset(with_exclusive_dependents(dependents_by_name(installed, markers), [name]))

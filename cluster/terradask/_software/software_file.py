@@ -1,5 +1,5 @@
-"""A file that says which packages hosts get: which kinds there are, and what requirements files say
-besides names.
+"""Read the file that `software` names: its kind, and the parts of requirements and project files
+that uv doesn't resolve itself.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from terradask._software.archive_hashes import whole_lines
+from terradask._software.archive_hashes import logical_lines
 from terradask._software.indexes.aws_secrets import refuse_aws_secrets
-from terradask._software.indexes.configured import Found
+from terradask._software.indexes.configured import ConfiguredIndex
 from terradask._software.indexes.indexes import expanded
 from terradask._software.refused import file_refused
 from terradask._software.resolver import Resolver
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements", "conda"]
 
 _PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
-#: Files of tools beside conda.
+#: File names of tools beside conda.
 _CONDA_LOCK = re.compile(r"(?:.+\.)?conda-lock\.ya?ml|pixi\.(?:lock|toml)")
 _NAMED_URL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?\s*@\s")
 _OTHER_FILE = re.compile(r"(?:-r|--requirements?)(?:\s+|=)?(.+)")
@@ -44,12 +44,12 @@ _LIMITS = re.compile(r"(-c|--constraints?)(?:\s+|=)(.+)")
 _UNSET = re.compile(r"\$\{([^}]*)\}")
 
 
-#: Requirements, a file that has them, or the name of an environment.
+#: Requirements, a file with them, or the name of an environment.
 Software = Sequence[str] | Path | str
 
 
 def software_of(settings: SoftwareSettings | EnvironmentSettings, root: Path | None) -> Software:
-    """Return which packages a cluster's settings, or an environment's, name."""
+    """Return the packages in the settings of a cluster or an environment."""
     named = settings.software
     if not isinstance(named, str):
         return list(named)
@@ -57,11 +57,11 @@ def software_of(settings: SoftwareSettings | EnvironmentSettings, root: Path | N
 
 
 def kind_of(path: Path) -> Kind:
-    """Return what kind of file this is, by its name. Raises `SoftwareUnusable`."""
+    """Return a file's kind by its name. Raises `SoftwareUnusable`."""
     if path.name == "uv.lock" and _is_of_member(path):
         return "uv.lock"
     if not path.is_file():
-        raise file_refused(path, "it is no file") if path.exists() else _absent(path)
+        raise file_refused(path, "it is not a file") if path.exists() else _missing_file(path)
     if path.name in ("uv.lock", "pyproject.toml"):
         return path.name  # type: ignore[return-value]
     if _PYLOCK.fullmatch(path.name):
@@ -71,51 +71,49 @@ def kind_of(path: Path) -> Kind:
     if _CONDA_LOCK.fullmatch(path.name):
         raise file_refused(
             path,
-            "of conda's files, only an environment.yml is read",
-            advice="name the environment.yml that it was made of; pixi makes one: "
+            "only an environment.yml can be read of conda's files",
+            advice="name the environment.yml that it was made from; pixi makes one: "
             "pixi workspace export conda-environment environment.yml",
         )
     if path.suffix in (".yml", ".yaml"):
         return "conda"
-    raise file_refused(path, "its name is of no known kind")
+    raise file_refused(path, "its name doesn't show its kind")
 
 
 @dataclass(frozen=True)
 class RequirementsFile:
-    """What a requirements file, with those that it includes, says besides names."""
+    """Contents of a requirements file and its included files, beside names."""
 
-    #: Packages that it takes from a URL or a folder.
+    #: Packages from a URL or a folder.
     direct: frozenset[str]
-    #: Those of them that aren't wheels already.
+    #: Those that aren't wheels.
     sources: frozenset[str]
-    indexes: tuple[Found, ...]
-    #: Whether packages are to have the hashes in it.
+    indexes: tuple[ConfiguredIndex, ...]
+    #: Whether packages must have the hashes in it.
     is_hashed: bool
-    #: Its lines and those of files that it includes.
+    #: Its lines and those of included files.
     lines: tuple[str, ...] = field(repr=False)
-    #: Those of them without a package's name, and of no wheel.
+    #: Lines without a package name that aren't wheels.
     unnamed: tuple[str, ...] = field(repr=False)
 
 
 def read_requirements_file(path: Path, environ: Mapping[str, str]) -> RequirementsFile:
-    """Read a requirements file, with variables as uv and pip read them. Raises
-    `SoftwareUnusable`.
-    """
-    indexes: list[Found] = []
+    """Read a requirements file, expanding variables as uv and pip do. Raises `SoftwareUnusable`."""
+    indexes: list[ConfiguredIndex] = []
     lines: list[str] = []
     for source, line in _lines(path, [], environ):
-        lines.append(_with_whole_path(line, source.parent))
+        lines.append(_with_absolute_path(line, source.parent))
         for option, quoted in _INDEX.findall(line) if line.startswith("-") else ():
             url = quoted.strip(_QUOTES)
             if unset := _UNSET.search(url):
                 raise file_refused(
                     source,
                     f"an index has the variable {unset[1]}, which isn't set",
-                    advice=f"set {unset[1]} where the cluster is made; uv and pip know names of "
+                    advice=f"set {unset[1]} where the cluster is made; uv and pip expand names of "
                     "upper-case letters, digits and _",
                 )
             is_default = option != "--extra-index-url"
-            indexes.append(Found(url, str(source), is_default=is_default))
+            indexes.append(ConfiguredIndex(url, str(source), is_default=is_default))
     direct, sources = direct_names(lines)
     return RequirementsFile(
         direct,
@@ -128,8 +126,8 @@ def read_requirements_file(path: Path, environ: Mapping[str, str]) -> Requiremen
 
 
 def direct_names(lines: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the packages that lines take from a URL or a folder, and those that aren't wheels
-    already.
+    """Return the packages that lines take from a URL or a folder, and those of them that aren't
+    wheels.
     """
     found = [(canonicalize_name(n[1]), line) for line in lines if (n := _NAMED_URL.match(line))]
     return (
@@ -138,7 +136,7 @@ def direct_names(lines: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
     )
 
 
-def _with_whole_path(line: str, folder: Path) -> str:
+def _with_absolute_path(line: str, folder: Path) -> str:
     limits = _LIMITS.fullmatch(line)
     if limits is None or "://" in limits[2]:
         return line
@@ -146,20 +144,20 @@ def _with_whole_path(line: str, folder: Path) -> str:
 
 
 def unreadable(path: Path, error: Exception) -> SoftwareUnusable:
-    """Return the error for a file that can't be read, without what is in it."""
+    """Return the error for an unreadable file, without its contents."""
     if isinstance(error, FileNotFoundError):
-        return _absent(path)
+        return _missing_file(path)
     if isinstance(error, UnicodeDecodeError):
-        return file_refused(path, "it is no text in UTF-8")
+        return file_refused(path, "it is not a UTF-8 text")
     if isinstance(error, tomllib.TOMLDecodeError):
-        return file_refused(path, f"it is no TOML: {error}")
+        return file_refused(path, f"it is not valid TOML: {error}")
     why = error.strerror if isinstance(error, OSError) else None
     return file_refused(path, f"it can't be read: {why or type(error).__name__}")
 
 
 def _is_of_member(path: Path) -> bool:
-    """Return whether a ``uv.lock`` that isn't there is that of a workspace, for one of its members:
-    uv looks for it above the member's folder.
+    """Return whether a missing ``uv.lock`` belongs to a workspace that the folder is a member of:
+    uv looks for it in the folders above.
     """
     return (
         not path.exists()
@@ -168,14 +166,14 @@ def _is_of_member(path: Path) -> bool:
     )
 
 
-def _absent(path: Path) -> SoftwareUnusable:
-    advice = "name a file that is there"
+def _missing_file(path: Path) -> SoftwareUnusable:
+    advice = "name an existing file"
     if re.fullmatch(CLUSTER_PATTERN, path.name):
         advice += (
-            f". An environment's name has no slash: terradask env create {path.name} makes one, "
-            f"and software={path.name!r} names it"
+            f". An environment's name has no slash: terradask env create {path.name} creates one, "
+            f"and software={path.name!r} uses it"
         )
-    return file_refused(path, "it isn't there", advice=advice)
+    return file_refused(path, "it doesn't exist", advice=advice)
 
 
 def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
@@ -186,12 +184,12 @@ def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from error
-    for _, written in whole_lines(text):
+    for _, written in logical_lines(text):
         refuse_aws_secrets(path, written)
         line = expanded(written, environ)
         limits = _LIMITS.fullmatch(line)
         if limits is not None and "://" not in limits[2]:
-            # uv reads them, with the values of their variables.
+            # uv reads them, and expands their variables.
             list(_lines(path.parent / limits[2].strip(_QUOTES), seen, environ))
         if other := _OTHER_FILE.fullmatch(line):
             yield from _lines(path.parent / other[1].strip(_QUOTES), seen, environ)
@@ -201,14 +199,14 @@ def _lines(path: Path, seen: list[Path], environ: Mapping[str, str]) -> Iterator
 
 @dataclass(frozen=True)
 class ProjectFile:
-    """What a ``pyproject.toml`` says besides requirements."""
+    """Contents of a ``pyproject.toml`` beside requirements."""
 
     name: str
-    #: Whether the project is a package itself.
+    #: Whether the project is a package.
     is_package: bool
-    #: Packages that it takes from a URL, a folder or a repository.
+    #: Packages from a URL, a folder or a repository.
     direct: frozenset[str]
-    #: Those of them that aren't wheels already.
+    #: Those that aren't wheels.
     sources: frozenset[str]
 
 
@@ -243,19 +241,19 @@ def _is_direct(source: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> bool:
     return any("index" not in each for each in every)
 
 
-# ---- lines without a package's name: -e ., ./lib, git+URL, of which uv knows the name ------------
-# By its name alone uv can be told to build a package and no other.
+# ---- lines without a package name: -e ., ./lib, git+URL ------------------------------------------
+# uv can only restrict builds to packages by name.
 
 
 _EDITABLE = re.compile(r"(?:-e|--editable)(?:\s+|=)")
-#: The end of a wheel's URL: its name is in it, and nothing is to be built.
+#: The end of a wheel's URL, which contains the name: nothing is built.
 WHEEL = re.compile(r"\.whl(?=$|[\s;#\"'])")
 _PARTS = re.compile(r"(?P<place>\S+?)(?P<extras>\[[^]\s]*\])?(?P<rest>\s+(?:;|--).*)?", re.DOTALL)
 _EXTRAS_OF_EGG = re.compile(r"[#&]egg=[^&\[]+(\[[^]&]*\])")
 
 
 def is_unnamed(line: str) -> bool:
-    """Return whether a line is a requirement without its package's name, and of no wheel."""
+    """Return whether a line is a requirement without a package name, and not a wheel."""
     if line.startswith("-") and not _EDITABLE.match(line):
         return False
     try:
@@ -266,10 +264,10 @@ def is_unnamed(line: str) -> bool:
 
 
 def named_lines(lines: Sequence[str], resolve: Resolver) -> dict[str, str]:
-    """Return the package that each of these lines without a name is, and the line with it.
+    """Return the package of each nameless line, and the line with the name.
 
-    What they name is built where its build alone knows that. A line that isn't for hosts is none.
-    Raises as `resolve` does.
+    uv builds packages whose name only the build knows. Lines that don't apply to hosts are left
+    out. Raises the resolver's errors.
     """
     found: dict[str, str] = {}
     for line in lines:

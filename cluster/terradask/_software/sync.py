@@ -1,5 +1,5 @@
-"""The hosts' packages, from a scanned environment: what is resolved, what hosts don't get, and what
-differs there.
+"""Select hosts' packages from a scanned environment: resolved ones, missing ones and other
+versions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from packaging.version import Version
 
 from terradask._software.pylock import Selected
 from terradask._software.refused import origins_refused
-from terradask._software.resolver import Resolver, Unsolvable, complaint, lacking, name_of
+from terradask._software.resolver import Resolver, Unsolvable, lacking, name_of, unsolvable_reason
 from terradask._software.scan import OWN, Scan
 from terradask.errors import SoftwareNotResolved, SoftwareUnusable
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FailOn = Literal["critical-only", "warning-or-higher", "any"]
 
 _NO_WHEEL = "the index has no wheel of it for hosts"
-#: What uv says of one package -> what that means.
+#: uv's message about one package -> reason.
 _REASONS = (
     ("was not found in the package registry", "no index has it"),
     ("there is no version of", "no index has this version of it"),
@@ -33,20 +33,20 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class PackageSync:
-    """Which packages of the running environment hosts get, and what may differ.
+    """The packages of the running environment that hosts get, and the allowed differences.
 
     Parameters
     ----------
     packages
-        All (True), these with what they need, or none (False).
+        All (True), these with their dependencies, or none (False).
     ignore
         Packages to leave out, unless others need them.
     strict
-        Whether no package may have another version than here.
+        Whether all packages must have the local version.
     fail_on
-        Which differences are errors: of packages that Dask needs, all missing ones, or all.
+        Which missing packages are errors: those that Dask needs, or all, or also other versions.
     local_modules
-        Whether hosts get the Python files of the working directory too.
+        Whether hosts also get the Python files of the working directory.
     """
 
     packages: bool | Sequence[str] = True
@@ -57,9 +57,7 @@ class PackageSync:
 
     @classmethod
     def of(cls, settings: SoftwareSettings) -> PackageSync:
-        """Return what a cluster's settings say: all packages unless they name some in another
-        way.
-        """
+        """Read a cluster's settings; all packages, unless the settings name packages elsewhere."""
         packages = settings.package_sync
         if packages is None:
             packages = not (settings.software or settings.software_lock or settings.container)
@@ -73,7 +71,7 @@ class PackageSync:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The settings of which `of` makes it."""
+        """The settings that `of` reads."""
         named = self.packages if isinstance(self.packages, bool) else list(self.packages)
         return {
             "package_sync": named,
@@ -90,34 +88,34 @@ class PackageSync:
 
 @dataclass(frozen=True)
 class Synced(Selected):
-    """What hosts get of an environment."""
+    """The packages of an environment for hosts."""
 
-    #: Package that hosts don't get -> why.
+    #: Missing package -> reason.
     missing: Mapping[str, str] = field(default_factory=dict)
-    #: Package -> the version here, and the other one of hosts.
+    #: Package -> local version, hosts' version.
     changed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    #: Packages that hosts get as wheels that are built here.
+    #: Packages that are built locally for hosts.
     built: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Sync:
-    """Which packages of a scanned environment hosts get, as `resolve` finds them on the index."""
+    """Resolve the packages of a scanned environment for hosts with `resolve`."""
 
     scan: Scan
     resolve: Resolver
-    #: Packages without which no cluster runs: in their exact versions, or not at all.
+    #: Packages that every cluster needs, in exactly these versions.
     critical: Collection[str]
     options: PackageSync = PackageSync()
-    #: What the options name, with what that needs; None for all packages.
+    #: Packages of the options with their dependencies; None for all.
     only: Collection[str] | None = None
-    #: What only terradask needs: hosts get it if they can.
+    #: Packages that only terradask needs: hosts get them if possible.
     own: Collection[str] = (OWN,)
 
     def __call__(self) -> Synced:
-        """Return what hosts get.
+        """Return the hosts' packages.
 
-        Raises `SoftwareUnusable`, and as the resolver does.
+        Raises `SoftwareUnusable`, and the resolver's errors.
         """
         refused = self._refused()
         try:
@@ -137,7 +135,7 @@ class Sync:
         return found
 
     def _refused(self) -> dict[str, str]:
-        """Return what came from no index, with the reason."""
+        """Return packages that hosts can't have, with the reason."""
         refused = {
             p.name: f"{p.version}, {p.why}" for p in self.scan.packages if p.verdict == "refused"
         }
@@ -155,8 +153,8 @@ class Sync:
 
     @property
     def _pins(self) -> dict[str, str]:
-        """The versions here, by name, of all that came from an index: also those of packages that
-        nothing asks for decide, if others need them.
+        """Local versions of all packages from an index by name, those that only dependencies may
+        need included.
         """
         return {
             p.name: f"{p.name}=={p.version}" for p in self.scan.packages if p.verdict == "taken"
@@ -182,13 +180,13 @@ class Sync:
         ]
 
     def _excludes(self, more: Iterable[str] = ()) -> list[str]:
-        """Return for which names no index is asked: those that didn't come from one, and more."""
+        """Return names that no index is asked for: those from no index, and `more`."""
         foreign = {p.name for p in self.scan.packages if p.origin != "index"}
         foreign |= {each.name for each in self.scan.added if each.refused is not None}
         return sorted(foreign.union(more))
 
     def _without(self, absent: Sequence[str], refused: Mapping[str, str]) -> Synced:
-        """Resolve the other packages, and these in another version if that is allowed."""
+        """Resolve without `absent`, or with other versions of them if allowed."""
         names = set(map(name_of, absent))
         whys = {name_of(text): self._why(text) for text in absent}
         critical = {name: why for name, why in whys.items() if name in self.critical}
@@ -209,7 +207,7 @@ class Sync:
         return self._synced(locked, {**refused, **whys})
 
     def _why(self, requirement: str) -> str:
-        said = complaint(self.resolve, [requirement]) or ""
+        said = unsolvable_reason(self.resolve, [requirement]) or ""
         return next((why for text, why in _REASONS if text in said), _NO_WHEEL)
 
     def _in_other_versions(
@@ -219,8 +217,8 @@ class Sync:
         pins: Mapping[str, str],
         names: Collection[str],
     ) -> tuple[Selected | None, frozenset[str]]:
-        """Resolve with all of the other versions, or else with each that has a solution; return the
-        names of these too.
+        """Resolve with all of the other versions, or else with each that has a solution; return
+        their names too.
         """
         hopeless = lacking(self.resolve, others)
         others = [text for text in others if text not in hopeless]
@@ -230,7 +228,7 @@ class Sync:
         for more in [others, *alone] if others else []:
             gone = set(names).difference(map(name_of, taken + more))
             try:
-                # They have to suit what needs them: nothing is overridden.
+                # Other versions must suit their dependents: nothing is overridden.
                 locked = self.resolve(
                     [*left, *taken, *more],
                     constraints=pins.values(),
@@ -260,8 +258,8 @@ class Sync:
 
 
 def _other_versions(pins: Iterable[str]) -> list[str]:
-    """Return what to ask for in place of exact versions: of a local version the public one,
-    otherwise the newest of the same major version.
+    """Return requirements in place of exact versions: the public version of a local one, otherwise
+    the newest of the same major version.
     """
     found = []
     for requirement in map(Requirement, pins):
@@ -275,17 +273,18 @@ def _other_versions(pins: Iterable[str]) -> list[str]:
 def _not_synced(
     missing: Mapping[str, str], changed: Mapping[str, tuple[str, str]]
 ) -> SoftwareUnusable:
-    """Return the error for packages that hosts can't have, or in other versions than those here."""
+    """Return the error for packages that are missing or have other versions on hosts."""
     found = [f"{name}: {why}" for name, why in sorted(missing.items())]
     found += [
-        f"{name}: {here} here, {there} on hosts" for name, (here, there) in sorted(changed.items())
+        f"{name}: {here} locally, {there} on hosts"
+        for name, (here, there) in sorted(changed.items())
     ]
     return SoftwareUnusable(
-        "Hosts can't have all packages as they are installed here.",
+        "Hosts can't have all packages as they are installed locally.",
         given="; ".join(found),
         allowed="packages from an index that has a wheel of this version for hosts",
         advice=(
-            "install other versions here, leave packages out with `package_sync_ignore`, or "
+            "install other versions locally, leave packages out with `package_sync_ignore`, or "
             "with package_sync_fail_on='critical-only' do without those that Dask doesn't need"
         ),
     )

@@ -1,4 +1,4 @@
-"""uv, as a program: where it is, and what it says."""
+"""Run uv as a program, with a restricted configuration."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from terradask._software.indexes.configured import Machine, find_links, is_remot
 from terradask.errors import SetupError
 from terradask_modules.programs import environ_for_programs, find_program
 
-#: What stands between a URL's scheme and its host.
+#: The credentials between a URL's scheme and host.
 _USER = re.compile(r"(?<=://)[^\s/@]+(?=@)")
 
 
 @dataclass(frozen=True)
-class Said:
-    """How uv ended, and what it said, without credentials."""
+class UvOutput:
+    """uv's exit code and output, without credentials."""
 
-    #: None if it could not be run, or took too long.
+    #: None if uv couldn't run, or timed out.
     code: int | None
     text: str
     output: str = ""
     timed_out: bool = False
 
 
-def ask_uv(
+def run_uv(
     arguments: Sequence[str],
     environ: Mapping[str, str],
     *,
@@ -40,23 +40,22 @@ def ask_uv(
     folder: Path | None = None,
     of_project: bool = False,
     text: str | None = None,
-) -> Said:
-    """Run uv in a folder, by default the working directory, with what counts of the configuration
-    there (`uv_settings`); what a project says of its packages counts if they are asked for.
-    It gets a text on standard input.
+) -> UvOutput:
+    """Run uv in a folder, by default the working directory, with the effective configuration there
+    (`uv_settings`), with a project's sources if `of_project`, and `text` on standard input.
 
     Raises `SetupError`, `SoftwareUnusable`.
     """
     here = Machine.here(environ)
     machine = here if folder is None else replace(here, folder=folder)
-    settings = own_settings(environ, machine, of_project=of_project)
+    settings = uv_settings(environ, machine, of_project=of_project)
     try:
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             named = Path(made, "uv.toml")
             named.write_text(to_toml(settings), encoding="utf-8")
             done = subprocess.run(
                 [find_uv(environ), *arguments, "--color=never", f"--config-file={named}"],
-                env=own_variables(environ_for_programs(environ), machine),
+                env=uv_variables(environ_for_programs(environ), machine),
                 input=text or "",
                 capture_output=True,
                 text=True,
@@ -66,12 +65,12 @@ def ask_uv(
                 cwd=folder,
             )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Said(
+        return UvOutput(
             None,
             without_users(f"{type(error).__name__}: {error}"),
             timed_out=isinstance(error, subprocess.TimeoutExpired),
         )
-    return Said(done.returncode, without_users(done.stderr.strip()), done.stdout)
+    return UvOutput(done.returncode, without_users(done.stderr.strip()), done.stdout)
 
 
 def find_uv(environ: Mapping[str, str]) -> str:
@@ -81,23 +80,22 @@ def find_uv(environ: Mapping[str, str]) -> str:
         raise SetupError(
             "uv, which resolves this environment for hosts, was not found.",
             given="neither beside this Python nor on PATH",
-            advice="pip install uv; or package_sync=False, with which hosts get Dask alone",
+            advice="pip install uv; or package_sync=False for hosts with Dask alone",
         )
     return found
 
 
 def without_users(text: str) -> str:
-    """Return a text without the credentials in its URLs."""
+    """Return a text with the credentials in its URLs removed."""
     return _USER.sub("***", text)
 
 
-# ---- what of uv's configuration counts where terradask runs uv -----------------------------------
-# Which indexes there are, how they are asked, and how packages are built. All the rest is about
-# what its caller wants of uv elsewhere, such as another format of its answer, extras, or the
-# packages of other systems.
+# ---- uv's effective configuration when terradask runs uv -----------------------------------------
+# Only indexes, their authentication and builds count. Other settings concern the user's own calls
+# of uv, such as its output format, extras, or packages for other systems.
 
 
-#: Of files, by https://docs.astral.sh/uv/reference/settings.
+#: Settings in files, by https://docs.astral.sh/uv/reference/settings.
 _OF_INDEXES = frozenset(
     {"index", "index-url", "extra-index-url", "find-links", "no-index", "index-strategy"}
     | {"exclude-newer", "exclude-newer-package", "keyring-provider", "allow-insecure-host"}
@@ -109,14 +107,14 @@ _OF_BUILDS = frozenset(
     | {"extra-build-dependencies", "extra-build-variables"}
     | {"no-build-isolation", "no-build-isolation-package"}
 )
-#: What a project says of its own packages.
+#: A project's settings about its own packages.
 _OF_PROJECT = frozenset(
     {"constraint-dependencies", "override-dependencies", "exclude-dependencies"}
     | {"dependency-metadata", "prerelease", "resolution"}
 )
-#: Of the table for `uv pip` alone.
+#: Settings of the table for `uv pip` alone.
 _OF_PIP = frozenset({"torch-backend"})
-#: By https://docs.astral.sh/uv/reference/environment.
+#: Variables, by https://docs.astral.sh/uv/reference/environment.
 _VARIABLES = re.compile(
     r"UV_(?:INDEX|DEFAULT_INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|INDEX_STRATEGY|EXCLUDE_NEWER"
     r"|INDEX_\w+_(?:USERNAME|PASSWORD)|KEYRING_PROVIDER|CREDENTIALS_DIR|INSECURE_HOST|TORCH_BACKEND"
@@ -125,10 +123,10 @@ _VARIABLES = re.compile(
 )
 
 
-def own_variables(environ: Mapping[str, str], machine: Machine) -> dict[str, str]:
-    """Return the variables without those of uv that don't count, and without those that open an AWS
-    account: uv gives any requirements the values of variables. A keyring that the user chose may
-    need them, such as CodeArtifact's.
+def uv_variables(environ: Mapping[str, str], machine: Machine) -> dict[str, str]:
+    """Return the environment with only effective uv variables, and without AWS credentials: uv
+    sends variables to any index. A keyring that the user chose may need them, such as
+    CodeArtifact's.
     """
     found = {
         name: value
@@ -139,7 +137,7 @@ def own_variables(environ: Mapping[str, str], machine: Machine) -> dict[str, str
 
 
 def _uses_own_keyring(environ: Mapping[str, str], machine: Machine) -> bool:
-    """Return whether uv asks a keyring, and no project's file has said so."""
+    """Return whether uv uses a keyring that no project file configured."""
     of_project = {machine.folder, *machine.folder.parents}
     said = [environ.get("UV_KEYRING_PROVIDER")]
     said += [
@@ -150,16 +148,16 @@ def _uses_own_keyring(environ: Mapping[str, str], machine: Machine) -> bool:
     return next(filter(None, said), None) == "subprocess"
 
 
-def own_settings(
+def uv_settings(
     environ: Mapping[str, str], machine: Machine, *, of_project: bool = False
 ) -> dict[str, Any]:
-    """Return the settings in uv's files that count, with what a project says of its packages, or
-    without. Raises `SoftwareUnusable`.
+    """Return the effective settings of uv's files, with a project's package sources if
+    `of_project`. Raises `SoftwareUnusable`.
     """
     kept = _OF_INDEXES | _OF_BUILDS | (_OF_PROJECT if of_project else frozenset())
     found: dict[str, Any] = {}
     pip: dict[str, Any] = {}
-    # The first file counts most; lists are joined, as uv does.
+    # The first file takes precedence; lists are joined, as in uv.
     for _, table, _ in uv_tables(environ, machine):
         for name, value in table.items():
             if name in _OF_PIP:
@@ -169,7 +167,7 @@ def own_settings(
             elif name in kept:
                 found.setdefault(name, value)
     pages = [each for each in find_links(environ, machine) if is_remote_url(each)]
-    # Also pip's: what is installed may have come by them.
+    # pip's links too: installed packages may come from them.
     more = [each for each in pages if each not in found.get("find-links", ())]
     if more:
         found["find-links"] = [*found.get("find-links", ()), *dict.fromkeys(more)]
@@ -189,5 +187,5 @@ def _value(value: Any) -> str:
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, bool | int | float):
         return json.dumps(value)
-    # TOML's dates too are texts for uv.
+    # uv reads dates as strings.
     return json.dumps(str(value), ensure_ascii=False)

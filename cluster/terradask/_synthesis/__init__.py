@@ -1,1 +1,1 @@
-"""From settings to a stack's folder: AWS look-ups, locked answers, Terraform's configuration."""
+"""From settings to a stack's folder: AWS lookups, locked answers, Terraform's configuration."""

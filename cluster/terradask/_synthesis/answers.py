@@ -1,4 +1,4 @@
-"""Locked answers for a stack: of the lock file, else of the deployed stack, else new ones."""
+"""Provide a stack's locked answers: from the lock file, else the deployed stack, else new ones."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class HardwareExplanation:
         """Return it as several lines of plain text."""
         lines = [
             (
-                f"{group} has had these since they were chosen: {', '.join(types)}; `terradask "
-                f"plan --refresh {self.cluster}` chooses anew"
+                f"{group}: locked since its first plan: {', '.join(types)}; `terradask "
+                f"plan --refresh {self.cluster}` chooses again"
             )
             for group, types in self.changed.items()
         ]
@@ -92,7 +92,9 @@ class HardwareExplanation:
 
 
 def check_network(loaded: LoadedSettings, aws: Aws) -> list[Finding]:
-    """Check what the network's settings give and what clusters keep. Raises `SettingsError`."""
+    """Check the network's given resources, and the names that clusters keep. Raises
+    `SettingsError`.
+    """
     from terradask._network.given import check_change, check_given
 
     check_change(loaded.settings, aws)
@@ -123,9 +125,7 @@ def network_lock(loaded: LoadedSettings, aws: Aws, *, refresh: bool, check: bool
 
 
 def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSettings:
-    """Return settings that isolate clusters, and encrypt their states, as deployed. Raises
-    `SettingsError`.
-    """
+    """Return settings with isolation and encryption as deployed. Raises `SettingsError`."""
     loaded = encrypting(loaded, baseline.kms_key_arn)
     workspace, deployed = loaded.settings.workspace, baseline.isolation
     if workspace.isolation == deployed:
@@ -136,7 +136,7 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
             where="workspace.isolation",
             problem="the network was deployed with another value",
             given=workspace.isolation,
-            allowed=f'"{deployed}", as it was deployed',
+            allowed=f'"{deployed}", the deployed value',
             advice="leave it out, or run: terradask apply network",
         )
     settings = loaded.settings.model_copy(
@@ -146,7 +146,7 @@ def on_deployed_network(loaded: LoadedSettings, baseline: Baseline) -> LoadedSet
 
 
 def encrypting(loaded: LoadedSettings, kms_key_arn: str | None) -> LoadedSettings:
-    """Return settings with the key that encrypts the workspace's bucket."""
+    """Return settings with the key of the workspace's bucket."""
     if loaded.settings.network.kms_key_arn == kms_key_arn:
         return loaded
     network = loaded.settings.network.model_copy(update={"kms_key_arn": kms_key_arn})
@@ -155,7 +155,7 @@ def encrypting(loaded: LoadedSettings, kms_key_arn: str | None) -> LoadedSetting
 
 @dataclass(frozen=True)
 class ClusterResolver:
-    """Checks clusters' settings against their network, and resolves what they leave open."""
+    """Check clusters' settings against their network, and resolve open answers."""
 
     loaded: LoadedSettings
     aws: Aws
@@ -164,7 +164,7 @@ class ClusterResolver:
     def deployed(
         self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None, *, refresh: bool
     ) -> ClusterAnswers:
-        """Return a cluster's answers on the deployed network; `lock`: those it is deployed with."""
+        """Return a cluster's answers on the deployed network; `lock` has its deployed answers."""
         settings = self.loaded.settings.for_cluster(name)
         network = _as_deployed(settings.network, baseline, settings.cluster.zone_name)
         _check(settings, network, None, baseline.zones, given="security_groups" in baseline.given)
@@ -182,7 +182,7 @@ class ClusterResolver:
         return self._with_templates(ClusterAnswers(settings, resolved), network)
 
     def declared(self, name: str, network: NetworkLock) -> ClusterAnswers:
-        """Return a declared cluster's answers on the same file's network, deployed or not."""
+        """Return a declared cluster's answers on the network of the same file, deployed or not."""
         settings = self.loaded.settings.for_cluster(name)
         given = settings.network.security_groups is not None
         _check(settings, settings.network, network, network.zones, given=given)
@@ -204,7 +204,7 @@ class ClusterResolver:
     def explain(
         self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None
     ) -> HardwareExplanation:
-        """Return which instance types a cluster gets on the deployed network, and why."""
+        """Return a cluster's instance types on the deployed network, with reasons."""
         cluster = self.loaded.settings.cluster_named(name)
         place, earlier = self._place(baseline), self._earlier(name, lock)
         held = earlier if earlier is not None and still_holds(earlier, cluster, place) else None
@@ -239,7 +239,7 @@ class ClusterResolver:
         return written
 
     def _with_templates(self, answers: ClusterAnswers, network: NetworkSettings) -> ClusterAnswers:
-        """Add what the network has templates for: each plan finds it anew."""
+        """Add the network's launch templates, which each plan looks up again."""
         settings, lock = answers.settings, answers.lock
         disks = network_disks(settings.workspace, network, settings.cluster)
         if not settings.cluster.own_disk_settings:
@@ -273,23 +273,23 @@ class ClusterResolver:
 def answers_to_destroy(
     loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None
 ) -> ClusterAnswers:
-    """Return answers that suffice to destroy a cluster: Terraform destroys what is in the state."""
+    """Return the answers for destroying a cluster, which Terraform reads from the state."""
     try:
         document = descriptor or {}
-        # A cluster's own ports need a network that opens them, which today's may not.
+        # The current network may not open a cluster's own ports.
         cluster = ClusterSettings.model_validate(
             {name: value for name, value in document["settings"].items() if name not in _PORTS}
         )
-        # Where the state lies follows from the account: every user can write the document.
+        # The state's place follows from the account: every user can write the descriptor.
         place = {"account": aws.account_id, "partition": aws.partition}
         lock = ClusterLock.model_validate({**document["lock"], **place})
-        # Nor does it need the network's images, which may be gone.
+        # Destroying needs no images, which may be missing.
         lock = lock.model_copy(update={"gpu_image": False})
         if lock.network_disks_gib is not None:
-            # The network may have other sizes today.
+            # The network may have other sizes now.
             lock = lock.model_copy(update={"network_disks_gib": {}, "network_disks_mibps": {}})
     except (KeyError, ValueError, TypeError):
-        # It was interrupted before its descriptor was written, or another version wrote it.
+        # The descriptor is missing after an interruption, or was written by another version.
         cluster = ClusterSettings()
         lock = ClusterLock(
             account=baseline.account,
@@ -310,22 +310,22 @@ def _check(
     *,
     given: bool,
 ) -> None:
-    """Refuse cluster settings that don't go with a network, deployed or as in the same file."""
+    """Refuse cluster settings that don't fit a network, deployed or of the same file."""
     cluster = settings.cluster
     check_egress(network)
     check_reachable(network, cluster)
     check_ports(settings.workspace, network, cluster)
     check_ingress(settings.workspace, network, cluster)
     check_dashboard_https(settings.workspace, network.ingress, cluster, given=given)
-    # Of given subnets a lock has nothing.
+    # A lock has no given subnets.
     if lock is None or network.vpc_id is None:
         spread = len(zones) if cluster.allow_cross_zone else 1
         check_capacity(network, lock, cluster.most_hosts, zones=spread)
 
 
 def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None) -> NetworkSettings:
-    """Return the network's settings, with those that affect clusters as they are deployed."""
-    # Given subnets differ in size: the cluster's zone counts, or the largest.
+    """Return the network's settings, with the deployed values of those that affect clusters."""
+    # Given subnets differ in size: the cluster's zone counts, or the largest one.
     largest = min(baseline.zones.values(), key=lambda each: ip_network(each.private_cidr).prefixlen)
     subnets = baseline.zones.get(zone or "", largest)
     deployed = {
@@ -335,7 +335,7 @@ def _as_deployed(network: NetworkSettings, baseline: Baseline, zone: str | None)
         "public_workers": baseline.public_workers,
         "public_schedulers": baseline.public_schedulers,
         "session_manager": baseline.session_manager,
-        # Also one that the network makes for addresses.
+        # Including one that the network creates for addresses.
         "notify_topic_arn": baseline.notify_topic_arn,
         "notify_emails": [],
         "allow_ingress_from_anywhere": baseline.allow_ingress_from_anywhere,
@@ -373,30 +373,30 @@ def group_types(
     return found
 
 
-# ---- whether hosts with GPUs would have drivers for them -----------------------------------------
+# ---- drivers for GPUs ----------------------------------------------------------------------------
 
 
-#: Families with GPUs that NVIDIA's open driver isn't for, by the image's release notes:
+#: GPU families that NVIDIA's open driver doesn't support, by the image's release notes:
 #: https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
 _WITHOUT_OPEN_DRIVER = frozenset({"p2", "p3", "p3dn", "g2", "g3", "g3s", "g4ad"})
 
-#: By what a group of hosts comes to have GPUs; the first that is given.
+#: Settings that give a group GPUs, by precedence.
 _ASKS_FOR_GPUS = ("gpu_type", "gpu", "vm_types")
 
 
 def check_gpu_drivers(
     cluster: ClusterSettings, lock: ClusterLock, network: NetworkSettings
 ) -> None:
-    """Refuse hosts with GPUs that would start without a driver for them. Raises `SettingsError`.
+    """Refuse hosts with GPUs that would start without a driver. Raises `SettingsError`.
 
-    Whether a given image has one, nothing in AWS shows.
+    AWS doesn't show whether a given image has one.
     """
     if not lock.gpus or (network.images and not network.gpu_images):
         return
     if not network.gpu_images:
         raise SettingsError.of(
             where=_where(cluster, lock, lock.gpus),
-            problem="hosts with GPUs would start without drivers",
+            problem="hosts with GPUs would start without a driver",
             given=", ".join(sorted(lock.gpus)),
             allowed="a network with gpu_images = true, or with an image of yours",
             advice="set network.gpu_images = true and run: terradask apply network",
@@ -407,14 +407,14 @@ def check_gpu_drivers(
             where=_where(cluster, lock, old),
             problem="the network's image for hosts with GPUs has no driver for these",
             given=", ".join(old),
-            allowed="G4dn, G5, G6, P4 and newer, or G5g: NVIDIA's open driver is for them",
-            advice="ask for another GPU; or leave out network.gpu_images, and set network.image to "
+            allowed="G4dn, G5, G6, P4 and newer, or G5g, which NVIDIA's open driver supports",
+            advice="request another GPU; or leave out network.gpu_images, and set network.image to "
             "an image with drivers",
         )
 
 
 def _where(cluster: ClusterSettings, lock: ClusterLock, types: Container[str]) -> str:
-    """Return the setting by which a group has one of these types, the workers' first."""
+    """Return the setting that gives a group one of these types, the workers' first."""
     group = next(
         group for group, names in types_in(lock).items() if any(name in types for name in names)
     )

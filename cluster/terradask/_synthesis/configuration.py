@@ -1,4 +1,4 @@
-"""Write a stack's Terraform configuration, from settings, answers and what is deployed."""
+"""Write a stack's Terraform configuration from settings, answers and the deployed network."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from terradask_stacks.loading import LoadedSettings
 
 
-#: With more stacks than these, progress shows their number.
+#: Longest list of stacks in a progress message; longer ones are counted.
 _NAMED = 4
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Writes the configurations of a workspace's stacks."""
+    """Write the configurations of a workspace's stacks."""
 
     _loaded: LoadedSettings
     _aws: Aws
@@ -59,7 +59,7 @@ class Configuration:
         self, name: str, *, refresh: bool = False, loaded: LoadedSettings | None = None
     ) -> ClusterAnswers:
         """Return the input of a cluster's stack, checked against the deployed network; by default
-        of the settings as that one isolates and encrypts.
+        with its isolation and encryption.
         """
         resolver = self._resolver(self._on_deployed_network() if loaded is None else loaded)
         with phase(self._progress, "resolve", name):
@@ -71,7 +71,7 @@ class Configuration:
         return self._synthesise(name, self._on_deployed_network(), answers)
 
     def cluster_to_destroy(self, name: str) -> Path:
-        """Write a configuration that suffices to destroy a cluster, whatever the settings are."""
+        """Write a configuration for destroying a cluster under any settings."""
         with phase(self._progress, "resolve", name):
             answers = answers_to_destroy(
                 self._loaded, self._network.baseline(), self._aws, self._descriptor(name)
@@ -86,10 +86,10 @@ class Configuration:
         return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
-        """Write several configurations; declared clusters fit the network in the same file."""
+        """Write several configurations; declared clusters use the network of the same file."""
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
-        # Whose images are locked is asked where a plan is made, or opened.
+        # The owners of locked images are checked when a plan is made or opened.
         network = (
             self._network_lock(refresh=False, check=False)
             if declared or NETWORK_STACK in names
@@ -115,7 +115,7 @@ class Configuration:
             )
 
     def explain(self, name: str) -> HardwareExplanation:
-        """Return which instance types a cluster gets on the deployed network, and why."""
+        """Return a cluster's instance types on the deployed network, with reasons."""
         with phase(self._progress, "resolve", name):
             baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
             return self._resolver(self._loaded).explain(name, baseline, deployed)
@@ -163,7 +163,7 @@ def synthesise(
 
 
 def _keep_out_of_git(folder: Path) -> None:
-    """Make git ignore a folder: states and plans contain secrets in plain text."""
+    """Exclude a folder from git: states and plans contain secrets in plain text."""
     ignore = folder / ".gitignore"
     if not ignore.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -171,8 +171,8 @@ def _keep_out_of_git(folder: Path) -> None:
 
 
 def own_provider_lock() -> Path | None:
-    """Return the user's own lock file of the provider. One of a repository isn't taken: by its
-    checksums Terraform would run a provider that lies in the repository.
+    """Return the user's own lock file of the provider. A repository's isn't used: its checksums
+    could make Terraform run a provider that lies in the repository.
     """
     own = user_folder() / LOCK_FILE
     return own if own.is_file() else None

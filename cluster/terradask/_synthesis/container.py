@@ -1,4 +1,4 @@
-"""Resolve a cluster's container image to its digest, which is locked until a refresh."""
+"""Resolve a cluster's container image to a digest, which is locked until a refresh."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from terradask_stacks.lock import ClusterLock
     from terradask_stacks.settings import ClusterSettings, NetworkSettings
 
-#: Variables by which Dask's images install packages as root, which containers here are not.
+#: Variables that make Dask's images install packages as root, which containers here aren't.
 _NEEDS_ROOT = ("EXTRA_APT_PACKAGES", "EXTRA_CONDA_PACKAGES")
 _ENDPOINTS = ("ecr.api", "ecr.dkr")
 
@@ -29,7 +29,7 @@ def lock_container(
     aws: Aws,
     progress: Progress,
 ) -> str | None:
-    """Return the cluster's image with its digest: the earlier one for the same name, if any.
+    """Return the cluster's image with its digest: the locked one for the same name, if any.
 
     Raises `SoftwareUnusable`.
 
@@ -49,7 +49,7 @@ def lock_container(
         digest = repository.manifest(asked.digest or asked.tag or "latest").digest
         repository.image(digest, architecture)
     except RegistryError as error:
-        why = f"{error.problem} ({error.given}; allowed: {error.allowed or 'one that is there'})"
+        why = f"{error.problem} ({error.given}; allowed: {error.allowed or 'an existing one'})"
         raise _unusable(cluster.container, why, advice=error.advice) from error
     found = str(asked.at(digest))
     progress(Message(f"container: {found}"))
@@ -59,9 +59,8 @@ def lock_container(
 def check_container(
     network: NetworkSettings, cluster: ClusterSettings, *, given_profiles: bool
 ) -> None:
-    """Refuse an image that the network's hosts may not or can't pull, or that needs what containers
-    don't have.
-
+    """Refuse an image that the network's hosts may not or can't pull, or that needs unsupported
+    features.
     Raises `SettingsError`, `SoftwareUnusable`.
     """
     if cluster.container is None:
@@ -71,7 +70,7 @@ def check_container(
     if image.ecr and not given_profiles and image.name not in network.container_repositories:
         raise SettingsError.of(
             where="cluster.container",
-            problem="hosts have no right to pull images of this repository",
+            problem="hosts have no permission to pull images of this repository",
             given=image.name,
             allowed=", ".join(network.container_repositories) or "no repository yet",
             advice=f'set network.container_repositories = ["{image.name}"], then: '
@@ -82,7 +81,7 @@ def check_container(
         if not image.ecr or missing:
             raise SettingsError.of(
                 where="cluster.container",
-                problem="hosts without a way to the internet can't reach the registry",
+                problem="hosts without internet access can't reach the registry",
                 given=image.registry,
                 allowed="Amazon ECR in the hosts' region, with its interface endpoints",
                 advice="copy the image there, and add ecr.api and ecr.dkr to "
@@ -91,15 +90,15 @@ def check_container(
     elif root := [name for name in _NEEDS_ROOT if cluster.environ.get(name)]:
         raise SettingsError.of(
             where="cluster.environ",
-            problem=f"{root[0]} has packages installed by root, which containers aren't",
+            problem=f"{root[0]} installs packages as root, but containers don't run as root",
             given=cluster.environ[root[0]],
             allowed="EXTRA_PIP_PACKAGES",
-            advice="install them in an image of your own, from Dask's",
+            advice="install them in an image derived from Dask's",
         )
 
 
 def check_no_gpus(cluster: ClusterSettings, lock: ClusterLock) -> None:
-    """Refuse an image on hosts with GPUs: it would not have the host's driver.
+    """Refuse an image on hosts with GPUs, as it would lack the host's driver.
 
     Raises `SettingsError`.
     """
@@ -107,10 +106,10 @@ def check_no_gpus(cluster: ClusterSettings, lock: ClusterLock) -> None:
         return
     raise SettingsError.of(
         where="cluster.container",
-        problem="containers don't get the GPUs' driver of the host",
+        problem="containers can't use the host's GPU driver",
         given=f"{cluster.container} on {', '.join(sorted(lock.gpus))}",
         allowed="instance types without GPUs; or package_sync or software, with GPUs",
-        advice="leave container out, and install the packages here or by software",
+        advice="leave container out, and install the packages locally or by software",
     )
 
 
@@ -128,7 +127,7 @@ def _password(aws: Aws, account: str, region: str) -> str:
         answer = there.client("ecr").get_authorization_token()
     except TerradaskError as error:
         raise RegistryError(
-            "Amazon ECR gives no password.",
+            "Amazon ECR issues no password.",
             given=f"images of account {account} in {region}: {error}",
             advice="the caller needs ecr:GetAuthorizationToken",
         ) from error
@@ -138,10 +137,10 @@ def _password(aws: Aws, account: str, region: str) -> str:
 
 def _unusable(container: str, why: str, *, advice: str | None = None) -> SoftwareUnusable:
     return SoftwareUnusable(
-        "The container image can't be what hosts run.",
+        "Hosts can't run the container image.",
         given=f"{container}: {why}",
         allowed=(
-            "an image of Linux for the hosts' processors, in a public registry or a repository "
+            "a Linux image for the hosts' processors, in a public registry or a repository "
             "of Amazon ECR"
         ),
         advice=advice or "correct the name or the tag, or build the image for these hosts",

@@ -1,4 +1,4 @@
-"""Resolve the network's images: those that are given, or the newest Amazon Linux 2023."""
+"""Resolve the network's images: given ones, or the newest Amazon Linux 2023."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-defaul
 
 #: The same for the newest Deep Learning Base AMI, which has NVIDIA's open drivers:
 #: https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
-#: Its snapshot has 75 GiB, in September 2026.
+#: Size of its snapshot: 75 GiB in September 2026.
 GPU_IMAGE_PARAMETER = (
     "/aws/service/deeplearning/ami/{architecture}/"
     "base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
@@ -42,7 +42,7 @@ def find_gpu_images(
     refresh: bool,
     check: bool = True,
 ) -> dict[Architecture, tuple[str, int | None]]:
-    """Return the images for hosts with GPUs, and how large their root volumes are in GiB, for the
+    """Return the images for hosts with GPUs, with the sizes of their root volumes in GiB, for the
     architectures that have one.
 
     Raises `InvalidInput` if none has.
@@ -79,9 +79,9 @@ def find_image(
     refresh: bool,
     check: bool = True,
 ) -> tuple[str, int | None]:
-    """Return an architecture's image, and how large its root volume is in GiB, if that is known.
+    """Return an architecture's image, and the size of its root volume in GiB, if known.
 
-    A locked one is checked like a new one: who may change the file chooses what runs as root.
+    A locked one is checked like a new one, since a change of the file chooses root's software.
 
     Raises `InvalidInput`.
     """
@@ -102,7 +102,7 @@ def find_image(
 
 
 def check_disks(network: NetworkSettings, sizes_gib: Mapping[Architecture, int]) -> None:
-    """Refuse a network's disks that have no room for an image. Raises `SettingsError`."""
+    """Refuse network disks that are too small for an image. Raises `SettingsError`."""
     disks = {
         f"network.{role}_disk_size_gib": getattr(network, f"{role}_disk_size_gib") for role in ROLES
     }
@@ -124,8 +124,8 @@ def check_own_disks(cluster: ClusterSettings, network: NetworkLock | None) -> No
 
 
 def check_gpu_disks(settings: Settings, lock: ClusterLock, network: NetworkLock | None) -> None:
-    """Refuse disks of a cluster's own on hosts with GPUs that have no room for their image, as far
-    as that is known.
+    """Refuse a cluster's own disks on hosts with GPUs that are too small for their image, if its
+    size is known.
 
     Raises `SettingsError`.
     """
@@ -144,13 +144,13 @@ def check_gpu_disks(settings: Settings, lock: ClusterLock, network: NetworkLock 
 
 
 def _disk_of(setting: str) -> str:
-    """Return whose disk a setting is about: a role's, or a group of workers'."""
+    """Return the owner of a disk setting: a role, or a group of workers."""
     named = setting.removeprefix("worker_groups.")
     return named.removesuffix(".disk_size" if named != setting else "_disk_size")
 
 
 def _refuse_smaller(disks_gib: Mapping[str, int], image_gib: int) -> None:
-    """Refuse disks, setting -> size, on which an image has no room: AWS launches no such host."""
+    """Refuse disks (setting -> size) that are smaller than the image: AWS launches no such host."""
     findings = [
         Finding(
             where=setting,
@@ -171,7 +171,7 @@ def _parameter(aws: Aws, name: str) -> str:
 
 
 def _described(aws: Aws, image: str) -> list[dict[str, Any]]:
-    """Return AWS's description of an image; nothing if there is no such image."""
+    """Return AWS's description of an image; empty if there is none."""
     with unless("InvalidAMI*"):
         return list(aws.client("ec2").describe_images(ImageIds=[image])["Images"])
     return []
@@ -187,8 +187,8 @@ def _root_size(image: Mapping[str, Any]) -> int | None:
 
 
 def _check_locked(image: str, network: NetworkSettings, aws: Aws) -> None:
-    """Refuse a locked image that is neither AWS's own, as those that are found, nor of an owner
-    that an image may have. One that isn't there may be published later.
+    """Refuse a locked image that belongs neither to AWS, like found ones, nor to a permitted owner.
+    A missing one may be published later.
     """
     owners = list(dict.fromkeys([*network.image_owners, "amazon"]))
     found = _described(aws, image)
@@ -198,17 +198,17 @@ def _check_locked(image: str, network: NetworkSettings, aws: Aws) -> None:
     raise InvalidInput(
         "the locked image belongs to another owner: its software runs as root on every host"
         if owner is not None
-        else f"the locked image isn't there: {aws.region} has none of this id for the account",
+        else f"the locked image doesn't exist: {aws.region} has none of this id for the account",
         given=f"{image} in {LOCK_NAME}" + (f", of account {owner}" if owner else ""),
         allowed=f"images of {', '.join(owners)}",
         advice=f"find out who put it there (git log {LOCK_NAME}); terradask plan network --refresh "
-        "takes the newest one of AWS's"
-        + (f', and network.image_owners = ["{owner}"] this one' if owner else ""),
+        "uses AWS's newest one"
+        + (f', and network.image_owners = ["{owner}"] permits this one' if owner else ""),
     )
 
 
 def _names(image: Mapping[str, Any], aws: Aws) -> set[str | None]:
-    """Return what an image's owner is known as in ``network.image_owners``."""
+    """Return the names of an image's owner in ``network.image_owners``."""
     owner = image["OwnerId"]
     return {owner, image.get("ImageOwnerAlias"), "self" if owner == aws.account_id else None}
 
@@ -218,7 +218,7 @@ def _check_image(architecture: Architecture, image: str, owners: list[str], aws:
     found = _described(aws, image)
     if not found:
         raise InvalidInput(
-            f"there is no such image in {aws.region}",
+            f"{aws.region} has no such image",
             given=image,
             allowed="an image of this region that the account may launch",
             advice=f"correct network.{setting}, or leave it out for the newest Amazon Linux 2023",
@@ -249,9 +249,9 @@ def _check_root(image: str, setting: str, found: Mapping[str, Any]) -> int | Non
     root = found.get("RootDeviceName", ROOT_DEVICE)
     if root != ROOT_DEVICE:
         raise InvalidInput(
-            "the image's root volume is at another device than hosts' disks",
+            "the image's root volume has another device name than hosts' disks",
             given=f"{image}: {root}",
-            allowed=f"an image with its root at {ROOT_DEVICE}, as Amazon Linux 2023 has it",
+            allowed=f"an image with its root at {ROOT_DEVICE}, as in Amazon Linux 2023",
             advice=f"choose another network.{setting}",
         )
     return _root_size(found)

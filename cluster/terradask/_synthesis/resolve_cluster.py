@@ -33,7 +33,7 @@ class Place:
     zones: frozenset[str]
     #: The processor architectures with launch templates.
     architectures: frozenset[str]
-    #: The workspace's name: its groups' failed launches count. Unset: not considered.
+    #: The workspace's name, for failed launches of its groups. Unset: not considered.
     workspace: str | None = None
     #: Whether the subnets are given by ``network.subnets``.
     given: bool = False
@@ -48,13 +48,13 @@ def resolve_cluster(
     refresh: bool = False,
     progress: Progress = silent,
 ) -> ClusterLock:
-    """Find what a cluster's stack needs in addition to its settings.
+    """Resolve the answers for a cluster's stack beyond its settings.
 
-    Raises `InvalidInput`, `NoMatchingType`, `BaselineError` where
-    the network has no launch templates for it, `NoMatchingType` with the nearest requests.
+    Raises `InvalidInput`, `NoMatchingType` with the nearest requests, `BaselineError` for missing
+    launch templates in the network.
 
     Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``;
-    ``pricing:GetProducts`` for the order of types that aren't named. For the choice among zones,
+    ``pricing:GetProducts`` to sort types that aren't named. To choose among zones,
     optionally: ``autoscaling:DescribeScalingActivities``, and ``ec2:DescribeSpotPriceHistory`` for
     workers on spot.
     """
@@ -100,7 +100,7 @@ def resolve_cluster(
 def _creator(
     cluster: ClusterSettings, existing_lock: ClusterLock | None, aws: Aws, account: str
 ) -> str | None:
-    """Return the caller that owns a private cluster: always the first one."""
+    """Return the owner of a private cluster: always the first caller."""
     if not cluster.private_to_creator:
         return None
     creator = existing_lock.creator if existing_lock is not None else None
@@ -108,7 +108,7 @@ def _creator(
         return principal_of(aws.caller_arn)
     if f":{account}:" not in creator:
         raise InvalidInput(
-            "the locked owner of a private cluster is of another account",
+            "the locked owner of a private cluster belongs to another account",
             given=creator,
             allowed=f"a principal of account {account}",
             advice=f"find out who put it there (git log {LOCK_NAME}), and remove it",
@@ -121,7 +121,7 @@ def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
     zones, named = sorted(place.zones), cluster.zone_name
     if named is not None and named not in place.zones:
         adds = (
-            f'a table [network.subnets."{named}"] with subnets of its own'
+            f'a table [network.subnets."{named}"] with its own subnets'
             if place.given
             else "it to network.zones"
         )
@@ -152,7 +152,7 @@ def types_in(lock: ClusterLock) -> dict[str, list[str]]:
 
 
 def named_or_default(cluster: ClusterSettings) -> dict[str, list[str]]:
-    """Return each group's types, as far as they are named; else the default."""
+    """Return each group's types that are named or the default."""
     default = default_types(arm=cluster.expects_arm)
     return {
         group: list(request.vm_types or default)
@@ -177,11 +177,11 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
 def requested_hardware(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
     """Return the settings' request for each group's instances, as locked."""
     asked = {group: request.parameters() for group, request in cluster.hardware_requests.items()}
-    # Not every type is for sale on every market.
+    # Some types are not sold on every market.
     for group in worker_groups_of(cluster):
         if group.spot_policy != "on-demand":
             asked[group.name]["spot_policy"] = group.spot_policy
-    # And not every type can be in a placement group.
+    # Some types can't be in a placement group.
     return (
         {group: {**request, "placement_group": True} for group, request in asked.items()}
         if cluster.placement_group

@@ -43,15 +43,15 @@ from terradask_stacks.settings.hardware import (
 
 Requests = Mapping[str, "HardwareRequest"]
 
-#: Takes the types wanted on spot; returns the evidence on zones.
+#: Takes the types for Spot; returns the evidence on zones.
 EvidenceOf = Callable[[Sequence[str]], ZoneEvidence]
 
-_STAYS = "the cluster is already there"
+_STAYS = "the cluster is already in it"
 _OTHER_TYPES = (
-    "the first zone with types for each group, as no zone has those that are best over all zones"
+    "the first zone with types for each group, as no zone has the best types over all zones"
 )
 
-#: The key of the zone's reason among those of groups; no group has this name.
+#: Key of the zone among the groups' reasons; no group has this name.
 ZONE = "zone"
 
 
@@ -77,7 +77,7 @@ class ClusterHardware:
         return {group: list(choice.names) for group, choice in self.choices.items()}
 
     def gpus(self) -> dict[str, int]:
-        """Return how many GPUs types have, of those that have some."""
+        """Return the number of GPUs of each type that has some."""
         return {
             one.type.name: one.type.gpus.count
             for choice in self.choices.values()
@@ -86,7 +86,7 @@ class ClusterHardware:
         }
 
     def reasons(self) -> dict[str, str]:
-        """Return, in a line each, why groups have their types, and the cluster its zone."""
+        """Return the reasons for groups' types and the zone, in a line each."""
         return {group: choice.reason for group, choice in self.choices.items()} | {
             ZONE: f"{self.zone}: {self.why_zone}"
         }
@@ -124,10 +124,10 @@ def find_hardware(
 ) -> ClusterHardware:
     """Choose the machines of a cluster.
 
-    Types that are named, or the default, are looked up by their names: two calls. Anything else
-    takes the region's catalog and its prices.
+    Named types and the default need two calls. Other requests need the region's catalog and its
+    prices.
 
-    Raises `InvalidInput`, `NoMatchingType`.
+    Raises `InvalidInput`, `NoMatchingType`, `UnknownInstanceType`.
     """
     requests = cluster.hardware_requests
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
@@ -163,15 +163,15 @@ def find_hardware(
 
 
 def _catalog_of_names(cluster: ClusterSettings, zones: Sequence[str], aws: Aws) -> Catalog | None:
-    """Return the types if names suffice; None if a choice among the region's types is needed."""
+    """Return the types if names suffice; None if types must be chosen from the region's catalog."""
     requests = cluster.hardware_requests
     named = {name for request in requests.values() for name in request.vm_types}
     silent = any(request.is_silent for request in requests.values())
-    # The architecture of groups without types follows from the named types.
+    # Named types determine the architecture of other groups.
     default_names = {*DEFAULT_INSTANCE_TYPES, *DEFAULT_ARM_INSTANCE_TYPES} if silent else set()
     catalog = named_catalog(aws, named | default_names)
     if not named <= catalog.types.keys():
-        # The error names types that are nearly called so.
+        # The error names similar types.
         return None
     default = {
         name
@@ -193,7 +193,7 @@ def _catalog_of_names(cluster: ClusterSettings, zones: Sequence[str], aws: Aws) 
 
 
 def _settled(cluster: ClusterSettings, zones: Sequence[str]) -> tuple[str, str] | None:
-    """Return the zone and why, if zones' offers don't matter; None if they decide."""
+    """Return the zone and the reason, if zones' offers don't matter; else None."""
     if cluster.zone_name is not None:
         return cluster.zone_name, "named by cluster.zone_name"
     if not cluster.use_best_zone:
@@ -204,15 +204,15 @@ def _settled(cluster: ClusterSettings, zones: Sequence[str]) -> tuple[str, str] 
 
 @dataclass(frozen=True)
 class _Chooser:
-    """Chooses types for all groups of a cluster from one catalog. Pure, except for `evidence`."""
+    """Choose types for all groups of a cluster from one catalog. Pure, except for `evidence`."""
 
     cluster: ClusterSettings
     requests: Requests
     catalog: Catalog
     prices: Mapping[str, Decimal]
-    #: Group of workers -> where its types have to be for sale. Schedulers are on demand.
+    #: Group of workers -> required markets. Schedulers are on demand.
     markets: Mapping[str, frozenset[Market]]
-    #: The zone to stay in.
+    #: The zone to keep.
     preferred: str | None
     evidence: EvidenceOf
 
@@ -246,7 +246,7 @@ class _Chooser:
             offers = rank(evidence=self.evidence(on_spot))
             usable = [offer.zone for offer in offers if offer.usable]
         usable.sort(key=lambda zone: zone != self.preferred)
-        # A zone may lack what is best over all zones, but offer other matching types.
+        # A zone may lack the best types over all zones, but offer other matching ones.
         for zone in usable or zones:
             try:
                 why = (
@@ -279,7 +279,7 @@ class _Chooser:
     def _choices(
         self, zones: Sequence[str], *, scheduler_zones: Sequence[str] | None = None
     ) -> dict[str, Choice]:
-        """Choose for the workers first: the scheduler follows those of the unnamed group."""
+        """Choose for the workers first, since the scheduler follows the unnamed group's."""
         own = scheduler_zones or zones
         choices = {
             group: self._choice(request, zones, self.markets[group])
@@ -329,24 +329,24 @@ def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> NoMatchingTy
     )
 
 
-# ---- evidence on zones besides their offers: failed launches, and spot prices --------------------
+# ---- evidence on zones: failed launches, and Spot prices -----------------------------------------
 
 
 T = TypeVar("T")
 
-#: How long a failed launch counts: AWS doesn't say how long a lack of capacity lasts.
+#: How long a failed launch counts: AWS doesn't document how long a lack of capacity lasts.
 FAILURES_COUNT_FOR = datetime.timedelta(minutes=30)
 
-#: How many pages of 100 activities to read, newest first: a whole account's can't be filtered by
-#: status.
+#: Number of pages of 100 activities to read, newest first: AWS can't filter an account's
+#: activities by status.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
 _PAGES = 2
 
 
 def read_zone_evidence(aws: Aws, workspace: str, spot_types: Iterable[str]) -> ZoneEvidence:
-    """Read from AWS what failed recently in which zone, and what types cost on spot.
+    """Read recent failures by zone, and Spot prices, from AWS.
 
-    What can't be read is left out, and reported.
+    Evidence that can't be read is left out, and reported.
 
     Two or three calls. Permissions needed: ``autoscaling:DescribeScalingActivities``;
     ``ec2:DescribeSpotPriceHistory`` for prices.
@@ -406,7 +406,7 @@ def _prices(aws: Aws, types: list[str], now: datetime.datetime) -> dict[str, dic
 
 
 def _tried(call: Callable[[], T], nothing: T) -> tuple[T, str | None]:
-    """Return a look-up's result, or why there is none."""
+    """Return a lookup's result, or the reason for its failure."""
     try:
         return call(), None
     except (AwsError, BotoCoreError, ClientError) as error:

@@ -37,14 +37,14 @@ def resolve_network(
     refresh: bool = False,
     check: bool = True,
 ) -> NetworkLock:
-    """Find what the network's stack needs in addition to its settings.
+    """Resolve the answers for the network's stack beyond its settings.
 
     Raises `InvalidInput`, `StateConflict`.
 
     Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
     on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
-    with interface endpoints. Nothing that is in the earlier answers is looked up again, except
-    whose images they are, unless `check` is false: what is removed needs none.
+    with interface endpoints. Earlier answers are not looked up again, except for images'
+    owners, unless `check` is false: a removal needs no images.
     """
     if settings.network.vpc_id is None:
         _check_block(settings.network.cidr)
@@ -149,15 +149,15 @@ def _network_zones(
             given=aws.region,
             advice="choose another region",
         )
-    room = slot_count(
+    slots = slot_count(
         network.cidr,
         public_prefix_length=network.public_subnet_prefix_length,
         private_prefix_length=network.private_subnet_prefix_length,
     )
-    kept = [zone for zone in found if existing is not None and zone in existing.zones]
-    wished = [*kept, *(zone for zone in found if zone not in kept)]
-    most = network.most_default_zones or len(wished)
-    return wished[: min(room, max(len(kept), most))]
+    locked = [zone for zone in found if existing is not None and zone in existing.zones]
+    preferred_zones = [*locked, *(zone for zone in found if zone not in locked)]
+    most = network.most_default_zones or len(preferred_zones)
+    return preferred_zones[: min(slots, max(len(locked), most))]
 
 
 def _endpoint_services(
@@ -173,7 +173,7 @@ def _endpoint_services(
 def _architectures(
     network: NetworkSettings, existing: NetworkLock | None, refresh: bool
 ) -> list[Architecture]:
-    """Return the architectures that hosts may have: named ones, or the locked ones."""
+    """Return the hosts' possible architectures: named or locked ones."""
     if network.architectures is not None or existing is None:
         return network.wanted_architectures
     return list(
@@ -183,11 +183,11 @@ def _architectures(
     )
 
 
-# ---- AWS's side of interface endpoints -----------------------------------------------------------
+# ---- AWS services of interface endpoints ---------------------------------------------------------
 
 
 def find_endpoint_services(aws: Aws, services: Collection[str]) -> dict[str, EndpointService]:
-    """Look services up, such as ``logs``; what the caller may not see is left out.
+    """Look up services such as ``logs``; those that the caller may not see are left out.
 
     Raises `InvalidInput`.
 
@@ -217,15 +217,15 @@ def find_endpoint_services(aws: Aws, services: Collection[str]) -> dict[str, End
 
 
 def _aws_service(name: str, region: str) -> str | None:
-    """Return which of AWS's services an endpoint's name is of; None for others' services."""
+    """Return the AWS service of an endpoint's name; None for another provider's."""
     before, _, service = name.rpartition(f".{region}.")
-    # In China many begin with cn.com.amazonaws, and some of others' end alike.
+    # In China many begin with cn.com.amazonaws, and other providers' names can end alike.
     return service if before.endswith("amazonaws") else None
 
 
 def check_names(services: Mapping[str, EndpointService], region: str) -> None:
-    """Refuse locked services that aren't AWS's own of their names: hosts would send theirs what is
-    for AWS. Raises `InvalidInput`.
+    """Refuse locked services that aren't AWS's own: hosts would send them data for AWS. Raises
+    `InvalidInput`.
     """
     for service, known in services.items():
         if _aws_service(known.name, region) != service:
@@ -239,7 +239,7 @@ def check_names(services: Mapping[str, EndpointService], region: str) -> None:
 
 
 def check_zones(services: Mapping[str, EndpointService], zones: Collection[str]) -> None:
-    """Refuse a network in none of whose zones a service is. Raises `InvalidInput`."""
+    """Refuse a network without a zone for a service. Raises `InvalidInput`."""
     for service, known in services.items():
         if not set(known.zones) & set(zones):
             raise InvalidInput(

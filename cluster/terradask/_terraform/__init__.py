@@ -1,3 +1,3 @@
-"""The seam to Terraform: commands in one stack's folder, their events and errors, the state and its
-lock, the provider.
+"""Run Terraform in one stack's folder: commands, events and errors, the state and its lock, the
+provider.
 """

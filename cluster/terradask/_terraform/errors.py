@@ -1,7 +1,7 @@
-"""From what Terraform says to typed errors.
+"""Translate Terraform's diagnostics into typed errors.
 
-Diagnostics are structured, but what went wrong stands in their texts alone: matched are the
-smallest parts that have been stable since Terraform 1.11; tests hold them against real output.
+Diagnostics are structured, but only their texts contain the cause: the patterns are minimal parts,
+stable since Terraform 1.11; tests compare them with real output.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from terradask.errors import (
     TerraformError,
 )
 
-#: Diagnostics after which `init` helps: the folder isn't initialised for this.
+#: Diagnostics that `init` fixes: the folder isn't initialised for the configuration.
 _NEEDS_INIT = (
     "Required plugins are not installed",
     "Inconsistent dependency lock file",
@@ -55,7 +55,7 @@ def needs_init(error: TerraformError) -> bool:
 def error_of(
     *, verb: str, folder: str, exit_code: int, diagnostics: Sequence[Diagnostic], stderr: str
 ) -> TerraformError | AwsError:
-    """Return the error for a command that failed."""
+    """Return the error for a failed command."""
     errors = [d for d in diagnostics if d.severity == "error"]
     if not errors and stderr.strip():
         errors = [_from_text(stderr)]
@@ -88,16 +88,16 @@ def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsErr
             "the bucket for the state doesn't exist",
             **common,
             given=bucket[1],
-            advice="deploy the network, which makes the bucket: terradask apply network",
+            advice="deploy the network, which creates the bucket: terradask apply network",
         )
     if re.search(r"reading S3 Object .*couldn't find resource", text, re.DOTALL):
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
         return TerraformError(
-            "S3 doesn't find an object that it has just stored",
+            "S3 doesn't find an object that was just stored",
             **common,
             given=f"{found.address}: {found.detail or found.summary}",
-            advice="run the same command again: S3 may miss objects for 15 minutes after their "
-            "bucket was made",
+            advice="run the same command again: S3 may miss objects for 15 minutes after the "
+            "bucket's creation",
         )
     if "NotAvailableInZone" in text and "Nat Gateway" in text:
         return _no_gateway(found, common)
@@ -118,12 +118,12 @@ def _no_gateway(found: Diagnostic, common: dict[str, Any]) -> TerraformError:
 def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
     if "match any of the checksums" in text:
         return ProviderUnavailable(
-            "the AWS provider that was found is not the one in the lock file",
+            "the AWS provider that was found differs from the lock file",
             **common,
             given=_first_line(text, containing="checksums"),
             advice=(
                 "remove that copy of the provider, or find another one with `terradask doctor "
-                "--fix`; a lock file of your own counts in your data folder for terradask alone "
+                "--fix`; put a lock file of your own for terradask into your data folder "
                 "(Linux: ~/.local/share/terradask/.terraform.lock.hcl)"
             ),
         )
@@ -145,7 +145,7 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
             "Terraform can't get the AWS provider",
             **common,
             given=_first_line(text, containing="provider "),
-            advice="`terradask doctor --fix` finds where it comes from, and repairs what it can",
+            advice="`terradask doctor --fix` shows its source, and repairs it if possible",
         )
     return None
 
@@ -203,7 +203,7 @@ def _plain(errors: Sequence[Diagnostic], common: dict[str, Any]) -> TerraformErr
 
 
 def _from_text(text: str) -> Diagnostic:
-    """Read an error that came as text: Terraform frames it with ``│``."""
+    """Read an error from text, which Terraform frames with ``│``."""
     lines = [line.strip("│╷╵ \t") for line in text.splitlines()]
     kept = [line for line in lines if line]
     start = next((i for i, line in enumerate(kept) if line.startswith("Error:")), 0)

@@ -1,5 +1,5 @@
-"""The events that ``terraform … -json`` prints, one JSON object a line, what they add up to, and
-what users see of them.
+"""Read the events of ``terraform … -json``, one JSON object a line, summarise them, and report
+progress.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from terradask.errors import Diagnostic
 class Event:
     """One event."""
 
-    #: Terraform's name of it: ``planned_change``, ``apply_start``, ``apply_complete``, …
+    #: Terraform's type: ``planned_change``, ``apply_start``, ``apply_complete``, …
     type: str
-    #: The resource it is about.
+    #: The resource.
     address: str | None = None
-    #: What happens to the resource: ``create``, ``update``, ``delete``, ``replace``, ``read``, …
+    #: The action: ``create``, ``update``, ``delete``, ``replace``, ``read``, …
     action: str | None = None
-    #: How long the resource has taken so far.
+    #: Time spent on the resource so far.
     elapsed_seconds: float | None = None
     #: The counts of a ``change_summary``.
     changes: Mapping[str, Any] = field(default_factory=dict)
     diagnostic: Diagnostic | None = None
-    #: What it says, in Terraform's words.
+    #: Terraform's message.
     message: str = ""
 
 
@@ -77,18 +77,18 @@ _KEPT_LOCK = "Error releasing the state lock"
 
 @dataclass
 class CommandOutput:
-    """What a command has said."""
+    """The output of a command so far."""
 
-    #: How long after its start a resource's creation may wait for AWS's answer.
+    #: Time after its start in which a creation may have an open request.
     request_seconds: float
     diagnostics: list[Diagnostic] = field(default_factory=list)
     creates: list[str] = field(default_factory=list)
     counts: Mapping[str, Any] = field(default_factory=dict)
-    #: When each creation that is under way began.
+    #: Start of each creation in progress.
     creating: dict[str, float] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """Remember what matters of an event."""
+        """Record the relevant parts of an event."""
         if event.diagnostic is not None:
             self.diagnostics.append(event.diagnostic)
         elif event.type == "change_summary":
@@ -104,16 +104,16 @@ class CommandOutput:
 
     @property
     def only_kept_lock(self) -> bool:
-        """Whether nothing failed but giving the state's lock back."""
+        """Whether only the release of the state's lock failed."""
         errors = [one.summary for one in self.diagnostics if one.severity == "error"]
         return bool(errors) and all(each.startswith(_KEPT_LOCK) for each in errors)
 
     def between_requests(self) -> bool:
-        """Return whether no request to create something seems to be on its way.
+        """Return whether no creation seems to have an open request.
 
-        When Terraform is asked to stop, the provider drops such requests, and AWS may make what no
-        state will know. A creation that has gone on for longer waits for AWS: Terraform has its id,
-        and keeps it.
+        When Terraform is asked to stop, the provider drops such requests, and AWS may create
+        resources that no state contains. A longer creation waits for AWS's progress: Terraform has
+        its id, and keeps it.
         """
         youngest = max(self.creating.values(), default=0.0)
         return time.monotonic() - youngest >= self.request_seconds
@@ -123,33 +123,33 @@ class CommandOutput:
 class PlanFile:
     """A saved plan."""
 
-    #: The file. It holds the state and secrets in plain text: readable by its owner alone.
+    #: The file. It contains the state and secrets in plain text: readable only by its owner.
     path: Path
     #: Its checksum.
     sha256: str
-    #: The addresses of the resources that it creates.
+    #: Addresses of the resources to create.
     creates: tuple[str, ...] = ()
-    #: `add`, `change`, `remove`: terraform's counts; a replacement counts as one of each.
+    #: `add`, `change`, `remove`: Terraform's counts; a replacement counts in two of them.
     add: int = 0
     change: int = 0
     remove: int = 0
-    #: How many resources that exist it takes into the state.
+    #: Number of existing resources to import into the state.
     imports: int = 0
 
     @property
     def changed(self) -> bool:
-        """Whether applying it would change a resource, or what the state knows."""
+        """Whether applying it would change a resource or the state."""
         return bool(self.add or self.change or self.remove or self.imports)
 
 
 _STATES = {"apply_start": "started", "apply_complete": "finished", "apply_errored": "failed"}
 
-#: Work that each planned action takes; what isn't named takes none.
+#: Steps of each planned action; other actions have none.
 _STEPS = {"create": 1, "update": 1, "delete": 1, "replace": 2}
 
 
 class ResourceProgress:
-    """Counts resources while Terraform works on them."""
+    """Report progress by resource while Terraform works."""
 
     def __init__(self, progress: Progress, subject: str) -> None:
         self._progress = progress
@@ -158,7 +158,7 @@ class ResourceProgress:
         self._total = 0
 
     def __call__(self, event: Event) -> None:
-        """Take one event of Terraform's."""
+        """Handle one event."""
         if event.type == "version":
             self._done = self._total = 0
         elif event.type == "planned_change":

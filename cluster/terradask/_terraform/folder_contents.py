@@ -1,9 +1,9 @@
-"""What Terraform finds in a stack's folder: what synthesis has written, and nothing else.
+"""Check that a stack's folder contains only files from synthesis.
 
-The folder lies beside ``terradask.toml``, so a repository can bring along files for it. Terraform
-loads every ``*.tf``, ``*.tf.json`` and ``*.tfvars`` of its working folder, and believes what an
-earlier ``init`` has left in ``.terraform``: a file there would run a program of the repository, or
-send the state to another bucket, before the user was asked.
+The folder lies beside ``terradask.toml``, so a repository can add files to it. Terraform loads
+every ``*.tf``, ``*.tf.json`` and ``*.tfvars`` of its working folder, and trusts the results of an
+earlier ``init`` in ``.terraform``: a planted file could run a program of the repository, or send
+the state to another bucket, without a question.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from terradask._common.naming import some
 from terradask_modules.errors import InvalidInput
 
 CONFIGURATION = "cdk.tf.json"
-#: Resources that exist and that a plan takes into the state.
+#: Import blocks: existing resources that a plan imports into the state.
 IMPORTS = "imports.tf.json"
 LOCK_FILE = ".terraform.lock.hcl"
-#: Terraform's own folder, and in it what it remembers of the backend.
+#: Terraform's data folder, and its record of the backend.
 DATA = ".terraform"
 BACKEND_RECORD = "terraform.tfstate"
 STAMP = "terradask.json"
 
 _PROVIDERS = "providers"
 _WRITTEN = frozenset({CONFIGURATION, IMPORTS, "host"})
-#: Left by Terraform or the ``cdktf`` command, and loaded by neither.
+#: Files of Terraform or the ``cdktf`` command that neither loads.
 _UNREAD = frozenset({"errored.tfstate", "crash.log", "plan"})
-#: ``<host>/<namespace>/<type>/<version>``; below that, a link into a mirror is Terraform's own.
+#: ``<host>/<namespace>/<type>/<version>``; deeper links into a mirror are Terraform's own.
 _LEVELS = 4
 _NAMED = 5
 
 
 def check_contents(folder: Path) -> None:
-    """Refuse a folder in which something else lies that Terraform would load, and remove from
-    Terraform's own folder what it hasn't put there for this configuration.
+    """Refuse a folder with other files that Terraform would load, and clean Terraform's data folder
+    from records of other configurations.
 
     Raises `InvalidInput`.
     """
     if not folder.is_dir():
         return
-    # Terraform passes over hidden files, and those that an editor leaves.
+    # Terraform ignores hidden files and editors' backups.
     foreign = sorted(
         path.name
         for path in folder.iterdir()
@@ -54,20 +54,19 @@ def check_contents(folder: Path) -> None:
     )
     if foreign:
         raise InvalidInput(
-            "the folder in which Terraform runs has files that terradask didn't write: Terraform "
-            "would load them",
+            "the folder in which Terraform runs contains foreign files, which Terraform would load",
             given=f"{folder}: {some(foreign, _NAMED)}",
-            allowed="what `terradask synth` writes there",
-            advice="look at them, and remove them; own resources belong in a Terraform project of "
-            "their own",
+            allowed="files of `terradask synth`",
+            advice="inspect and remove them; resources of your own belong in a Terraform project "
+            "of their own",
         )
     _tidy(folder / DATA, read_object(folder / CONFIGURATION))
 
 
 def _tidy(data: Path, configuration: Mapping[str, Any]) -> None:
-    """Keep of Terraform's folder the providers, which it compares with the lock file at every
-    command, and what it remembers of this configuration's backend: by what else it remembers, it
-    would use another place, a workspace or a module.
+    """Keep only the providers, which Terraform compares with the lock file at every command, and
+    the record of this configuration's backend; other records would select another place, workspace
+    or module.
     """
     if not data.is_dir():
         return
@@ -82,8 +81,8 @@ def _tidy(data: Path, configuration: Mapping[str, Any]) -> None:
 
 
 def _is_of(record: Mapping[str, Any], configuration: Mapping[str, Any]) -> bool:
-    """Return whether what Terraform remembers is the configuration's backend: if the record has
-    the configuration's checksum, Terraform works with the record's own values.
+    """Return whether Terraform's record describes the configuration's backend: with the
+    configuration's checksum, Terraform uses the record's values.
     """
     backend = record.get("backend")
     if not isinstance(backend, Mapping) or not isinstance(backend.get("config"), Mapping):

@@ -1,4 +1,4 @@
-"""One process at a time in one stack's folder."""
+"""Allow one process at a time in one stack's folder."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _POLL_SECONDS = 0.1
 
 
 class FolderLock:
-    """A lock on a stack's folder, held by processes; the same thread may take it again.
+    """A lock on a stack's folder between processes; reentrant within a thread.
 
     Raises `FolderBusy`.
 
-    Commands that change something inherit the lock's descriptor: when this process is killed, the
-    folder stays locked until the Terraform that it left behind has finished. What a killed
-    Terraform left behind has nothing to finish: it is ended.
+    Commands with changes inherit the lock's descriptor: when this process is killed, the folder
+    stays locked until its Terraform has finished. A killed Terraform's leftovers have nothing to
+    finish: they are ended.
     """
 
     def __init__(
@@ -47,18 +47,18 @@ class FolderLock:
         self._file: IO[str] | None = None
         self._noted: Mapping[str, Any] = {}
         _HELD.add(self)
-        #: The last command killed here: ``command``, and ``started_at`` in seconds since the epoch.
+        #: The last killed command: ``command``, and ``started_at`` in seconds since the epoch.
         self.killed: Mapping[str, Any] | None = None
-        #: The last command here that ended by itself: the same, and ``ended_at``.
+        #: The last command that ended itself: the same, and ``ended_at``.
         self.ended: Mapping[str, Any] | None = None
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """The descriptor that keeps the lock, while it is held."""
+        """The descriptor of the held lock."""
         return (self._file.fileno(),) if self._file is not None else ()
 
     def note(self, command: str, pid: int | None = None) -> None:
-        """Write down what is being done, for those who wait, and those who come after a kill."""
+        """Record the current action, for waiting processes, and for a command after a kill."""
         started = None if pid is None else process_started(pid)
         self._write(
             {
@@ -72,7 +72,7 @@ class FolderLock:
         )
 
     def note_end(self, exit_code: int) -> None:
-        """Write down that a command has ended, or that it was killed."""
+        """Record that a command has ended, or was killed."""
         if exit_code < 0:
             self.killed = self._noted
         else:
@@ -80,18 +80,18 @@ class FolderLock:
         self.note("terradask")
 
     def forget_killed(self) -> None:
-        """Write down that what a killed command left is in order again."""
+        """Record that a killed command's leftovers are repaired."""
         self.killed = None
         self.note("terradask")
 
     @contextlib.contextmanager
     def holding(self, what: str) -> Iterator[None]:
-        """Write down that this process holds a state's lock, to be broken if it is killed."""
+        """Record that this process holds a state's lock, to be broken if the process is killed."""
         self.note(what, os.getpid())
         try:
             yield
         except BaseException:
-            # Nothing but a kill leaves our locks behind.
+            # Only a kill leaves terradask's own lock behind.
             self.note("terradask")
             raise
         self.forget_killed()
@@ -106,7 +106,7 @@ class FolderLock:
         self._file.flush()
 
     def __enter__(self) -> FolderLock:
-        """Take the lock."""
+        """Acquire the lock."""
         self._thread_lock.acquire()
         try:
             if self._depth == 0:
@@ -118,17 +118,17 @@ class FolderLock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give it back."""
+        """Release the lock."""
         self._depth -= 1
         if self._depth == 0 and self._file is not None:
-            # Closed, not unlocked: a Terraform that outlives us shares the lock and shall keep it.
+            # Closed, not unlocked: a Terraform that outlives this process shares the lock.
             self._file.close()
             self._file = None
         self._thread_lock.release()
 
     def _take(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        # A link would have what it leads to emptied.
+        # With a link, the target would be truncated.
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         stream = os.fdopen(os.open(self._path, flags, 0o666), "a+", encoding="utf-8")
         try:
@@ -138,7 +138,7 @@ class FolderLock:
             raise
         self._file = stream
         earlier = read_object(self._path)
-        # The lock is held here now: a command that is noted as running is dead.
+        # This process holds the lock now: a command recorded as running is dead.
         self.killed = earlier if earlier.get("child") else earlier.get("killed")
         self.note("terradask")
 
@@ -166,7 +166,7 @@ class FolderLock:
 
     def _busy(self, waited: float) -> FolderBusy:
         holder = read_object(self._path)
-        # The process that started Terraform may be gone while Terraform still works.
+        # The process that started Terraform may have ended while Terraform still works.
         pid = next((p for p in (holder.get("pid"), holder.get("child")) if p and is_alive(p)), None)
         return FolderBusy(
             str(self._folder), pid=pid, command=holder.get("command"), waited_seconds=waited
@@ -174,9 +174,9 @@ class FolderLock:
 
 
 def _end_left_behind(note: Mapping[str, Any]) -> bool:
-    """End the providers that a killed Terraform left: they wait for ever, and hold the lock."""
+    """End the providers of a killed Terraform, which wait forever and hold the lock."""
     leader = note.get("child")
-    # A group's number isn't reused while a process is in it: a new one proves it gone.
+    # A group's id isn't reused while it has a process: a new process proves that it is gone.
     if (
         not leader
         or is_alive(leader)
@@ -191,7 +191,7 @@ def _end_left_behind(note: Mapping[str, Any]) -> bool:
 
 
 def _leave(lock: FolderLock) -> None:
-    """Close a child's copy of the descriptor: the lock would be held for as long as it lives."""
+    """Close a child's copy of the descriptor, which would hold the lock while the child lives."""
     stream, lock._file = lock._file, None
     if stream is not None:
         stream.close()

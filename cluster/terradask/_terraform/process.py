@@ -1,4 +1,4 @@
-"""Run one command in a process group of its own, followed by line, stopped in order."""
+"""Run one command in its own process group, read its lines, stop it cleanly."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from typing import IO, Any
 
 _POLL_SECONDS = 0.02
 
-#: How long a command that shall stop may go on until a good moment.
+#: Longest wait for a good moment before a requested stop.
 PATIENCE_SECONDS = 10.0
 
-#: How long a command that was asked to stop may go on after another interrupt.
+#: Time for a stopping command to end after another interrupt.
 GRACE_SECONDS = 5.0
 
 _ERROR_TEXT_LIMIT = 64 * 1024
@@ -28,20 +28,20 @@ _ERROR_TEXT_LIMIT = 64 * 1024
 
 @dataclass(frozen=True)
 class Completed:
-    """A command that has ended."""
+    """A finished command."""
 
     #: Its exit code; negative: ended by that signal.
     exit_code: int
-    #: What it printed, where that was captured.
+    #: Its output, if captured.
     stdout: str
-    #: What it printed as errors; the end of it, when it is long.
+    #: Its errors, or the end of long ones.
     stderr: str
-    #: Whether it was asked to stop.
+    #: Whether a stop was requested.
     cancelled: bool = False
 
 
 def capture(command: Sequence[str], *, cwd: Path, environ: Mapping[str, str]) -> Completed:
-    """Run a command that only reads, and return all that it printed."""
+    """Run a read-only command, and return its output."""
     process = _start(
         command, cwd=cwd, environ=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -69,13 +69,13 @@ def follow(
     patience_seconds: float = PATIENCE_SECONDS,
     grace_seconds: float = GRACE_SECONDS,
 ) -> Completed:
-    """Run a command that changes something, and hand over its lines as they come.
+    """Run a command with changes, and pass on its lines as they come.
 
     Raises `KeyboardInterrupt`.
 
-    The output goes to unlinked files rather than to pipes: were this process killed, a pipe would
+    The output goes to unlinked files instead of pipes: if this process were killed, a pipe would
     break, and Terraform would die at its next line, with its state unwritten and locked. With a
-    file it finishes what it has begun. A file needn't be drained, either.
+    file it finishes its work. A file needn't be drained, either.
     """
     with _output_file() as (out, lines_of_out), _output_file() as (err, lines_of_err):
         reader = _Lines(lines_of_out)
@@ -116,7 +116,7 @@ def follow(
         finally:
             if process.returncode is not None:
                 if process.returncode < 0:
-                    # Terraform's providers don't end by themselves.
+                    # Terraform's providers don't end on their own.
                     _kill_group(process)
                 on_ended(process.returncode)
         return Completed(
@@ -133,7 +133,7 @@ def _start(
     stderr: int,
     pass_fds: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own: a Ctrl-C reaches this process alone."""
+    """Start a command in its own session, so that Ctrl-C reaches only this process."""
     return subprocess.Popen(
         command,
         cwd=cwd,
@@ -143,16 +143,16 @@ def _start(
         stderr=stderr,
         start_new_session=True,
         pass_fds=tuple(pass_fds),
-        # States and plans show the structure to those who can read them.
+        # States and plans show the structure to all who can read them.
         umask=0o077,
     )
 
 
 class _Stop:
-    """Asks a command to stop: once, at a good moment; kills it only after repeated requests.
+    """Ask a command to stop, once, at a good moment; kill it only after repeated requests.
 
-    A second interrupt ends the wait for a good moment; one after the command was asked begins the
-    grace; another one ends it.
+    A second interrupt ends the wait for a good moment; one after the request starts the grace
+    period; another one ends it.
     """
 
     def __init__(
@@ -173,15 +173,15 @@ class _Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether it is to stop."""
+        """Whether a stop was requested."""
         return self._signal_by is not None
 
     def request(self) -> None:
-        """Take the first request."""
+        """Handle the first request."""
         self._signal_by = time.monotonic() + self._patience_seconds
 
     def request_again(self) -> None:
-        """Take another one."""
+        """Handle another request."""
         now = time.monotonic()
         if not self._signalled:
             self._signal_by = now
@@ -189,7 +189,7 @@ class _Stop:
             self._kill_by = now + self._grace_seconds if self._kill_by is None else now
 
     def act(self) -> None:
-        """Do what is due."""
+        """Run the next due step."""
         now = time.monotonic()
         if (
             self._signal_by is not None
@@ -197,7 +197,7 @@ class _Stop:
             and (now >= self._signal_by or self._may_stop())
         ):
             self._signalled = True
-            # The command alone: what it has started, it stops by itself.
+            # Only the command: it stops its own children.
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(signal.SIGINT)
         if self._kill_by is not None and now >= self._kill_by:
@@ -205,8 +205,8 @@ class _Stop:
 
 
 def _step(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None]) -> bool:
-    """Hand over new lines, and return whether the command runs on."""
-    # Asked before reading, so that what is printed last is read as well.
+    """Pass on new lines, and return whether the command still runs."""
+    # Polled before reading, so that the last lines are read too.
     ended = process.poll() is not None
     for line in reader.read(rest=ended):
         on_line(line)
@@ -216,7 +216,7 @@ def _step(process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[s
 def _until_stopped(
     process: subprocess.Popen[bytes], reader: _Lines, on_line: Callable[[str], None], stop: _Stop
 ) -> None:
-    """Wait for the end, whatever the callback does, and through further interrupts."""
+    """Wait for the end through further interrupts, whatever the callback does."""
     runs = True
     while runs:
         try:
@@ -238,7 +238,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def _output_file() -> Iterator[tuple[int, IO[bytes]]]:
-    """Give a descriptor to write to, and a file to read it from, already gone from the disk."""
+    """Yield a descriptor to write to, and a file to read from, already unlinked."""
     descriptor, name = tempfile.mkstemp(prefix="terradask-")
     try:
         reader = Path(name).open("rb")  # noqa: SIM115  closed below; the name must go first
@@ -252,14 +252,14 @@ def _output_file() -> Iterator[tuple[int, IO[bytes]]]:
 
 
 class _Lines:
-    """Complete lines of a file that grows."""
+    """Complete lines of a growing file."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
         self._rest = b""
 
     def read(self, *, rest: bool) -> list[str]:
-        """Return the lines that have become complete; with `rest`, an unfinished one as well."""
+        """Return newly complete lines; with `rest`, an unfinished one as well."""
         *lines, self._rest = (self._rest + self._stream.read()).split(b"\n")
         if rest and self._rest:
             lines.append(self._rest)
@@ -271,14 +271,14 @@ def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-# ---- keeping Ctrl-C away from a moment in which it would lose a process that was just started ----
+# ---- holding Ctrl-C back while a process starts --------------------------------------------------
 
 
 class HeldInterrupts:
-    """Holds back SIGINT and SIGTERM, where Python handles them, until they are let through.
+    """Hold back SIGINT and SIGTERM, if Python handles them, until released.
 
-    An interrupt inside ``subprocess.Popen`` would leave a child that runs unknown. Blocking the
-    signals is no way: the child would inherit that. Outside the main thread, where no signal
+    An interrupt inside ``subprocess.Popen`` would leave an unknown running child. Blocking the
+    signals doesn't help: the child would inherit that. Outside the main thread, where no signal
     arrives, this does nothing.
     """
 
@@ -291,7 +291,7 @@ class HeldInterrupts:
                     self._handlers[number] = signal.signal(number, self._note)
 
     def let_through(self) -> None:
-        """Handle signals as before, and those held now; a second call does nothing."""
+        """Restore the handlers, and handle held signals; a second call does nothing."""
         handlers, self._handlers = self._handlers, {}
         for number, handler in handlers.items():
             signal.signal(number, handler)

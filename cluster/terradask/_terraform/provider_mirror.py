@@ -1,8 +1,6 @@
-"""Where Terraform gets the AWS provider: the registry, or an unpacked copy that lies on this
-machine.
+"""Find the source of the AWS provider: the registry, or an unpacked local copy.
 
-Nothing here asks the registry. A copy that is found is used; Terraform checks it against the lock
-file's checksums.
+No request goes to the registry. Terraform checks a copy against the checksums of the lock file.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from pathlib import Path
 
 from terradask_stacks.files import foreign_owner, write_whole
 
-#: Terraform's own variable: the file with its settings.
+#: Terraform's variable for its configuration file.
 CLI_CONFIG_VARIABLE = "TF_CLI_CONFIG_FILE"
 
 PROVIDER_VERSION = "5.100.0"
@@ -24,7 +22,7 @@ PROVIDER_VERSION = "5.100.0"
 _HOST = "registry.terraform.io"
 _PROVIDER = "hashicorp/aws"
 
-#: Never looked into: no place for a mirror, endless, or slow.
+#: Folders that are skipped: without mirrors, endless, or slow.
 _SKIPPED = frozenset(
     {
         "proc",
@@ -56,17 +54,17 @@ _SEARCH_DEPTH = 6
 
 @dataclass(frozen=True)
 class ProviderSource:
-    """Where Terraform gets the provider from."""
+    """Terraform's source of the provider."""
 
-    #: ``registry``, ``mirror`` (that terradask found) or ``user`` (the user's configuration).
+    #: ``registry``, ``mirror`` (found by terradask) or ``user`` (the user's configuration).
     kind: str
-    #: The configuration file that ``TF_CLI_CONFIG_FILE`` shall name; None: none.
+    #: The value for ``TF_CLI_CONFIG_FILE``, or None.
     cli_config: Path | None = None
-    #: The mirror's folder, where it is one that terradask found.
+    #: The mirror's folder, if terradask found one.
     mirror: Path | None = None
 
     def __str__(self) -> str:
-        """Say it in words."""
+        """Return a description."""
         if self.kind == "mirror":
             return f"the mirror at {self.mirror}"
         if self.kind == "user":
@@ -75,7 +73,7 @@ class ProviderSource:
 
 
 def this_platform() -> str:
-    """Return this machine's operating system and processor as Terraform writes them."""
+    """Return this machine's operating system and processor in Terraform's form."""
     machine = platform.machine().lower()
     architecture = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}.get(
         machine, machine
@@ -121,7 +119,7 @@ def find_mirror(
 
 
 def implied_mirrors(environ: Mapping[str, str]) -> list[Path]:
-    """Return the folders that Terraform itself looks into, and its plugin cache."""
+    """Return the folders that Terraform itself searches, and its plugin cache."""
     home = Path(environ.get("HOME") or "~").expanduser()
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
     data_dirs = [
@@ -138,7 +136,7 @@ def implied_mirrors(environ: Mapping[str, str]) -> list[Path]:
 
 
 def _folders(root: Path, depth: int, deadline: float) -> Iterator[Path]:
-    """Walk folders on one file system, level by level: a mirror rarely lies deep."""
+    """Walk folders on one file system, level by level: mirrors are rarely deep."""
     try:
         device = root.stat().st_dev
     except OSError:
@@ -170,14 +168,14 @@ def _children(folder: Path, device: int) -> list[Path]:
 
 
 def own_cli_config() -> Path:
-    """Return where terradask keeps the configuration that it writes for Terraform."""
+    """Return the path of the configuration that terradask writes for Terraform."""
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("terradask")) / "terraform.rc"
 
 
 def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
-    """Write a configuration for Terraform that takes every provider from a mirror."""
+    """Write a Terraform configuration that takes every provider from a mirror."""
     path = path or own_cli_config()
     path.parent.mkdir(parents=True, exist_ok=True)
     quoted = (
@@ -206,7 +204,7 @@ def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
 
 
 def cli_config_in_use(environ: Mapping[str, str]) -> ProviderSource:
-    """Report where Terraform will get the provider from."""
+    """Return the source from which Terraform will get the provider."""
     named = environ.get(CLI_CONFIG_VARIABLE)
     if named and Path(named).is_file():
         own = own_cli_config()

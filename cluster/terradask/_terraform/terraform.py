@@ -1,4 +1,4 @@
-"""The one seam to Terraform: its commands in one stack's folder, and what comes of them."""
+"""Run Terraform's commands in one stack's folder, and read their results."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from terradask._terraform.state.lock import BreakLock, LockInfo, run_past_lock
 from terradask.errors import AwsError, Diagnostic, StateLocked, TerraformCancelled, TerraformError
 from terradask_modules.programs import environ_for_programs
 
-#: Would change what our command lines mean, or where Terraform keeps things.
+#: Variables that would change the meaning of command lines, or Terraform's folders.
 _DROPPED_VARIABLES = ("TF_WORKSPACE", "TF_DATA_DIR", "TF_CLI_ARGS", "TF_VAR_")
 
 #: Marks an option without a value.
 FLAG = object()
 
-#: Longest time that a request to create something takes to be answered, usually.
+#: Usual longest time until a creation request is answered.
 REQUEST_SECONDS = 1.5
 
-_STOPPING = "Terraform is stopping after what it has begun; a second Ctrl-C kills it"
+_STOPPING = "Terraform stops after its current requests; a second Ctrl-C kills it"
 
-#: The Go runtime lets the heap grow to five times what lives before it collects.
+#: Go's garbage collector lets the heap grow to five times its live size.
 _GOGC = "400"
 
 
@@ -56,10 +56,9 @@ _GOGC = "400"
 class Terraform:
     """Terraform in one stack's folder.
 
-    A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its orderly stop; after a
-    second one it is killed a few seconds later. The lock that a Terraform killed here leaves on a
-    state is removed by the next command here; one that Terraform took without learning of it is
-    removed at once. Another user's is an error.
+    A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its clean stop; after a
+    second one it is killed a few seconds later. The next command removes a killed Terraform's state
+    lock; a lock that Terraform took unknowingly is removed at once. Another user's is an error.
     """
 
     folder: Path
@@ -68,15 +67,15 @@ class Terraform:
     on_event: Callable[[Event], None] = lambda event: None
     on_wait: Callable[[str], None] = lambda text: None
     folder_limit_seconds: float = 600.0
-    #: Gives the state's lock back where Terraform could not, and returns whether it is free; called
-    #: with the command that has ended.
+    #: Releases the state's lock if Terraform could not, and returns whether it is free; called
+    #: with the finished command.
     give_back: Callable[[Mapping[str, Any]], bool] = lambda ended: False
     break_lock: BreakLock | None = None
-    #: Returns the lock on the state, where Terraform doesn't say whose it is.
+    #: Returns the state's lock, if Terraform doesn't name its holder.
     find_lock: Callable[[], LockInfo | None] = lambda: None
     before_init: Callable[[], None] = lambda: None
     state_lock_seconds: int = 10
-    #: Held while Terraform works here; take it around several commands that belong together.
+    #: Held while Terraform works; acquire it around related commands.
     lock: FolderLock = field(init=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -87,54 +86,56 @@ class Terraform:
             on_wait=lambda busy: self.on_wait(f"waiting: {busy.problem}"),
         )
 
-    # ---- what runs -------------------------------------------------------------------------------
+    # ---- the program and its environment
+    # -------------------------------------------------------------
 
     @cached_property
     def binary(self) -> TerraformBinary:
-        """The Terraform that runs; found at the first use."""
+        """The Terraform program, found at the first use."""
         return find_terraform(self.environ)
 
     @property
     def provider_source(self) -> ProviderSource:
-        """Where Terraform gets the provider from."""
+        """The source of the provider."""
         return cli_config_in_use(self.environ)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment that Terraform gets."""
+        """Return Terraform's environment."""
         kept = {k: v for k, v in self.environ.items() if not k.startswith(_DROPPED_VARIABLES)}
         kept.update(TF_IN_AUTOMATION="1", TF_INPUT="0", CHECKPOINT_DISABLE="1")
-        # Terraform reads the provider's schema and ends: collecting later spares a third.
+        # Terraform reads the provider's schema and ends: less garbage collection saves a third.
         kept.setdefault("GOGC", _GOGC)
         source = self.provider_source
         if source.kind == "mirror":
             kept[CLI_CONFIG_VARIABLE] = str(source.cli_config)
         elif source.kind == "registry":
-            # What it names is missing; Terraform would warn on each command.
+            # The configured file is missing; Terraform would warn at each command.
             kept.pop(CLI_CONFIG_VARIABLE, None)
         if is_loopback_endpoint(kept):
             kept.pop("AWS_CA_BUNDLE", None)
         return environ_for_programs(kept)
 
     def command_line(self, verb: str, *arguments: str, **options: Any) -> list[str]:
-        """Return the command line for a verb, as python-terraform builds it."""
+        """Return a verb's command line, built by python-terraform."""
         from python_terraform import IsFlagged
         from python_terraform import Terraform as CommandLines
 
-        # Its constructor reads a state from the working folder: there is none in this one.
+        # The constructor reads a state from the working folder, which has none.
         builder = CommandLines(working_dir=os.devnull, terraform_bin_path="terraform")
         given = {name: IsFlagged if value is FLAG else value for name, value in options.items()}
         line: list[str] = builder.generate_cmd_string(verb, *arguments, **given)
         return [*self.binary.command, *line[1:]]
 
-    # ---- its verbs -------------------------------------------------------------------------------
+    # ---- commands
+    # ------------------------------------------------------------------------------------
 
     def configuration(self) -> dict[str, Any]:
         """Return the synthesised configuration."""
         return dict(json.loads((self.folder / CONFIGURATION).read_text(encoding="utf-8")))
 
     def init(self, *, again: bool = False) -> bool:
-        """Initialise the folder if necessary: the provider by the lock file, and the backend;
-        return whether it was.
+        """Initialise the folder if necessary: the provider of the lock file, and the backend;
+        return whether it was necessary.
 
         Raises `TerraformError`, such as `ProviderUnavailable` and `BackendMissing`.
         """
@@ -151,14 +152,14 @@ class Terraform:
             if not again and self._has_packages() and read_object(stamp).get("key") == key:
                 return False
             stamp.unlink(missing_ok=True)
-            # Terraform downloads the providers that a state names, too.
+            # Terraform downloads a state's providers too.
             self.before_init()
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write_text(json.dumps({"key": key}), encoding="utf-8")
             return True
 
     def _has_packages(self) -> bool:
-        """Return whether the folder still has what an earlier ``init`` made."""
+        """Return whether the folder still has the results of an earlier ``init``."""
         # <host>/<namespace>/<type>/<version>/<platform>: links into the mirror.
         packages = list((self.folder / ".terraform/providers").glob("*/*/*/*/*"))
         present = bool(packages) and all(package.exists() for package in packages)
@@ -202,21 +203,22 @@ class Terraform:
             return self._lock_state("apply", _path_of(plan)).counts
 
     def destroy(self, *, refresh: bool = True) -> Mapping[str, Any]:
-        """Destroy everything in the stack, without a plan that was looked at."""
+        """Destroy the entire stack, without a reviewed plan."""
         options: dict[str, Any] = {"destroy": FLAG, "auto_approve": FLAG}
         if not refresh:
             options["refresh"] = False
         with self.lock:
             return self._lock_state_or_init("apply", **options).counts
 
-    # ---- the state's lock ------------------------------------------------------------------------
+    # ---- the state's lock
+    # ----------------------------------------------------------------------------
 
     def force_unlock(self, lock_id: str) -> None:
-        """Remove a lock from the state that a killed command left behind."""
+        """Remove a killed command's lock from the state."""
         self._capture("force-unlock", lock_id, force=FLAG)
 
     def _lock_state_or_init(self, verb: str, **options: Any) -> CommandOutput:
-        """Run a command that locks the state, again after initialising if it needs that."""
+        """Run a command that locks the state; retry after initialising if necessary."""
         try:
             return self._lock_state(verb, **options)
         except TerraformError as error:
@@ -236,14 +238,15 @@ class Terraform:
             on_wait=self.on_wait,
         )
 
-    # ---- commands that change something ----------------------------------------------------------
+    # ---- commands with changes
+    # -----------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ask the running command, from any thread, to stop; it raises `TerraformCancelled`."""
+        """Ask the running command to stop, from any thread; it raises `TerraformCancelled`."""
         self._cancelled.set()
 
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
-        """Run a command that prints events, and return its output. Needs the folder's lock."""
+        """Run a command with event output, and return it. Needs the folder's lock."""
         output = CommandOutput(REQUEST_SECONDS)
         check_contents(self.folder)
         done = process.follow(
@@ -279,11 +282,11 @@ class Terraform:
 
     @staticmethod
     def _may_have_kept(verb: str, done: process.Completed, error: Exception) -> bool:
-        """Return whether a command that failed may have left its own lock, which the next one would
-        find in its way: S3 may miss objects of a young bucket.
+        """Return whether a failed command may have left its own lock, which would block the next
+        one: S3 may miss objects of a young bucket.
 
-        Terraform says so only where the operation itself has begun: before, as with a stale plan,
-        it drops that error (``localRun`` in
+        Terraform reports it only once the operation itself has begun: earlier, as with a stale
+        plan, it drops that error (``localRun`` in
         https://github.com/hashicorp/terraform/blob/main/internal/backend/local/backend_local.go).
         """
         return verb != "init" and done.exit_code > 0 and not isinstance(error, StateLocked)
@@ -294,10 +297,11 @@ class Terraform:
             output.take(event)
             self.on_event(event)
 
-    # ---- commands that print one text ------------------------------------------------------------
+    # ---- commands with one output
+    # --------------------------------------------------------------------
 
     def _read(self, verb: str, *arguments: str, **options: Any) -> Any:
-        """Run a command that prints one JSON document, and return it; empty if none is printed."""
+        """Run a command with JSON output, and return it; empty if none is printed."""
         printed = self._capture(verb, *arguments, **options)
         if not printed.strip():
             return {}
@@ -305,14 +309,14 @@ class Terraform:
             return json.loads(printed)
         except ValueError as error:
             raise TerraformError(
-                f"terraform {verb} printed no JSON",
+                f"terraform {verb} printed no valid JSON",
                 verb=verb,
                 folder=str(self.folder),
                 given=printed[:200],
             ) from error
 
     def _capture(self, verb: str, *arguments: str, **options: Any) -> str:
-        """Run a command, and return what it printed."""
+        """Run a command, and return its output."""
         line = self.command_line(verb, *arguments, **options)
         with self.lock:
             check_contents(self.folder)
@@ -344,7 +348,7 @@ def init_key(
     cli_config: Path | None,
     terraform_version: str,
 ) -> str:
-    """Return a checksum over everything that ``init`` depends on."""
+    """Return a checksum of everything that ``init`` depends on."""
     parts = {
         "terraform": configuration.get("terraform"),
         "module": configuration.get("module"),

@@ -66,7 +66,7 @@ class Applier:
         if plan.stack == NETWORK_STACK and plan.destroy:
             # The bucket is deleted with the network.
             return
-        self.stacks.states.history.note(action, plan.stack, plan)
+        self.stacks.states.history.record(action, plan.stack, plan)
 
     def _note(self, plan: Plan) -> None:
         if plan.destroy:
@@ -137,10 +137,10 @@ class Applier:
             if plan.destroy:
                 stack.check_state()
                 self.clusters.one(plan.stack).note_closing()
-                recovery.zero()
+                recovery.scale_to_zero()
             stack.init()
             if plan.destroy:
-                recovery.make_way(stack.ids)
+                recovery.remove_blockers(stack.ids)
             else:
                 # First: an apply keeps the cluster, even after an interruption.
                 self._keep(plan.stack)
@@ -179,17 +179,17 @@ class Applier:
             deployment.note_closing()
             # Zero the groups first, so that no host costs more.
             recovery = self.clusters.recovery(name)
-            zeroed = pool.submit(recovery.zero)
+            zeroed = pool.submit(recovery.scale_to_zero)
             configuration_of(self.context).cluster_to_destroy(name)
             stack.init()
             zeroed.result()
             deployment.keep_events()
-            recovery.make_way(stack.ids)
+            recovery.remove_blockers(stack.ids)
             stack.destroy(refresh=False)
             recovery.forget()
             stack.remove()
         self.stacks.states.forget_applied(name)
-        self.stacks.states.history.note("destroyed", name)
+        self.stacks.states.history.record("destroyed", name)
 
     def destroy_network(self) -> None:
         """Destroy the network, as documented at `Workspace.destroy_network`."""

@@ -18,7 +18,7 @@ from terradask._observe.run_costs.account import Account, next_starts
 from terradask._observe.run_costs.book import AccountBook, find_prices, log_failure
 from terradask._observe.run_costs.run_account import end_reason
 from terradask._observe.run_costs.totals import RunCosts, check_by, costs_of
-from terradask._plans.applied import HistoryEntry, HistoryNotes
+from terradask._plans.applied import History, HistoryEntry
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import TerradaskError
 from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport
@@ -81,7 +81,7 @@ def read_history(context: WorkspaceContext, since: Moment | None = None) -> list
     """Return the history, oldest first, as documented at `Workspace.history`."""
     now = datetime.datetime.now(datetime.UTC)
     first = None if since is None else parse_moment(since, now, "since")
-    noted = HistoryNotes(context.aws, context.bucket).read(first)
+    noted = History(context.aws, context.bucket).read(first)
     begins = "" if first is None else utc_text(first)
     runs = (one for one in entries_of(find_accounts(context, first)) if one.at >= begins)
     return sorted([*noted, *runs], key=lambda entry: entry.at)

@@ -14,8 +14,8 @@ from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._aws.s3 import ObjectStore
 from terradask._software.host_packages import (
     BootLock,
-    beside,
     download,
+    objects_beside,
     packages_cache,
     packages_unavailable,
 )
@@ -46,7 +46,7 @@ class HostProgram:
         Permission needed: ``s3:ListBucket``.
         """
         names = self.objects.names()
-        lacking = {one: self.lock.lacking(names, one) for one in self.architectures}
+        lacking = {one: self.lock.missing_archives(names, one) for one in self.architectures}
         return {one: packages for one, packages in lacking.items() if packages}
 
 
@@ -87,7 +87,7 @@ class HostPackages:
         """
         baseline = self.context.network.baseline()
         key = baseline.host.wheel_key
-        objects = beside(self.context.aws, self.context.bucket, key)
+        objects = objects_beside(self.context.aws, self.context.bucket, key)
         wheel = objects.read(key.rpartition("/")[2])
         if wheel is None:
             raise AwsError(
@@ -98,7 +98,7 @@ class HostPackages:
         return self._program(key, wheel.content, sorted(baseline.architectures))
 
     def _program(self, key: str, wheel: bytes, architectures: list[str]) -> HostProgram:
-        objects = beside(self.context.aws, self.context.bucket, key)
+        objects = objects_beside(self.context.aws, self.context.bucket, key)
         return HostProgram(objects, BootLock.of_wheel(wheel), tuple(architectures))
 
     def gather(self, program: HostProgram) -> tuple[Path, ...]:
@@ -131,11 +131,11 @@ class HostPackages:
     def _archives(self, lock: BootLock, architecture: str) -> dict[str, Path]:
         given = self._folder
         folder = packages_cache() if given is None else given
-        found = lock.chosen(folder, architecture)
+        found = lock.select(folder, architecture)
         if given is None and len(found) < len(lock.hashes):
             self.context.message(f"downloading the host program's packages for {architecture}")
             download(lock, folder, architecture)
-            found = lock.chosen(folder, architecture)
+            found = lock.select(folder, architecture)
         lacking = [package for package in lock.hashes if package not in found]
         if lacking:
             raise packages_unavailable(

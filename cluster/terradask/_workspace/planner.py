@@ -459,9 +459,9 @@ class Planner:
         return self._stacks.states.applied.unchanged(self.synth(stacks))
 
     def _report(self, plan: Plan, context: ReportContext) -> PlanReport:
-        from terradask._plans.impact import may_hit
+        from terradask._plans.impact import may_affect
 
-        running = self._clusters.running(plan.stack) if may_hit(plan.summary) else ()
+        running = self._clusters.running(plan.stack) if may_affect(plan.summary) else ()
         return self._gate.report(
             plan, context, running=running, environment=self._environment(plan)
         )

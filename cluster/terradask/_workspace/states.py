@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.s3 import ObjectStore
 from terradask._cleanup.state_guard import StateGuard, without
 from terradask._observe.store import STATE
-from terradask._plans.applied import AppliedNotes, HistoryNotes
+from terradask._plans.applied import AppliedNotes, History
 from terradask._plans.basis import PlanArchive
 from terradask._terraform.state.lock import proof_of_loss
 from terradask._terraform.state.model import StateInfo, StateVersion, state_of
@@ -47,9 +47,9 @@ class StackStates:
         return AppliedNotes(self._context.aws, self._context.bucket, self.version)
 
     @property
-    def history(self) -> HistoryNotes:
+    def history(self) -> History:
         """Records of applies and destructions."""
-        return HistoryNotes(self._context.aws, self._context.bucket)
+        return History(self._context.aws, self._context.bucket)
 
     def place(self, stack: str) -> S3Backend:
         """Return the backend of a stack's state."""

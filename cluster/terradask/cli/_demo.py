@@ -22,11 +22,11 @@ def demo() -> None:
     """
     check_installed()
     from terradask._doctor.demo.main_job import run_demo
-    from terradask._doctor.demo.story import Story
+    from terradask._doctor.demo.printer import DemoPrinter
 
     with interruption("nothing is left: everything was on the embedded AWS, which has ended"):
         if not sys.stdout.isatty():
-            run_demo(Story(click.echo))
+            run_demo(DemoPrinter(click.echo))
             return
         from rich.console import Console
         from rich.text import Text
@@ -37,4 +37,4 @@ def demo() -> None:
             def write(line: str) -> None:
                 console.print(Text.from_ansi(line), soft_wrap=True)
 
-            run_demo(Story(write, status.update))
+            run_demo(DemoPrinter(write, status.update))

@@ -28,7 +28,7 @@ from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
     from terradask._cleanup.findings import Sweep, Swept
-    from terradask._cleanup.orphans import Stray
+    from terradask._cleanup.orphans import Orphan
 
 
 @click.command(short_help="Remove orphaned resources")
@@ -71,7 +71,7 @@ def sweep(grace: int | None, dry_run: bool) -> None:
         otherwise=None if swept is None else _end(swept),
     )
     if swept is not None and swept.failed:
-        left = [f"{stray.kind} {stray.id}" for stray in swept.failed]
+        left = [f"{orphan.kind} {orphan.id}" for orphan in swept.failed]
         raise TerradaskError(
             f"{counted(len(left), 'orphaned resource')} could not be removed: {', '.join(left)}",
             given="; ".join(dict.fromkeys(swept.failed.values())),
@@ -95,29 +95,29 @@ def _show(found: Sweep) -> None:
         return
     rows = [
         [
-            stray.kind,
-            stray.id,
-            stray.cluster,
-            _age(found.age_seconds(stray)),
-            usd(found.hourly_usd(stray)),
-            _why(found, stray),
+            orphan.kind,
+            orphan.id,
+            orphan.cluster,
+            _age(found.age_seconds(orphan)),
+            usd(found.hourly_usd(orphan)),
+            _why(found, orphan),
         ]
-        for stray in found.strays
+        for orphan in found.strays
     ]
     result(table(["kind", "id", "cluster", "age", "usd/h", "why"], rows))
 
 
-def _why(found: Sweep, stray: Stray) -> str:
-    if stray.held is not None:
-        return f"{stray.reason}; kept: {stray.held}"
-    if not stray.may_go(found.looked_at):
-        return f"{stray.reason}; kept until it is {found.grace_seconds:.0f} s old"
-    return stray.reason
+def _why(found: Sweep, orphan: Orphan) -> str:
+    if orphan.held is not None:
+        return f"{orphan.reason}; kept: {orphan.held}"
+    if not orphan.may_go(found.looked_at):
+        return f"{orphan.reason}; kept until it is {found.grace_seconds:.0f} s old"
+    return orphan.reason
 
 
 def _end(swept: Swept) -> str:
     left = [*swept.kept.items(), *swept.failed.items()]
-    lines = [f"{stray.kind} {stray.id}: not removed: {why}" for stray, why in left]
+    lines = [f"{orphan.kind} {orphan.id}: not removed: {why}" for orphan, why in left]
     whole = len(swept.removed) + len(left)
     return "\n".join([*lines, f"removed {len(swept.removed)} of {whole}"])
 

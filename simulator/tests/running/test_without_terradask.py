@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.quick_provider import QuickProvider
-from tests.simulator.own_index import names_with_needs
+from tests.simulator.own_index import names_with_dependencies
 from tests.source_packages import install
 from tests.waiting import PROCESS_SECONDS
 
@@ -78,7 +78,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(tmp_path / "venv", symlinks=True)
     (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
     install(site, *map(str, tmp_path.glob("*.whl")))
-    for name in names_with_needs("terradask-simulator") - {"terradask-simulator"}:
+    for name in names_with_dependencies("terradask-simulator") - {"terradask-simulator"}:
         found = importlib.metadata.distribution(name)
         for top in {file.parts[0] for file in found.files or ()} - {"..", "__pycache__"}:
             if not (site / top).exists():

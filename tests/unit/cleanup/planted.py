@@ -9,7 +9,7 @@ from typing import Any
 
 from terradask._aws.session import Aws
 from terradask._cleanup.recover import ClusterRecovery
-from terradask._cleanup.resources import Resource, of_clusters
+from terradask._cleanup.resources import Resource, cluster_resource_types
 from terradask._cleanup.search import ClusterSearch
 from terradask._common.progress import ProgressEvent
 from terradask._network.baseline import Isolated
@@ -46,7 +46,7 @@ class Planted:
         workspace: str,
         cluster: str | None,
         *,
-        kinds: frozenset[str] = of_clusters(),
+        kinds: frozenset[str] = cluster_resource_types(),
     ) -> None:
         self._ec2, self._iam = aws.client("ec2"), aws.client("iam")
         self._workspace, self._cluster = workspace, cluster

@@ -148,7 +148,7 @@ def test_what_an_invented_kind_means_is_in_plans(monkeypatch: pytest.MonkeyPatch
     assert dangers_of(None, {}, kind=KEY_PAIR, actions=["delete"]) == ["is destroyed"]
     monkeypatch.setitem(KINDS, KEY_PAIR, INVENTED)
     assert "its hosts let nobody in" in impacts(summary, running)[0].text
-    with pytest.raises(InUse, match="what running clusters stand on"):
+    with pytest.raises(InUse, match="resources of running clusters"):
         refuse_while_running(summary, running)
     assert dangers_of(None, {}, kind=KEY_PAIR, actions=["delete"]) == [
         "is destroyed: nobody logs in"

@@ -20,8 +20,8 @@ from terradask._catalog.prices.running import (
     price_keys,
 )
 from terradask._cleanup.findings import Sweep
-from terradask._cleanup.inventory import DeadLock, Deployed, Inventory, Item, Kind, OldPlan
-from terradask._cleanup.orphans import Stray, judge
+from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, OldPlan, OrphanLock
+from terradask._cleanup.orphans import Orphan, judge
 
 NOW = datetime.datetime(2026, 11, 20, 12, 0, tzinfo=datetime.UTC)
 GRACE = datetime.timedelta(seconds=30)
@@ -127,7 +127,7 @@ CLOSING = deployed(is_whole=True, closing_at=ago(60), started_at=ago(600))
             [("network-interface", False)],
         ),
         # What commands left.
-        (world(dead_locks=(DeadLock("network", "id", ago(1), "killed"),)), [("lock", True)]),
+        (world(orphan_locks=(OrphanLock("network", "id", ago(1), "killed"),)), [("lock", True)]),
         (world(old_plans=(OldPlan("/p", ago(9e4)),)), [("plan", True)]),
     ],
 )
@@ -343,7 +343,7 @@ def test_a_machine_costs_with_its_disk_and_address_or_nobody_knows() -> None:
 
 def test_a_script_reads_what_was_found() -> None:
     (stray,) = judge(world(thing(parts=parts_of_host(HOST, "us-east-1"))), grace=GRACE)
-    assert isinstance(stray, Stray)
+    assert isinstance(stray, Orphan)
     found = Sweep("w", "us-east-1", "1", NOW, 30, (stray,), quotes=Quotes("x", KEYS))
     (document,) = found.as_dict()["strays"]
     assert document["hourly_usd"] == "0.055"
@@ -365,7 +365,7 @@ def test_a_running_clusters_group_is_no_orphan_because_its_tag_was_changed():
     found = {stray.id: stray for stray in judge(seen, grace=GRACE)}
     for item in (group, host, secret):
         assert not found[item.id].may_go(NOW)
-        assert "of etl, which is deployed" in (found[item.id].held or "")
+        assert "belongs to etl, which is deployed" in (found[item.id].held or "")
     assert found[other.id].may_go(NOW)
     assert found[alike.id].may_go(NOW)
     # Nothing else protects it: after the cluster's end it is an orphan.

@@ -15,7 +15,7 @@ from terradask._cleanup.resources import (
     EGRESS_RULE,
     INGRESS_RULE,
     Resource,
-    of_clusters,
+    cluster_resource_types,
     outermost,
     unknown,
 )
@@ -83,8 +83,8 @@ def test_everything_of_one_cluster_is_found_and_nothing_of_anothers(aws: Aws):
     ):
         Planted(aws, workspace, cluster)
     kinds = [resource.type for resource in own(aws, "etl")]
-    assert {kind: kinds.count(kind) for kind in of_clusters()} == {
-        **dict.fromkeys(of_clusters(), 2),
+    assert {kind: kinds.count(kind) for kind in cluster_resource_types()} == {
+        **dict.fromkeys(cluster_resource_types(), 2),
         INGRESS_RULE: 3,
         EGRESS_RULE: 3,
         "aws_placement_group": 1,
@@ -192,7 +192,7 @@ def test_a_secret_of_others_is_left_alone(aws: Aws, deleted: bool, tags: list[di
 def test_without_isolation_nothing_more_than_a_placement_group_is_asked_for(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ):
-    Planted(aws, "default", "etl", kinds=of_clusters() - {"aws_placement_group"})
+    Planted(aws, "default", "etl", kinds=cluster_resource_types() - {"aws_placement_group"})
     made: list[str] = []
     monkeypatch.setattr(
         aws, "client", lambda name, make=aws.client: made.append(name) or make(name)
@@ -227,7 +227,7 @@ def test_hosts_end_before_their_placement_group_does(aws: Aws, monkeypatch: pyte
     monkeypatch.setattr("terradask._common.polling.time.sleep", wait)
     state = as_state(own(aws, "etl"))
     for name, expected in (("plain", 0), ("etl", 1), ("etl", 1)):
-        remains(aws, name, [], is_isolated=False).make_way(lambda: state)
+        remains(aws, name, [], is_isolated=False).remove_blockers(lambda: state)
         assert len(waited) == expected
     assert [resource.id for resource in own(aws, "etl")] == ["terradask-default.etl"]
 

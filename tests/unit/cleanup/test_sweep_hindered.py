@@ -155,7 +155,7 @@ def test_what_cant_be_removed_keeps_no_other_cluster(
     assert {stray.id for stray in done.removed} == {"terradask/default/b"}
     assert {stray.id: why for stray, why in done.failed.items()} == {
         "terradask-default-a-workers": "AWS refuses autoscaling:DeleteAutoScalingGroup",
-        "terradask/default/a": "something that uses it could not be removed",
+        "terradask/default/a": "a resource that uses it could not be removed",
     }
     assert account.keys() == []
 

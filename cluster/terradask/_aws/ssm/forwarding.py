@@ -1,4 +1,4 @@
-"""One port of an instance on this machine's loopback; opened again when its session is lost."""
+"""Forward a port of an instance to this machine's loopback; reopen it when its session is lost."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ logger = logging.getLogger("terradask")
 _OPENED = re.compile(r"Port (\d+) opened for sessionId")
 _LINES_KEPT = 10
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 30.0
-#: A session that held so long was a good one: the next is opened at once.
+#: After a session that lasted this long, the next one is opened at once.
 _HELD_SECONDS = 60.0
 _END_SECONDS = 5.0
 
 
 class PortForwarding:
-    """A port of an instance, forwarded by a plugin process until it is closed.
+    """A port of an instance, forwarded by a plugin process until closed.
 
     Permissions needed: ``ssm:StartSession`` on the instance and on the document
     ``AWS-StartPortForwardingSession``; ``ssm:TerminateSession`` and ``ssm:ResumeSession`` on one's
@@ -52,11 +52,11 @@ class PortForwarding:
         self._keeper = threading.Thread(
             target=self._keep, name=f"terradask-session-{port}", daemon=True
         )
-        #: On 127.0.0.1, once it is open; the same for every session.
+        #: Port on 127.0.0.1 once open; the same in every session.
         self.local_port: int | None = None
 
     def open(self) -> None:
-        """Begin; `wait` returns the port, or raises."""
+        """Start; `wait` returns the port, or raises."""
         self._keeper.start()
 
     def wait(self, seconds: float) -> int:
@@ -81,7 +81,7 @@ class PortForwarding:
         if self._keeper.is_alive():
             self._keeper.join(_END_SECONDS)
         if self._session_id is not None:
-            # In order, the plugin ends it; without a network its answer never comes.
+            # The plugin ends the session at SIGINT; without a network it never gets an answer.
             threading.Thread(
                 target=self._end_session, name="terradask-session-end", daemon=True
             ).start()
@@ -107,7 +107,7 @@ class PortForwarding:
             pause_seconds = min(pause_seconds * 2, _LONGEST_PAUSE_SECONDS)
 
     def _gave_up(self, error: Exception) -> bool:
-        """Return whether it never opened: only a session that opened once is opened again."""
+        """Return whether it never opened: only an opened session is reopened."""
         if self._closing.is_set() or self.local_port is not None:
             return False
         self._error = error
@@ -115,7 +115,7 @@ class PortForwarding:
         return True
 
     def _forward(self) -> None:
-        """Open a session and return when it is over."""
+        """Open a session and return when it ends."""
         request = {
             "Target": self._instance_id,
             "DocumentName": SESSION_DOCUMENT,
@@ -141,7 +141,7 @@ class PortForwarding:
             process.stdout.close()
 
     def _parameters(self) -> dict[str, list[str]]:
-        # The plugin takes a free port, and keeps it: connected clients know no other.
+        # The plugin picks a free port, and keeps it for connected clients.
         again = {} if self.local_port is None else {"localPortNumber": [str(self.local_port)]}
         return {"portNumber": [str(self._port)], **again}
 
@@ -161,8 +161,8 @@ class PortForwarding:
             self._session_id = str(answer["SessionId"])
             if self._closing.is_set():
                 self._end_session()
-                raise self._failed("is not wanted any more")
-            # A session of its own: a Ctrl-C at the terminal is the client's to answer.
+                raise self._failed("is no longer needed")
+            # A process session of its own: Ctrl-C at the terminal goes only to the client.
             process = self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(guard.__file__)],
                 stdin=subprocess.PIPE,
@@ -173,7 +173,7 @@ class PortForwarding:
                 start_new_session=True,
             )
         assert process.stdin is not None
-        # Where the guard has ended already, its output says so.
+        # If the guard has ended already, its output shows the reason.
         with contextlib.suppress(OSError, ValueError):
             process.stdin.write(
                 json.dumps({"command": command, "environ": {RESPONSE_VARIABLE: response}}) + "\n"
@@ -195,7 +195,7 @@ class PortForwarding:
             said = error.response["Error"]
             if said["Code"] == "TargetNotConnected":
                 raise self._failed(
-                    "was refused: Session Manager knows no agent on the host, or it isn't "
+                    "was refused: Session Manager has no agent on the host, or it isn't "
                     "connected yet"
                 ) from error
             raise self._failed(f"was refused: {said['Code']}: {said.get('Message', '')}") from error
@@ -213,7 +213,7 @@ class PortForwarding:
 
 
 def _let_go(process: subprocess.Popen[str]) -> None:
-    """Let the guard know that the client is done with it."""
+    """Signal the guard that the client is finished."""
     with contextlib.suppress(OSError, ValueError):
         if process.stdin is not None:
             process.stdin.close()

@@ -1,9 +1,7 @@
-"""The process between a client and a plugin of Session Manager: it ends the plugin when the client
-is gone, however that went.
+"""Run a Session Manager plugin, and end it when the client is gone for any reason.
 
-Runs by itself, with the standard library alone. Its standard input says what to start, in a line
-of JSON (so that no token is an argument of any process), and stays open as long as the client
-lives.
+Runs as a script of its own with only the standard library. Its standard input gives the command in
+a line of JSON (so that no token is a process argument), and stays open while the client lives.
 """
 
 from __future__ import annotations
@@ -15,12 +13,12 @@ import subprocess
 import sys
 import threading
 
-#: The plugin ends its session at SIGINT, and says so to AWS.
+#: At SIGINT the plugin ends its session in AWS.
 _GRACE_SECONDS = 3.0
 
 
 def main() -> None:
-    """Start what the first line says; end it when the input ends."""
+    """Start the command of the first line; end it at the end of the input."""
     order = json.loads(sys.stdin.buffer.readline())
     child = subprocess.Popen(
         order["command"],

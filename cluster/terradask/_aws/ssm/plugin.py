@@ -1,9 +1,9 @@
-"""AWS's ``session-manager-plugin``: where it is, whether it is new enough, and its command line.
+"""Find AWS's ``session-manager-plugin``, check its version, and build its command line.
 
-The command line is the AWS CLI's own for it
-(https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py): what StartSession
-answered, the region, the operation, the profile, what StartSession was asked, and where Systems
-Manager answers.
+The command line is the AWS CLI's
+(https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py): StartSession's
+response, the region, the operation, the profile, StartSession's request, and the endpoint of
+Systems Manager.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from terradask_modules.programs import find_program
 
 NAME = "session-manager-plugin"
 
-#: The plugin takes StartSession's answer by this variable: arguments are everybody's to read.
+#: Variable with StartSession's response for the plugin: all users can read arguments.
 RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 
-#: The last version that knows no such variable: as the AWS CLI says.
+#: The last version without this variable, according to the AWS CLI.
 _LAST_WITHOUT_VARIABLE = "1.2.497.0"
 
-#: Where AWS's installers put it, if PATH doesn't know.
+#: Where AWS's installers put it, if it isn't on PATH.
 _USUAL_FOLDERS = ("/usr/local/sessionmanagerplugin/bin", "/usr/local/bin")
 
 _VERSION = re.compile(r"\d+(\.\d+){0,3}")
@@ -43,7 +43,7 @@ _ALTERNATIVES = (
 
 @dataclass(frozen=True)
 class Plugin:
-    """The plugin that was found."""
+    """A plugin on this machine."""
 
     path: str
     version: str
@@ -51,7 +51,7 @@ class Plugin:
     def command(
         self, request: Mapping[str, Any], *, region: str, profile: str | None, endpoint_url: str
     ) -> list[str]:
-        """Return the plugin's command line for `request`; the answer is in `RESPONSE_VARIABLE`."""
+        """Return the plugin's command line; `RESPONSE_VARIABLE` has StartSession's response."""
         return [
             self.path,
             RESPONSE_VARIABLE,
@@ -64,15 +64,15 @@ class Plugin:
 
 
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
-    """Return the plugin of this machine. Raises `SetupError`."""
+    """Find the plugin on this machine. Raises `SetupError`."""
     environ = os.environ if environ is None else environ
     found = find_program(NAME, environ, after=_USUAL_FOLDERS)
     if found is None:
         raise SetupError(
-            f"connect='ssm' takes AWS's {NAME}, which isn't on this machine.",
+            f"connect='ssm' needs AWS's {NAME}, which isn't on this machine.",
             given=f"PATH={environ.get('PATH', '')}",
             allowed=f"{NAME} newer than {_LAST_WITHOUT_VARIABLE}",
-            advice=f"install it: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
+            advice=f"install it: {_PAGE}; or use another connection: {_ALTERNATIVES}",
         )
     version = _version(found)
     if version is None or Version(version) <= Version(_LAST_WITHOUT_VARIABLE):
@@ -82,10 +82,10 @@ def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
                 "which every process can read."
             )
             if version
-            else f"This machine's {NAME} doesn't say its version.",
+            else f"This machine's {NAME} doesn't report its version.",
             given=f"{found}, version {version}" if version else found,
             allowed=f"newer than {_LAST_WITHOUT_VARIABLE}",
-            advice=f"install a new one: {_PAGE}; or reach the scheduler otherwise: {_ALTERNATIVES}",
+            advice=f"install a new one: {_PAGE}; or use another connection: {_ALTERNATIVES}",
         )
     return Plugin(found, version)
 

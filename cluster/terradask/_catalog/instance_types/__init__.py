@@ -1,3 +1,3 @@
-"""Instance types of a region, and the choice among them: pure, but for the catalog and the listing
-with prices.
+"""Instance types of a region, and the choice among them: pure, except for the catalog and the
+listing with prices.
 """

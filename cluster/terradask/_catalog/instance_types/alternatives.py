@@ -1,4 +1,4 @@
-"""What is nearest to a request that nothing meets: other requests, each of them tried."""
+"""Find the nearest requests to one that no type meets; each is tried."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _EXAMPLES = 3
 _ZONES = 2
 
 
-#: A request that finds something: what to write, by parameter, None to leave it out; and its types.
+#: A request that finds types: parameters to write (None: leave out), and its types.
 Alternative = tuple[Mapping[str, Any], tuple[InstanceType, ...]]
 
 
 def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> NoMatchingType:
-    """Return the error for a request that nothing meets."""
+    """Return the error for a request that no type meets."""
     constraints = nothing.attempt.constraints
     problem = f"no instance type in {supply.where} has {_sizes(request, constraints, supply)}"
     if any(why in TO_BE_NAMED for why in nothing.rejections):
@@ -48,8 +48,8 @@ def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> No
 
 
 def nearest(request: HardwareRequest, supply: Supply) -> list[dict[str, Any]]:
-    """Return requests nearest to one that each find something, as JSON has them, prices as text.
-    Raises `InvalidInput`.
+    """Return the nearest requests that find types as JSON, with prices as text. Raises
+    `InvalidInput`.
     """
     nothing = select(request, supply)
     found: dict[tuple[InstanceType, ...], Mapping[str, Any]] = {}
@@ -87,7 +87,7 @@ def _in_words(
 def _alternatives(
     request: HardwareRequest, supply: Supply, nothing: Selection
 ) -> Iterator[Alternative]:
-    """Yield the most alike first; several may find the same."""
+    """Yield alternatives, the most similar first; several may find the same types."""
     yield from _elsewhere(request, supply)
     yield from _tried(request, _any_family(request), supply)
     yield from _by_name(request, supply, nothing)
@@ -127,7 +127,7 @@ def _changes(request: HardwareRequest, near: HardwareRequest) -> dict[str, Any]:
 
 
 def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative]:
-    """Yield the same hardware, where zones or markets are what it fails by."""
+    """Yield the same hardware in other zones or markets."""
     if "spot" in supply.markets:
         types = select(request, replace(supply, markets=frozenset({"on-demand"}))).types
         if types:
@@ -148,7 +148,7 @@ def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative
 
 
 def _by_name(request: HardwareRequest, supply: Supply, nothing: Selection) -> Iterator[Alternative]:
-    """Types that are as asked for, of families that aren't taken unasked."""
+    """Yield matching types of families that must be named."""
     types = next((nothing.rejections[why] for why in TO_BE_NAMED if why in nothing.rejections), ())
     if types:
         left_out = dict.fromkeys(
@@ -173,7 +173,7 @@ def _any_family(request: HardwareRequest) -> Iterator[HardwareRequest]:
 def _near_sizes(
     request: HardwareRequest, supply: Supply, constraints: Constraints
 ) -> Iterator[HardwareRequest]:
-    """Yield the same memory with other cores, the same cores with other memory, and near both."""
+    """Yield the same memory with other cores, the same cores with other memory, and both nearby."""
     pool = _meeting(replace(constraints, cores=ANY, memory=ANY), supply)
     if request.cpu is not None:
         for cores in _around(
@@ -200,7 +200,7 @@ def _near_sizes(
 def _near_gpus(
     request: HardwareRequest, supply: Supply, constraints: Constraints
 ) -> Iterator[HardwareRequest]:
-    """Other numbers of the same GPU; the same number of other ones, the cheapest first."""
+    """Yield other numbers of the same GPU; the same number of other ones, cheapest first."""
     if not constraints.gpus:
         return
     for count in sorted(
@@ -216,7 +216,7 @@ def _near_gpus(
 
 
 def _gpus_allowed(request: HardwareRequest, supply: Supply, constraints: Constraints) -> str | None:
-    """How many GPUs there are to be had, where their number is what the request fails by."""
+    """Return the available numbers of GPUs, if the number makes the request fail."""
     counts = sorted(_gpu_counts(supply, constraints.gpu_model))
     if not constraints.gpus or constraints.gpus in counts:
         return None
@@ -250,7 +250,7 @@ def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
 
 
 def _distance(constraints: Constraints, one: InstanceType) -> float:
-    """Return how far a type is from constraints, in doublings of cores and memory."""
+    """Return a type's distance from constraints, in doublings of cores and memory."""
     return _doublings(constraints.cores, one.vcpus) + _doublings(
         constraints.memory, one.memory_mib << 20
     )

@@ -1,5 +1,5 @@
-"""The catalog of a region's instance types: from disk while it is young, else from AWS. Of types
-that settings name, two calls to AWS make one.
+"""Load the catalog of a region's instance types, from disk while fresh, else from AWS. A catalog of
+named types takes two calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FORMAT = 2
 MAX_AGE = datetime.timedelta(days=1)
 
 _CATALOG = TypeAdapter(Catalog)
-#: An older or a newer terradask knows others.
+#: Version of the cached format.
 _FIELDS = [field.name for cls in (InstanceType, Gpus) for field in fields(cls)]
 
 
@@ -39,12 +39,12 @@ def load_catalog(
     cache: DiskCache | None = None,
     now: Callable[[], datetime.datetime] | None = None,
 ) -> Catalog:
-    """Return the instance types of a region, and what its zones offer.
+    """Return a region's instance types, and its zones' offers.
 
     Raises `AccessDenied`, `AwsError`.
 
-    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``. Asking
-    takes some twenty calls.
+    Permissions needed: ``ec2:DescribeInstanceTypes``, ``ec2:DescribeInstanceTypeOfferings``. A
+    download takes some twenty calls.
     """
     asked_at = now() if now else datetime.datetime.now(datetime.UTC)
     moment = asked_at.astimezone(datetime.UTC).replace(microsecond=0)
@@ -63,16 +63,16 @@ def load_catalog(
 
 
 def named_catalog(aws: Aws, names: Iterable[str]) -> Catalog:
-    """Return a catalog of some types; without those that no zone offers, or that AWS doesn't know.
+    """Return a catalog of named types, without unknown ones and those that no zone offers.
 
-    Permissions needed: as `load_catalog`.
+    Permissions needed: those of `load_catalog`.
     """
     named = {"Filters": [{"Name": "instance-type", "Values": sorted(names)}]}
     return _fetch(aws, datetime.datetime.now(datetime.UTC), named, named)
 
 
 def priced_catalog(aws: Aws) -> tuple[Catalog, Mapping[str, Decimal]]:
-    """Return the region's catalog, and the price of an hour of each type on demand."""
+    """Return the region's catalog, and each type's on-demand price per hour."""
     with ThreadPoolExecutor(1) as pool:
         sheet = pool.submit(AwsPriceList(aws).of_region, "on-demand")
         catalog = load_catalog(aws)
@@ -105,7 +105,7 @@ def _zones(aws: Aws, asked: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     method, question = "describe_instance_type_offerings", {"LocationType": "availability-zone"}
     for offering in listed(aws.client("ec2"), method, "InstanceTypeOfferings", **question, **asked):
         found.setdefault(offering["Location"], set()).add(offering["InstanceType"])
-    # Local and wavelength zones, whose names are longer, have prices of their own, and no clusters.
+    # Local and wavelength zones, with longer names, have other prices, and no clusters.
     return {
         zone: frozenset(names)
         for zone, names in found.items()

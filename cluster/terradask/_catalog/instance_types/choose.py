@@ -22,12 +22,12 @@ from terradask_stacks.hardware.request import HardwareRequest
 
 @dataclass(frozen=True)
 class Chosen:
-    """A type that was chosen."""
+    """A chosen type."""
 
     type: InstanceType
-    #: Its price on demand; None where it isn't known.
+    #: On-demand price; None if unknown.
     usd_per_hour: Decimal | None
-    #: Why it stands where it stands, such as ``1.11 times the cheapest``.
+    #: Reason for its rank, such as ``1.11 times the cheapest``.
     reason: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -45,12 +45,12 @@ class Chosen:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """Types that were not chosen for one reason."""
+    """Types that were not chosen, for one reason."""
 
-    #: Why, to be read behind a number of types.
+    #: The reason, as a suffix to a number of types.
     reason: str
     count: int
-    #: The first of them by price.
+    #: The cheapest of them.
     examples: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
@@ -63,17 +63,17 @@ class Choice:
     """The types for a request."""
 
     request: HardwareRequest
-    #: Zones or region, for people.
+    #: Zones or region in words.
     where: str
-    #: Of all the types.
+    #: Architecture of all types.
     architecture: Architecture
-    #: Which families came into question, and why.
+    #: The rule for families.
     rule: str
-    #: The types in the order in which a group tries them; never empty.
+    #: The types in order of preference; never empty.
     types: tuple[Chosen, ...]
     #: The other types of the region, by reason.
     left_out: tuple[LeftOut, ...] = ()
-    #: What is unusual about the choice.
+    #: Remarks on an unusual choice.
     notes: tuple[str, ...] = ()
 
     @property
@@ -88,7 +88,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """The choice in a line: the first type, how many there are besides, and why."""
+        """The choice in a line: the first type, the number of others, and the rule."""
         asked = (
             ""
             if self.request.vm_types or self.request.is_silent
@@ -97,7 +97,7 @@ class Choice:
         return f"{some(self.names, 1)}{asked}: {self.rule}"
 
     def explain(self) -> str:
-        """Return the choice for people: what was asked, the types in order, what was left out."""
+        """Return the choice as text: the request, the types in order, the types left out."""
         request = self.request
         tolerance = (
             f" (within 10 %: {memory_text(request.memory.within_a_tenth())})"
@@ -189,7 +189,7 @@ def choose(
 ) -> Choice:
     """Choose the instance types for a request.
 
-    Raises `NoMatchingType`, with the nearest requests that find something, `InvalidInput`.
+    Raises `NoMatchingType`, with the nearest requests that find types, and `InvalidInput`.
     """
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     return _named(request, supply) if request.vm_types else _selected(request, supply)
@@ -204,7 +204,7 @@ def choose_default(
     zones: Iterable[str] | None = None,
     markets: Iterable[Market] = ("on-demand",),
 ) -> Choice | None:
-    """Return the default types, for a request that says nothing; None if none can be had."""
+    """Return the default types for an empty request; None if no zone offers any."""
     supply = Supply.of(catalog, prices, zones=zones, markets=markets)
     types = [catalog.types[name] for name in names if name in catalog.types and supply.has(name)]
     types = [one for one in types if supply.sells(one)]
@@ -224,9 +224,9 @@ def choose_scheduler(
 ) -> Choice:
     """Choose the instance types for the scheduler of some workers.
 
-    Where its own types aren't named, it has the workers' architecture unless ``arm`` says
-    otherwise, and a GPU when they have one and nothing is said about its own, as far as there is
-    one that meets the rest of the request.
+    Unless its own types are named, it has the workers' architecture unless ``arm`` is set, and a
+    GPU if the workers have one and its own request leaves it open, provided that a type with one
+    meets the rest of the request.
 
     Raises `TerradaskError`.
     """
@@ -256,7 +256,7 @@ def _selected(request: HardwareRequest, supply: Supply) -> Choice:
     unpriced = sum(one.name not in supply.prices for one in selection.types)
     notes = [attempt.note] if attempt.note is not None else []
     if unpriced == len(selection.types):
-        notes.append("no price is known: the smaller types come first, then the newer")
+        notes.append("no price is known: smaller types come first, then newer ones")
     elif unpriced:
         notes.append(
             f"{unpriced} of {len(selection.types)} types have no known price: they come last, "
@@ -298,8 +298,7 @@ def _named(request: HardwareRequest, supply: Supply) -> Choice:
         (one.gpus.count if one.gpus else 0) != request.gpu for one in types
     ):
         notes.append(
-            f"{request.option('gpu')}={request.gpu} doesn't count: the named types have the GPUs "
-            "that they have"
+            f"{request.option('gpu')}={request.gpu} is ignored: the named types determine the GPUs"
         )
-    rule = "the types that are named, in their order"
+    rule = "the named types, in their order"
     return listed_choice(request, supply, types, rule, word="named", notes=tuple(notes))

@@ -1,4 +1,4 @@
-"""A request made exact: what a type has to be, and what speaks against one (decision 023)."""
+"""Turn a request into exact constraints, and name reasons to reject types (decision 023)."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.hardware.quantities import ANY, GIB, Span
 from terradask_stacks.hardware.request import MAX_TYPES, HardwareRequest
 
-#: What is asked for where nothing is said, of workers and schedulers alike.
+#: The request by default, for workers and schedulers alike.
 DEFAULT_CORES = Span(4, 4)
 DEFAULT_MEMORY = Span(16 * GIB, 16 * GIB)
 
-#: The cores beside a GPU where nothing is said about them.
+#: The default number of cores beside a GPU.
 _CORES_BESIDE_A_GPU = Span(4, 8)
 
 #: 4 GiB a core; beside them 2 and 8 GiB a core.
 BALANCED = frozenset({"m"})
 COMMON = frozenset({"c", "m", "r"})
 
-#: Series whose point is an accelerator that isn't a GPU
+#: Series with an accelerator that isn't a GPU
 #: (https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html).
 _ACCELERATED = frozenset({"dl", "f", "inf", "trn", "vt"})
 
 #: The first generation of each series without members on Xen; of ARM's a, one that Amazon Linux
-#: 2023 runs on. DescribeInstanceTypes' `CurrentGeneration` is no help: AWS counts m6i and g5 as
+#: 2023 supports. DescribeInstanceTypes' `CurrentGeneration` is no help: AWS counts m6i and g5 as
 #: previous, t2 as current.
 _FIRST_GENERATION = {"a": 2, "c": 5, "d": 3, "h": 2, "i": 4, "m": 5, "r": 5, "t": 3, "x": 2}
 
 
 class Rejection(StrEnum):
-    """What speaks against a type, as one reads it behind a number of types."""
+    """The reason to reject a type, as a suffix to a number of types."""
 
     ARCHITECTURE = "for another architecture"
     GPUS = "without the GPUs"
@@ -55,29 +55,29 @@ class Rejection(StrEnum):
     BEYOND = "beyond the first 40"
 
 
-#: Types that are as asked for, but have to be named; in the order of proposals.
+#: Matching types that must be named; in order of proposals.
 TO_BE_NAMED = (Rejection.SERIES, Rejection.GPU_SHARE, Rejection.OLD, Rejection.BARE_METAL)
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a type has to be."""
+    """The constraints on a type."""
 
     architecture: Architecture
     cores: Span = ANY
-    #: Its memory in bytes, tolerance included.
+    #: Memory in bytes, including the tolerance.
     memory: Span = ANY
-    #: Its GPUs, exactly.
+    #: The exact number of GPUs.
     gpus: int = 0
     #: The GPUs' model as `model_key` writes it; None for any.
     gpu_model: str | None = None
-    #: Series of families that come into question; None for all.
+    #: Permitted series; None for all.
     series: frozenset[str] | None = None
-    #: Burstable and flex types come into question as well.
+    #: Whether burstable and flex types are permitted.
     shared_cores: bool = False
 
     def rejection(self, one: InstanceType, supply: Supply) -> Rejection | None:
-        """Return the first thing that speaks against a type: size first, then the rules."""
+        """Return the first reason to reject a type: size first, then the rules."""
         return self._misfit(one) or self._rule(one, supply)
 
     def _misfit(self, one: InstanceType) -> Rejection | None:
@@ -117,17 +117,17 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Attempt:
-    """Constraints, and what an explanation says of them."""
+    """Constraints, with their explanation."""
 
     constraints: Constraints
-    #: Which families come into question, and why.
+    #: The rule for families.
     rule: str
-    #: What is unusual where this attempt is the one that finds something.
+    #: Remark if this attempt is the first that finds types.
     note: str | None = None
 
 
 def attempts_for(request: HardwareRequest, supply: Supply) -> list[Attempt]:
-    """Return a request's constraints, the best first. Raises `InvalidInput`."""
+    """Return a request's constraints, the preferred first. Raises `InvalidInput`."""
     architecture: Architecture = "arm64" if request.arm else "x86_64"
     count = request.gpus_wanted
     if count:
@@ -180,8 +180,8 @@ def _with_gpus(
 
 
 def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
-    """Return the GPU that a request means, as AWS names it: NVIDIA's T4 unless another is given,
-    its sibling T4g beside ARM processors.
+    """Return the requested GPU in AWS's spelling: NVIDIA's T4 by default, or its sibling T4g beside
+    ARM processors.
 
     Raises `InvalidInput`.
     """
@@ -191,7 +191,7 @@ def gpu_model(request: HardwareRequest, catalog: Catalog) -> str:
 
 
 def known_gpu(option: str, model: str, catalog: Catalog) -> str:
-    """Return a GPU's name as AWS writes it. Raises `InvalidInput`."""
+    """Return a GPU's name in AWS's spelling. Raises `InvalidInput`."""
     names = {one.gpus.name for one in catalog.types.values() if one.gpus is not None}
     known = {model_key(name): name for name in names}
     key = model_key(model)
@@ -207,7 +207,7 @@ def known_gpu(option: str, model: str, catalog: Catalog) -> str:
 
 
 def model_key(name: str) -> str:
-    """Return a GPU's name for comparison: ``nvidia-tesla-t4``, ``NVIDIA T4``, ``t4`` are one."""
+    """Return a GPU's name for comparison: ``nvidia-tesla-t4``, ``NVIDIA T4``, ``t4`` are equal."""
     return re.sub(r"nvidia|tesla|[^a-z0-9]", "", name.lower())
 
 
@@ -216,7 +216,7 @@ def _tolerant(memory: Span | None) -> Span:
 
 
 def _shares_cores(one: InstanceType) -> bool:
-    """Return whether a type shares its cores: any of the t series, also the newest."""
+    """Return whether a type shares its cores: all of the t series, including new ones."""
     return one.burstable or one.series == "t" or one.variant == "flex"
 
 
@@ -225,10 +225,10 @@ def _shares_a_gpu(one: InstanceType) -> bool:
     return one.series.startswith("g") and "f" in one.attributes
 
 
-# ---- the types that meet a request, best first, and what speaks against the others ---------------
+# ---- the types that meet a request, best first, and the rejected ones ----------------------------
 
 
-#: A type may cost this much more than the cheapest: a fallback must be no surprise.
+#: Highest price relative to the cheapest: a fallback must be no surprise.
 PRICE_LIMIT = 2
 
 
@@ -237,14 +237,14 @@ class Selection:
     """The types for a request."""
 
     attempt: Attempt
-    #: The types, best first; empty where none meets it.
+    #: The types, best first; empty if none meets the request.
     types: tuple[InstanceType, ...]
-    #: The other types, by what speaks against them, best first.
+    #: The other types by reason, best first.
     rejections: Mapping[Rejection, tuple[InstanceType, ...]]
 
 
 def select(request: HardwareRequest, supply: Supply) -> Selection:
-    """Return a request's types, of its first attempt that finds any. Raises `InvalidInput`."""
+    """Return the types of a request's first attempt that finds any. Raises `InvalidInput`."""
     selections = []
     for attempt in attempts_for(request, supply):
         selections.append(_selection(attempt, supply))
@@ -272,7 +272,7 @@ def _selection(attempt: Attempt, supply: Supply) -> Selection:
 
 
 def _too_dear(one: InstanceType, cheapest: InstanceType, supply: Supply) -> bool:
-    """Where a price is missing, size stands in for it."""
+    """Return whether a type is too expensive; size replaces a missing price."""
     price, least = supply.prices.get(one.name), supply.prices.get(cheapest.name)
     if price is not None and least is not None:
         return price > PRICE_LIMIT * least

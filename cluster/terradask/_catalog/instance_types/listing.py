@@ -1,4 +1,4 @@
-"""Instance types with their zones and prices, for people to look through."""
+"""List instance types with their zones and prices."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ class PricedInstanceType(InstanceType):
 
 @dataclass(frozen=True)
 class Listing:
-    """Instance types that were looked for."""
+    """The instance types of a search."""
 
-    #: The types: cheapest on demand first, those without a price last.
+    #: The types: cheapest on demand first, unpriced ones last.
     types: tuple[PricedInstanceType, ...]
     catalog: Catalog
-    #: Where the prices come from: on demand, and spot where that was asked for.
+    #: Sources of the prices: on demand, and Spot if requested.
     prices: tuple[PriceSheet, ...]
 
 
@@ -70,7 +70,7 @@ def find_types(
     spot: bool = False,
     refresh: bool = False,
 ) -> Listing:
-    """Look for instance types in a region. Raises `InvalidInput`, `AwsError`."""
+    """List instance types of a region. Raises `InvalidInput`, `AwsError`."""
     catalog = load_catalog(aws, refresh=refresh)
     supply = Supply.of(catalog, zones=[zone] if zone else None)
     if wanted.gpu_model is not None:
@@ -89,7 +89,7 @@ def price_types(
     *,
     zone: str | None = None,
 ) -> list[PricedInstanceType]:
-    """Put prices to types, and sort them."""
+    """Add prices to types, and sort them."""
     usd = {sheet.market: sheet.usd for sheet in sheets}
     on_demand = usd.get("on-demand", {}).get(catalog.region, {})
     spot = {
@@ -115,7 +115,7 @@ def _text(usd: Decimal | None) -> str | None:
     return None if usd is None else format(usd, "f")
 
 
-# ---- which instance types a listing shows --------------------------------------------------------
+# ---- filters for a listing -----------------------------------------------------------------------
 
 
 _NUMBERS = "a number such as 4, a range such as [2, 8], '2-8', or '8+' for 8 and more"
@@ -127,21 +127,21 @@ _SIZES = (
 
 @dataclass(frozen=True, kw_only=True)
 class TypeFilter:
-    """What an instance type has to be. Made by `TypeFilter.of`, which reads what people write."""
+    """Filters for instance types. Made by `TypeFilter.of`, which parses users' input."""
 
-    #: Patterns for names, such as ``m6i.*``; one without a point is for families. Empty: all.
+    #: Patterns for names, such as ``m6i.*``; one without a dot matches families. Empty: all.
     names: tuple[str, ...] = ()
     cores: Span = ANY
-    #: Memory in bytes, tolerance included.
+    #: Memory in bytes, including the tolerance.
     memory: Span = ANY
     gpus: Span = ANY
-    #: The GPUs' model, in whatever way it is written; None for any.
+    #: The GPUs' model, in any spelling; None for any.
     gpu_model: str | None = None
     #: ARM processors, or x86-64; None for both.
     arm: bool | None = None
-    #: With local disks, or without; None for both.
+    #: Whether types must have local disks; None for both.
     local_disk: bool | None = None
-    #: Those alone that AWS counts as current.
+    #: Whether AWS must count them as current.
     current_generation: bool = False
 
     @classmethod
@@ -157,7 +157,7 @@ class TypeFilter:
         local_disk: bool | None = None,
         current_generation: bool = False,
     ) -> TypeFilter:
-        """Read what was given; None is no filter. Raises `InvalidInput`."""
+        """Parse the arguments; None is no filter. Raises `InvalidInput`."""
         return cls(
             names=(names,) if isinstance(names, str) else tuple(names),
             cores=_span(
@@ -174,7 +174,7 @@ class TypeFilter:
         )
 
     def matches(self, one: InstanceType) -> bool:
-        """Return whether a type is as wanted."""
+        """Return whether a type matches."""
         return (
             one.vcpus in self.cores
             and one.memory_mib << 20 in self.memory
@@ -203,7 +203,7 @@ def _gpus(given: Any, gpu_type: str | None) -> Span:
 
 
 def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> Span:
-    """Read a number, a range of two, or either as text."""
+    """Parse a number, a range of two, or either as text."""
     if given is None:
         return ANY
     if isinstance(given, str):
@@ -215,7 +215,7 @@ def _span(option: str, given: Any, read: Callable[[Any], int], allowed: str) -> 
 
 
 def _ends(text: str) -> str | tuple[str, str]:
-    """Split ``16-64 GiB``; what has no unit has the other end's."""
+    """Split ``16-64 GiB``; a missing unit is that of the other end."""
     low, dash, high = text.partition("-")
     if not dash:
         return text

@@ -1,5 +1,5 @@
-"""Instance types of a region, as AWS describes them; and what of them can be had, at which price,
-on which markets. Pure.
+"""Instance types of a region in AWS's description, and the available ones by price and market.
+Pure.
 
 Names are read by AWS's own conventions:
 https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
@@ -20,8 +20,8 @@ from terradask.errors import InvalidInput
 from terradask_modules.markets import Market
 from terradask_stacks.hardware.architecture import Architecture
 
-# Series, generation, attributes, and what stands behind a dash: `c7gn`, `m7i-flex`, `u7in-16tb`,
-# `p6-b200`, `mac2-m2pro`. Older ones of high memory end with their generation (`u-6tb1`), newer
+# Series, generation, attributes, and the part after a dash: `c7gn`, `m7i-flex`, `u7in-16tb`,
+# `p6-b200`, `mac2-m2pro`. Older high-memory types end with their generation (`u-6tb1`), newer
 # Macs have none (`mac-m4`).
 _FAMILIES = (
     re.compile(r"(?P<series>[a-z]+)(?P<generation>\d+)(?P<attributes>[a-z]*)(?:-(?P<variant>.+))?"),
@@ -43,7 +43,7 @@ class TypeName(NamedTuple):
 
 @functools.cache
 def parse_name(name: str) -> TypeName:
-    """Take a type's name apart; one that follows no convention of AWS's is its own series."""
+    """Parse a type's name; one outside AWS's conventions is its own series."""
     family, _, size = name.partition(".")
     parts = next(
         (match.groupdict("") for pattern in _FAMILIES if (match := pattern.fullmatch(family))),
@@ -174,7 +174,7 @@ class Catalog:
     types: Mapping[str, InstanceType]
     #: Availability zone -> names of the types that AWS offers there.
     zones: Mapping[str, frozenset[str]]
-    #: When AWS was asked, UTC.
+    #: Time of AWS's answer, UTC.
     fetched_at: datetime
 
     def zones_with(self, name: str) -> tuple[str, ...]:
@@ -183,13 +183,13 @@ class Catalog:
 
 
 def read_types(described: Iterable[Mapping[str, Any]]) -> dict[str, InstanceType]:
-    """Read the types in ``DescribeInstanceTypes``' answer, without those that run no Linux."""
+    """Read the types in the answer of ``DescribeInstanceTypes`` that run Linux."""
     found = (_sound(one) for one in described)
     return {one.name: one for one in found if one is not None}
 
 
 def _sound(described: Any) -> InstanceType | None:
-    """Read a type; None for one that AWS doesn't describe as documented: it isn't offered."""
+    """Read a type; None if AWS's description isn't as documented."""
     try:
         found = read_type(described)
     except (AttributeError, LookupError, TypeError, ValueError, OverflowError):
@@ -204,7 +204,7 @@ def _sound(described: Any) -> InstanceType | None:
 
 
 def read_type(described: Mapping[str, Any]) -> InstanceType | None:
-    """Read one of ``DescribeInstanceTypes``' types; None for one that doesn't run Linux."""
+    """Read a type of ``DescribeInstanceTypes``; None for one without Linux."""
     supported = described.get("ProcessorInfo", {}).get("SupportedArchitectures", ())
     architecture: Architecture | None = next(
         (known for known in get_args(Architecture) if known in supported), None
@@ -231,7 +231,7 @@ def read_type(described: Mapping[str, Any]) -> InstanceType | None:
 
 
 def _gpus(described: Iterable[Mapping[str, Any]]) -> Gpus | None:
-    """No type has GPUs of two kinds; were there one, the kind with the most memory would count."""
+    """Return the GPUs: of the kind with the most memory, though no type has two kinds."""
     found = [
         Gpus(
             # A share of a GPU has a count of 0.
@@ -252,16 +252,16 @@ def _gpus(described: Iterable[Mapping[str, Any]]) -> Gpus | None:
 
 @dataclass(frozen=True)
 class Supply:
-    """What can be had. Made by `Supply.of`."""
+    """The available types. Made by `Supply.of`."""
 
     catalog: Catalog
-    #: US dollars by the hour, on demand, by type's name; a missing type has no known price.
+    #: On-demand price in US dollars per hour by type; missing if unknown.
     prices: Mapping[str, Decimal]
-    #: Zones one of which has to offer a type. Empty: any in the region.
+    #: Zones of which one must offer a type. Empty: any in the region.
     zones: tuple[str, ...]
-    #: Where a type has to be for sale.
+    #: Markets on which a type must be sold.
     markets: frozenset[Market]
-    #: Names of the types that are offered in `zones`; None where these are empty.
+    #: Names of the types that `zones` offer; None if `zones` is empty.
     offered: frozenset[str] | None
 
     @classmethod
@@ -273,7 +273,7 @@ class Supply:
         zones: Iterable[str] | None = None,
         markets: Iterable[Market] = ("on-demand",),
     ) -> Supply:
-        """Put it together. Raises `InvalidInput`."""
+        """Build the supply. Raises `InvalidInput`."""
         wanted = tuple(zones or ())
         unknown = [zone for zone in wanted if zone not in catalog.zones]
         if unknown:
@@ -288,34 +288,34 @@ class Supply:
 
     @cached_property
     def ranked(self) -> tuple[InstanceType, ...]:
-        """The region's types in their order."""
+        """The region's types in order of preference."""
         return tuple(sorted(self.catalog.types.values(), key=self.rank))
 
     @property
     def where(self) -> str:
-        """Where it is, for people: the zones, or the region."""
+        """The zones, or the region, in words."""
         *others, last = self.zones or (self.catalog.region,)
         return f"{', '.join(others)} or {last}" if others else last
 
     @property
     def how(self) -> str:
-        """How types have to be for sale, for people: ``on demand``, ``on spot``, or both."""
+        """The required markets in words: ``on demand``, ``on spot``, or both."""
         return " and ".join(
             "on demand" if market == "on-demand" else "on spot" for market in sorted(self.markets)
         )
 
     def has(self, name: str) -> bool:
-        """Return whether a type is offered in the zones."""
+        """Return whether the zones offer a type."""
         return self.offered is None or name in self.offered
 
     def sells(self, one: InstanceType) -> bool:
-        """Return whether a type is for sale on every market that counts."""
+        """Return whether a type is sold on all required markets."""
         return (one.on_demand or "on-demand" not in self.markets) and (
             one.spot or "spot" not in self.markets
         )
 
     def rank(self, one: InstanceType) -> tuple[bool, Decimal, int, int, int, str]:
-        """Return the order of types: price, newer generation, name; at last those unpriced."""
+        """Return a type's sort key: price, newer generation, name; unpriced types last."""
         price = self.prices.get(one.name)
         if price is None:
             return (True, Decimal(), one.vcpus, one.memory_mib, -one.generation, one.name)

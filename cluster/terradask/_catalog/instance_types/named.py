@@ -1,5 +1,5 @@
-"""Instance types that are asked for by name: whether they exist, can be had, and go together, in a
-group and in a cluster. Pure.
+"""Check named instance types: whether they exist, are available, and fit together in a group and in
+a cluster. Pure.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from terradask._catalog.instance_types.model import Catalog, InstanceType, Suppl
 from terradask.errors import InvalidInput, NoMatchingType
 from terradask_stacks.hardware.request import HardwareRequest
 
-#: Types that are offered in place of one that doesn't exist.
+#: Number of proposals for a type that doesn't exist.
 _NEAR = 3
 
 
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
-    """Return the types that a request names, in its order.
+    """Return a request's named types, in its order.
 
     Raises `NoMatchingType`, `InvalidInput`.
     """
@@ -35,7 +35,7 @@ def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType,
 def with_one_architecture(
     requests: Mapping[str, HardwareRequest], catalog: Catalog
 ) -> dict[str, HardwareRequest]:
-    """Let all groups ask for ARM if one names such types. Raises `InvalidInput`."""
+    """Request ARM for all groups if one names ARM types. Raises `InvalidInput`."""
     named: dict[str, list[str]] = {"arm64": [], "x86_64": []}
     for request in requests.values():
         for one in (catalog.types[name] for name in request.vm_types if name in catalog.types):
@@ -56,7 +56,7 @@ def with_one_architecture(
 
 
 def placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Catalog:
-    """Return a catalog without types that can't be placed so. Raises `InvalidInput`."""
+    """Return a catalog without types that can't be in a placement group. Raises `InvalidInput`."""
     types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
     for request in requests.values():
         wrong = [name for name in request.vm_types if name in catalog.types and name not in types]
@@ -91,8 +91,8 @@ def _check_known(request: HardwareRequest, supply: Supply) -> None:
 
 
 def _near(name: str, known: Collection[str]) -> list[str]:
-    """Return the types that were probably meant: of the same kind of families, ``p`` of
-    ``p3.2xlarge``, else those that are spelled most alike.
+    """Return the types that were probably meant: of a similar family, ``p`` of ``p3.2xlarge``, else
+    with the most similar spelling.
     """
     family, _, size = name.partition(".")
 

@@ -1,4 +1,4 @@
-"""Which zone is best for the chosen types: offers, failed launches, spot prices. Pure."""
+"""Rank zones for the chosen types by offers, failed launches and Spot prices. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from terradask._catalog.instance_types.model import Catalog
 from terradask_host.rules.launch_problem import LaunchProblem
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
 
-#: A zone with fewer of the types on spot than this part of what another one has is behind it,
-#: however cheap: the more types, the less likely AWS takes one back.
+#: A zone with less than this share of another zone's Spot types is ranked behind it at any price:
+#: more types make interruptions less likely.
 _ENOUGH_TYPES = 0.5
 
 
 @dataclass(frozen=True)
 class ZoneFailure:
-    """A launch that AWS has refused in a zone."""
+    """A launch that AWS refused in a zone."""
 
     zone: str
     market: Market
@@ -29,10 +29,9 @@ class ZoneFailure:
         return f"{self.problem.code}: {self.problem.instance_type or 'no type named'}, {how}"
 
     def concerns(self, choice: Choice, markets: frozenset[Market]) -> bool:
-        """Return whether a group of these types on these markets would meet the same there.
+        """Return whether it affects a group of these types on these markets.
 
-        A quota is short in every zone alike. A subnet without addresses takes no host, whatever its
-        type.
+        A quota applies to every zone. A subnet without addresses affects every type.
         """
         if self.problem.kind == "addresses":
             return True
@@ -43,18 +42,18 @@ class ZoneFailure:
 
 @dataclass(frozen=True)
 class ZoneEvidence:
-    """What was found out about zones."""
+    """The evidence about zones."""
 
     failures: tuple[ZoneFailure, ...] = ()
-    #: Zone -> type -> US dollars by the hour on spot. What isn't in it has no known price.
+    #: Zone -> type -> US dollars per hour on Spot; missing if unknown.
     spot_usd: Mapping[str, Mapping[str, Decimal]] = field(default_factory=dict)
-    #: What couldn't be looked at, and why.
+    #: Evidence that couldn't be read, and why.
     notes: tuple[str, ...] = ()
 
     def against(
         self, zone: str, wanted: Iterable[tuple[Choice, frozenset[Market]]]
     ) -> tuple[ZoneFailure, ...]:
-        """Return the failures in a zone that concern what is wanted, each kind of them once."""
+        """Return a zone's failures that affect the choices, without duplicates."""
         wanted = list(wanted)
         found = (
             one
@@ -82,25 +81,25 @@ class ZoneEvidence:
 
 @dataclass(frozen=True)
 class ZoneOffer:
-    """What a zone offers of some choices."""
+    """A zone's offer for some choices."""
 
     zone: str
-    #: The chosen types that it offers, by choice, in their order.
+    #: The chosen types that it offers, by choice, in order.
     offered: tuple[tuple[str, ...], ...]
-    #: Whether each choice can be had there: one of its types, all of them where they are named.
+    #: Whether each choice is available: one of its types, or all named ones.
     usable: bool
-    #: Of how many choices it has the first type.
+    #: Number of choices whose first type it has.
     firsts: int = 0
-    #: Launches of such types that AWS refused there lately.
+    #: Recent launches of such types that AWS refused there.
     failures: tuple[ZoneFailure, ...] = ()
-    #: Whether another zone has more than twice as many of the types that are wanted on spot.
+    #: Whether another zone has more than twice as many of the Spot types.
     few_on_spot: bool = False
-    #: What one instance of each group on spot costs there, in US dollars; None if not known.
+    #: Price of one Spot instance of each group there, in US dollars; None if unknown.
     spot_usd: Decimal | None = None
 
     @property
     def rank(self) -> tuple[bool, int, int, bool, bool, Decimal, int]:
-        """What zones are sorted by, the best first."""
+        """The sort key of zones, the best first."""
         return (
             not self.usable,
             len(self.failures),
@@ -120,7 +119,7 @@ def rank_zones(
     markets: Sequence[frozenset[Market]] | None = None,
     evidence: ZoneEvidence | None = None,
 ) -> list[ZoneOffer]:
-    """Return what zones offer of some choices, the best zone first."""
+    """Return zones' offers for some choices, the best zone first."""
     known = evidence or ZoneEvidence()
     wanted = list(zip(choices, markets or [ON_DEMAND_ALONE] * len(choices), strict=True))
     names = sorted(catalog.zones) if zones is None else zones
@@ -134,7 +133,7 @@ def rank_zones(
 
 
 def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
-    """Return why a zone was taken, in a line."""
+    """Return the reason for a zone, in a line."""
     usable = [offer for offer in offers if offer.usable]
     place = next(place for place, offer in enumerate(usable) if offer.zone == zone)
     best, others = usable[place], usable[place + 1 :]
@@ -160,7 +159,7 @@ def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
 
 
 def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
-    """Return what puts a zone before the next."""
+    """Return the difference between a zone and the next best."""
     if len(best.failures) != len(next_best.failures):
         return (
             "the fewest launches failed here recently"
@@ -206,7 +205,7 @@ def _offer(
         zone,
         offered,
         bool(usable),
-        # On spot the order of types doesn't count.
+        # On Spot the order of types is irrelevant.
         firsts=sum(
             found[:1] == choice.names[:1]
             for (choice, markets), found in both

@@ -1,1 +1,1 @@
-"""What a plan, and what runs, costs by the hour and by the month, from AWS's own price list."""
+"""Cost of plans and running resources by the hour and month, from AWS's price list."""

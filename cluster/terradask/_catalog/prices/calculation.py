@@ -1,7 +1,6 @@
-"""From a plan and a list of prices to an estimate. Pure but for what the list does to answer.
+"""Estimate the cost of a plan from a list of prices. Pure, except for the list's lookups.
 
-A type of resource that is listed neither here nor among the kinds is never taken for free: it shows
-as a thing without a price.
+An unknown type of resource never counts as free: it is listed without a price.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from terradask_host.gauges import GAUGES
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import FREE
 
-#: As many prices that are missing for one reason are named before the rest is counted.
+#: Number of missing prices with one reason to name; others are counted.
 _NAMED = 3
 
-#: What else is free in a plan, or charged for with what it belongs to.
+#: Types that are free, or charged with their parent.
 _FREE = frozenset(
     {
         "aws_vpc_dhcp_options",
@@ -63,11 +62,11 @@ def estimate(
     region: str | None = None,
     hosts: Mapping[TemplateVersion, HostLaunch] | None = None,
 ) -> CostEstimate:
-    """Estimate what a stack costs once its plan is applied, or a cluster's once started."""
+    """Estimate the cost of a stack after its plan is applied, or of a started cluster."""
     stack = PlannedStack.of(document)
     where = stack.region or region
     if where is None:
-        return CostEstimate("", "", "", problem="the plan doesn't say in which region it is")
+        return CostEstimate("", "", "", problem="the plan doesn't contain its region")
     listed = components(stack, where, hosts)
     quotes = prices.look_up(
         key for component in listed if not component.problem for key in component.keys
@@ -79,13 +78,13 @@ def estimate(
     )
 
 
-# ---- what has to be priced -----------------------------------------------------------------------
+# ---- components with a price ---------------------------------------------------------------------
 
 
 def components(
     stack: PlannedStack, region: str, hosts: Mapping[TemplateVersion, HostLaunch] | None = None
 ) -> list[Component]:
-    """Return everything in a stack that costs, or whose price isn't known."""
+    """Return all components of a stack with a cost or an unknown price."""
     found: list[Component] = []
     for resource in sorted(stack.resources, key=lambda resource: resource.address):
         if resource.type == "aws_autoscaling_group":
@@ -102,9 +101,7 @@ def components(
 
 
 def _metrics(resource: PlannedResource, stack: PlannedStack, region: str) -> Iterator[Component]:
-    """Yield what metrics cost that a running cluster's host writes, of which Terraform makes
-    none.
-    """
+    """Yield the cost of metrics, which a running cluster's host creates instead of Terraform."""
     if (stack.descriptor.get("scheduler") or {}).get("metrics") != "cloudwatch":
         return
     yield Component(
@@ -113,7 +110,7 @@ def _metrics(resource: PlannedResource, stack: PlannedStack, region: str) -> Ite
         keys=(PriceKey("custom-metric", region),),
         desired=len(GAUGES),
         maximum=len(GAUGES),
-        note="by the hours with a value; at the price of an account's first metrics, the dearest",
+        note="by the hours with a value; at the price of an account's first metrics, the highest",
         while_stopped=False,
     )
 
@@ -127,7 +124,7 @@ def _of(resource: PlannedResource, region: str) -> Iterator[Component]:
             yield Component(
                 address=resource.address,
                 what=resource.type,
-                problem=f"no price is known here for {resource.type}",
+                problem=f"no price is known for {resource.type}",
             )
     elif price.product is not None:
         keys = (PriceKey(price.product, region),)
@@ -155,17 +152,17 @@ def _endpoint(resource: PlannedResource, region: str) -> Iterator[Component]:
         note="and each GB that goes through it",
         problem=None
         if zones
-        else f"no price is known here for a {kind} endpoint in an unknown number of zones",
+        else f"no price is known for a {kind} endpoint in an unknown number of zones",
     )
 
 
-# ---- what it costs -------------------------------------------------------------------------------
+# ---- their prices --------------------------------------------------------------------------------
 
 
 def _items(component: Component, quotes: Quotes) -> Iterator[CostItem]:
     missing = [key for key in component.keys if key not in quotes.prices]
     if component.problem or missing or not component.keys:
-        # The dearest of several is unknown while one of them has no price.
+        # The most expensive type is unknown while one has no price.
         yield _item(component, note=component.problem or _why(missing, quotes) or component.note)
         return
     cheapest = min(component.keys, key=lambda key: quotes.prices[key].usd)
@@ -195,7 +192,7 @@ def _named(key: PriceKey, which: str) -> str:
 
 
 def _why(missing: list[PriceKey], quotes: Quotes) -> str | None:
-    """Return why these have no price, each reason once."""
+    """Return why these have no price, without duplicates."""
     reasons: dict[str, list[str]] = {}
     for key in missing:
         reasons.setdefault(quotes.problems.get(key, "not found"), []).append(str(key))

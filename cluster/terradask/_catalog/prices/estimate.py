@@ -1,4 +1,4 @@
-"""An estimate: what each resource costs at its possible sizes. Pure; no price is guessed."""
+"""An estimate: each resource's cost at its possible sizes. Pure; no price is guessed."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ HOURS_PER_MONTH = 730
 
 @dataclass(frozen=True)
 class CostItem:
-    """What one kind of thing in one resource costs."""
+    """The cost of one kind of item in one resource."""
 
-    #: The resource, as Terraform names it.
+    #: The resource's Terraform address.
     address: str
     #: What is priced, such as ``NAT gateway`` or ``m6i.xlarge (Linux, on-demand)``.
     what: str
-    #: Price of one by the hour, in US dollars; None where the price list has none.
+    #: Hourly price of one in US dollars; None if the price list has none.
     unit_hourly_usd: Decimal | None = None
-    #: How many there are at the desired size.
+    #: The number at the desired size.
     desired: int = 1
-    #: How many there can be.
+    #: The largest number.
     maximum: int = 1
     #: ``on-demand`` or ``spot``, for instances.
     market: Market | None = None
-    #: What isn't in the price, such as traffic by the GB, or why there is none.
+    #: Parts that the price excludes, such as traffic by the GB, or why it is missing.
     note: str | None = None
-    #: Whether it costs while the cluster is stopped as well.
+    #: Whether it costs money while the cluster is stopped.
     while_stopped: bool = True
-    #: Whether it is in the totals; what isn't is there to compare, or costs by its use alone.
+    #: Whether it is in the totals; others are for comparison, or charged by use.
     counted: bool = True
-    #: When AWS named the price, UTC, in ISO 8601; None where there is none.
+    #: Date of the price, UTC, in ISO 8601; None without one.
     priced_at: str | None = None
 
     @property
@@ -62,22 +62,22 @@ class CostItem:
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """What a stack costs.
+    """The cost of a stack.
 
     Parameters
     ----------
     region
         AWS region of the prices.
     source
-        Where the prices come from, such as ``AWS Price List API``.
+        Source of the prices, such as ``AWS Price List API``.
     priced_at
-        The day of the oldest price, in ISO 8601; empty where no price was found.
+        The date of the oldest price, in ISO 8601; empty without prices.
     items
-        What each resource costs.
+        The cost of each resource.
     problem
-        Why prices are missing that the totals need; None where they have them all.
+        Why prices for the totals are missing; None if complete.
     notes
-        What a reader has to know, such as that prices are old because AWS didn't answer.
+        Remarks, such as that prices are old because AWS didn't answer.
     """
 
     region: str
@@ -89,29 +89,29 @@ class CostEstimate:
 
     @property
     def unpriced(self) -> tuple[CostItem, ...]:
-        """What should be in the totals and has no price: the stack costs more than they say."""
+        """Unpriced items that belong in the totals: the stack costs more."""
         return tuple(item for item in self.items if item.counted and item.unit_hourly_usd is None)
 
     @property
     def has_no_price(self) -> bool:
-        """Whether prices are missing and none was found: there are no totals to show."""
+        """Whether prices are missing and none was found, so that there are no totals."""
         return self.problem is not None and all(
             item.unit_hourly_usd is None for item in self._counted
         )
 
     @property
     def stopped_hourly_usd(self) -> Decimal:
-        """What is paid by the hour while no cluster runs: all of a network, a cluster's secret."""
+        """Hourly cost while no cluster runs: the entire network, a cluster's secret."""
         return _sum(item.desired_hourly_usd for item in self._counted if item.while_stopped)
 
     @property
     def desired_hourly_usd(self) -> Decimal:
-        """All priced items by the hour, at the desired sizes."""
+        """Hourly cost of all priced items at the desired sizes."""
         return _sum(item.desired_hourly_usd for item in self._counted)
 
     @property
     def maximum_hourly_usd(self) -> Decimal:
-        """All priced items by the hour, at the largest sizes."""
+        """Hourly cost of all priced items at the largest sizes."""
         return _sum(item.maximum_hourly_usd for item in self._counted)
 
     def by_resource(self) -> dict[str, CostEstimate]:
@@ -160,7 +160,7 @@ class CostEstimate:
 
 
 def together(estimates: Sequence[CostEstimate]) -> CostEstimate | None:
-    """Return what several stacks cost together; None where there is nothing to add up."""
+    """Return the total estimate of several stacks; None without any."""
     if len(estimates) < 2 or all(estimate.has_no_price for estimate in estimates):
         return None
     return CostEstimate(
@@ -178,12 +178,12 @@ def together(estimates: Sequence[CostEstimate]) -> CostEstimate | None:
 
 
 def monthly_usd(hourly_usd: Decimal) -> Decimal:
-    """Return the price by the month for one by the hour, to the cent."""
+    """Return the monthly price for an hourly one, to the cent."""
     return (hourly_usd * HOURS_PER_MONTH).quantize(Decimal("0.01"))
 
 
 def price_text(usd: Decimal | None) -> str | None:
-    """Return a price as text, exactly; None where there is none."""
+    """Return the exact price as text, or None."""
     return None if usd is None else format(usd.normalize(), "f")
 
 

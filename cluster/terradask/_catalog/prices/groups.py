@@ -1,5 +1,5 @@
-"""What an Auto Scaling group costs once it is raised: instances, volumes, addresses. Pure, but for
-what EC2 says of a launch template that a plan only names.
+"""Price a started Auto Scaling group: instances, volumes, addresses. Pure, except for EC2's launch
+templates that a plan only names.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ class TemplateVersion:
 
 @dataclass(frozen=True)
 class HostLaunch:
-    """What a launch template gives to each instance."""
+    """A launch template's configuration of each instance."""
 
-    #: The type, where the group names none.
+    #: The type, if the group names none.
     instance_type: str | None = None
-    #: Its gp3 volumes together; None if they aren't known.
+    #: Total of its gp3 volumes; None if unknown.
     volumes: Volumes | None = None
-    #: Whether an instance gets a public IPv4 address; None where the subnet decides.
+    #: Whether an instance gets a public IPv4 address; None if the subnet decides.
     public_address: bool | None = None
 
 
@@ -57,7 +57,7 @@ class _Sizes:
 
 
 def template_of(group: PlannedResource) -> TemplateVersion | None:
-    """Return the launch template that a planned group uses; None where the plan doesn't say."""
+    """Return a planned group's launch template; None if unknown."""
     mixed = _first(_first(group.values.get("mixed_instances_policy")).get("launch_template"))
     single = _first(group.values.get("launch_template"))
     used = _first(mixed.get("launch_template_specification")) or single
@@ -68,7 +68,7 @@ def template_of(group: PlannedResource) -> TemplateVersion | None:
 def group_components(
     group: PlannedResource, stack: PlannedStack, region: str, launch: HostLaunch | None
 ) -> Iterator[Component]:
-    """Yield what a group costs at its sizes."""
+    """Yield the cost components of a group at its sizes."""
     launch = launch or HostLaunch()
     sizes = _sizes(group, stack)
     part = partial(
@@ -107,7 +107,7 @@ def _instances(
     for market in _MARKETS:
         counted = planned[market].maximum > 0 or (market == "on-demand" and sizes.maximum == 0)
         shown = planned[market] if counted else sizes
-        # A spot price is a zone's; on demand there is one for the region.
+        # Spot prices differ by zone; on-demand ones are the region's.
         where = zones if market == "spot" else (None,)
         keys = tuple(
             PriceKey("instance", region, name, market, zone) for zone in where for name in types
@@ -145,7 +145,7 @@ def _volumes(
 
 
 def _entry(group: PlannedResource, stack: PlannedStack) -> Mapping[str, Any]:
-    """Return what the cluster's descriptor says of a group."""
+    """Return the group's entry in the cluster's descriptor."""
     entries = (stack.descriptor.get("groups") or {}).values()
     name = group.values.get("name")
     return next((entry for entry in entries if entry.get("autoscaling_group") == name), {})
@@ -160,7 +160,7 @@ def _types(group: PlannedResource, launch: HostLaunch) -> tuple[str, ...]:
 
 
 def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
-    """Return the number of instances of a started cluster's group, and the most it may have."""
+    """Return the started and largest number of instances of a cluster's group."""
     maximum = int(group.values.get("max_size") or 0)
     entry = _entry(group, stack)
     if entry.get("role") == "scheduler":
@@ -173,14 +173,14 @@ def _sizes(group: PlannedResource, stack: PlannedStack) -> _Sizes:
 
 
 def _workers_at_start(entry: Mapping[str, Any], stack: PlannedStack) -> int:
-    """Return how many workers start in one of their groups."""
+    """Return the number of workers that start in one of their groups."""
     mine = entry.get("worker_group", WORKER_GROUP)
     workers = [
         other
         for other in stack.descriptor["groups"].values()
         if other.get("role") == "worker" and other.get("worker_group", WORKER_GROUP) == mine
     ]
-    # All start on the market that is asked first: spot before on demand.
+    # All start on the preferred market: Spot before on demand.
     if entry is not min(workers, key=lambda other: other.get("market") != "spot"):
         return 0
     settings, default = stack.descriptor.get("settings") or {}, DEFAULT_WORKERS
@@ -200,7 +200,7 @@ def _by_market(group: PlannedResource, sizes: _Sizes) -> dict[Market, _Sizes]:
 
     def on_demand(number: int) -> int:
         above = max(number - base, 0)
-        # Rounded up: the dearer half of an instance.
+        # Rounded up to the more expensive half of an instance.
         return number - above + -(-above * share // 100)
 
     first = _Sizes(on_demand(sizes.desired), on_demand(sizes.maximum))
@@ -215,11 +215,11 @@ def _first(blocks: Any) -> Mapping[str, Any]:
     return block if isinstance(block, Mapping) else {}
 
 
-# ---- what launch templates give to an instance: read from EC2 where a plan only names them -------
+# ---- instances' configuration, read from EC2 where a plan only names a template ------------------
 
 
 def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion, HostLaunch]:
-    """Read the launch templates that the groups of a plan use.
+    """Read the launch templates of a plan's groups.
 
     Permission needed: ``ec2:DescribeLaunchTemplateVersions``.
     """
@@ -233,7 +233,7 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
     groups = [resource for resource in resources if resource.type == "aws_autoscaling_group"]
     for template in dict.fromkeys(filter(None, map(template_of, groups))):
         if template.id in own:
-            # Planned beside the group: that says it too, and says what it will be.
+            # Planned beside the group: the plan contains it.
             continue
         try:
             answer = aws.client("ec2").describe_launch_template_versions(
@@ -247,20 +247,20 @@ def read_launches(aws: Aws, document: Mapping[str, Any]) -> dict[TemplateVersion
 
 
 def launch_of(data: Mapping[str, Any]) -> HostLaunch:
-    """Return what one version of a launch template gives."""
+    """Return the configuration in one version of a launch template."""
     interfaces = data.get("NetworkInterfaces") or [{}]
     public = interfaces[0].get("AssociatePublicIpAddress")
     mappings = data.get("BlockDeviceMappings") or []
     return HostLaunch(
         instance_type=data.get("InstanceType"),
         volumes=_template_volumes([mapping["Ebs"] for mapping in mappings if mapping.get("Ebs")]),
-        # Terraform has it as text, and empty where nothing is said.
+        # Terraform writes it as text, and empty if unset.
         public_address=None if public in (None, "") else str(public).lower() == "true",
     )
 
 
 def _template_volumes(volumes: list[Mapping[str, Any]]) -> Volumes | None:
-    """Return all volumes together; None without any, or if one isn't a gp3 of a known size."""
+    """Return the total of all volumes; None without any, or if one isn't a gp3 of a known size."""
     known = [each for each in volumes if each.get("VolumeType") == "gp3" and each.get("VolumeSize")]
     if not volumes or len(known) < len(volumes):
         return None
@@ -268,12 +268,14 @@ def _template_volumes(volumes: list[Mapping[str, Any]]) -> Volumes | None:
 
 
 def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:
-    """Return what a group's launch template gives if the same stack makes it, else None."""
+    """Return the configuration of a group's launch template if the same stack creates it, else
+    None.
+    """
     named = json.dumps(
         [group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")]
     )
     for resource in stack.resources:
-        # As Terraform lists references: the address itself, beside those of its attributes.
+        # Terraform lists the address itself among references.
         if resource.type == "aws_launch_template" and f'"{resource.address}"' in named:
             return _launch_of_values(resource.values)
     return None
@@ -288,7 +290,7 @@ def _launch_of_values(values: Mapping[str, Any]) -> HostLaunch:
 
 
 def _as_ec2_names_it(value: Any) -> Any:
-    """Return what Terraform plans, with ``VolumeSize`` for ``volume_size`` and so on."""
+    """Return planned values with EC2's names: ``VolumeSize`` for ``volume_size`` and so on."""
     if isinstance(value, list):
         return [_as_ec2_names_it(each) for each in value]
     if not isinstance(value, Mapping):

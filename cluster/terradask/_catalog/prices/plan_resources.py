@@ -1,12 +1,13 @@
-"""What a plan would leave: resources with planned values, the cluster's description. Pure."""
+"""The resources of a stack after a plan, with planned values and the descriptor. Pure."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from terradask._common.plan_modules import configured_resources, value_resources
 from terradask_modules.errors import InvalidInput
 
 
@@ -18,7 +19,7 @@ class PlannedResource:
     type: str
     #: The values that are known at plan time.
     values: Mapping[str, Any]
-    #: The configuration's expressions by attribute, for what is known only after the apply.
+    #: The configuration's expressions by attribute, for values known only after the apply.
     expressions: Mapping[str, Any] = field(default_factory=dict)
 
     def number_of(self, attribute: str) -> int | None:
@@ -42,38 +43,41 @@ class PlannedResource:
 class PlannedStack:
     """A stack after the apply."""
 
-    #: AWS region of its provider; None where the plan doesn't say.
+    #: AWS region of its provider; None if unknown.
     region: str | None
-    #: The resources that it has then.
+    #: The resources.
     resources: tuple[PlannedResource, ...]
     #: The cluster's ``cluster.json``; empty for other stacks.
     descriptor: Mapping[str, Any]
-    #: The resource that writes it; None for other stacks.
+    #: The resource that contains it; None for other stacks.
     descriptor_resource: PlannedResource | None = None
 
     @property
     def reasons(self) -> Mapping[str, str]:
-        """Group -> why it has its instance types, in a line; empty where that wasn't noted."""
+        """Group -> reason for its instance types, in a line; empty if not recorded."""
         lock = self.descriptor.get("lock") or {}
         return dict(lock.get("reasons") or {})
 
     @property
     def container(self) -> str | None:
-        """The container image that hosts run, with its digest, if they run one."""
+        """The hosts' container image with its digest, if any."""
         return (self.descriptor.get("lock") or {}).get("container")
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> PlannedStack:
-        """Read a plan's JSON. Raises `InvalidInput` if parts of it were left out."""
+        """Read a plan's JSON. Raises `InvalidInput` for missing parts."""
         if document.get("planned_values") is None:
             raise InvalidInput(
-                "a plan's cost can't be told: this is no whole plan",
+                "a plan's cost can't be estimated: the plan is incomplete",
                 given="a plan without planned_values",
                 allowed="all that terraform show -json PLAN prints",
             )
         configuration = document.get("configuration") or {}
         provider = (configuration.get("provider_config") or {}).get("aws") or {}
-        expressions = dict(_expressions(configuration.get("root_module") or {}))
+        expressions = {
+            f"{prefix}{entry['address']}": entry.get("expressions") or {}
+            for prefix, entry in configured_resources(configuration.get("root_module") or {})
+        }
         root = ((document.get("planned_values") or {}).get("root_module")) or {}
         resources = tuple(
             PlannedResource(
@@ -82,7 +86,8 @@ class PlannedStack:
                 values=entry.get("values") or {},
                 expressions=expressions.get(entry["address"].partition("[")[0], {}),
             )
-            for entry in _resources(root)
+            for entry in value_resources(root)
+            if entry.get("mode", "managed") == "managed"
         )
         region = ((provider.get("expressions") or {}).get("region") or {}).get("constant_value")
         resource, descriptor = _descriptor(resources)
@@ -92,23 +97,6 @@ class PlannedStack:
             descriptor=descriptor,
             descriptor_resource=resource,
         )
-
-
-def _resources(module: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for entry in module.get("resources") or []:
-        if entry.get("mode", "managed") == "managed":
-            yield entry
-    for child in module.get("child_modules") or []:
-        yield from _resources(child)
-
-
-def _expressions(
-    module: Mapping[str, Any], prefix: str = ""
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for entry in module.get("resources") or []:
-        yield f"{prefix}{entry['address']}", entry.get("expressions") or {}
-    for name, call in (module.get("module_calls") or {}).items():
-        yield from _expressions(call.get("module") or {}, f"{prefix}module.{name}.")
 
 
 def _descriptor(

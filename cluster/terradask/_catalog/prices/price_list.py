@@ -38,11 +38,11 @@ _PRICE_LIST = "AWS Price List API"
 
 _SHEET = TypeAdapter(PriceSheet)
 
-#: A price list changes now and then, a spot price several times a day.
+#: On-demand prices change now and then, Spot prices several times a day.
 MAX_AGE = datetime.timedelta(days=7)
 MAX_SPOT_AGE = datetime.timedelta(hours=1)
 
-#: Where the Price List Query API answers, for all regions:
+#: Regions of the Price List Query API, which serves all regions:
 #: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
 _NEAREST = {
     "eu": "eu-central-1",
@@ -53,11 +53,10 @@ _NEAREST = {
 }
 
 _NO_PRICE_LIST = "terradask knows no Price List API for this partition of AWS"
-#: Regions whose prices can't be had, by the beginning of their names.
+#: Regions without prices, by the beginning of their names.
 _UNAVAILABLE = {
     "cn-": (
-        "AWS in China lists its prices in yuan, by a Price List API of its own; terradask "
-        "counts in US dollars"
+        "AWS in China lists prices in yuan, in a separate Price List API; terradask uses US dollars"
     ),
     "us-gov-": "AWS GovCloud (US) has no Price List API",
     "us-iso": _NO_PRICE_LIST,
@@ -67,11 +66,10 @@ _UNAVAILABLE = {
 
 
 class AwsPriceList:
-    """The prices of AWS, or of the endpoint that stands for it.
+    """The prices of AWS, or of the configured endpoint.
 
-    A price that was found is used for a week, a spot price for an hour. Where AWS doesn't answer,
-    older ones are used, and said to be. Prices of an endpoint on this machine, such as the embedded
-    AWS, are never kept on disk.
+    Prices are cached for a week, Spot prices for an hour. If AWS doesn't answer, older ones are
+    used, with a note. Prices of a local endpoint, such as the embedded AWS, are never kept on disk.
 
     Permissions needed: ``pricing:GetProducts``, ``ec2:DescribeSpotPriceHistory``.
     """
@@ -88,11 +86,11 @@ class AwsPriceList:
         self._pricing = pricing or Aws(pricing_region(aws.region), attempts=2)
         self._cache = cache or DiskCache("prices")
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
-        #: What this object has found.
+        #: Results of this object's lookups.
         self._found: dict[PriceKey, PriceSheet] = {}
 
     def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
-        """Return a price, or why there is none, for every key."""
+        """Return a price, or the reason for its absence, for every key."""
         sheets = self._sheets(keys)
         prices = {
             key: Price(sheet.usd[key.where][key.what], unit_of(key), sheet.as_of.isoformat())
@@ -109,7 +107,7 @@ class AwsPriceList:
             if (reason := sheets[key].problem) is not None:
                 stale.setdefault(reason, []).append(price.as_of[:10])
         notes = tuple(
-            f"AWS wasn't asked anew, prices of {min(days)} are used: {reason}"
+            f"AWS didn't answer, prices of {min(days)} are used: {reason}"
             for reason, days in stale.items()
         )
         also = ", EC2 for spot" if any(key.market == "spot" for key in prices) else ""
@@ -117,15 +115,15 @@ class AwsPriceList:
         return Quotes(source, prices, problems, notes)
 
     def of_region(self, market: Market, *, refresh: bool = False) -> PriceSheet:
-        """Return the prices of all instance types. Never raises for want of a price."""
+        """Return the prices of all instance types. Never raises for a missing price."""
         key = PriceKey("instance", self._aws.region, market=market)
         return self._sheets([key], refresh=refresh)[key]
 
     def _sheets(
         self, keys: Iterable[PriceKey], *, refresh: bool = False
     ) -> dict[PriceKey, PriceSheet]:
-        """Return for each key its prices: young ones, or what AWS answers, or why it doesn't,
-        beside old ones.
+        """Return each key's prices: fresh ones, AWS's answer, or old ones with the reason for a
+        missing answer.
         """
         now = self._now().astimezone(datetime.UTC).replace(microsecond=0)
         sheets = {key: self._found.get(key) or self._kept(key) for key in dict.fromkeys(keys)}
@@ -137,7 +135,7 @@ class AwsPriceList:
         refused: dict[Aws, str] = {}
         for batch in _batches(old):
             asked = self._aws if batch[0].market == "spot" else self._pricing
-            # What refuses once does so again, after the same wait.
+            # A refusal would repeat, after the same wait.
             answer = refused.get(asked) or self._answer(batch, now)
             if isinstance(answer, str):
                 refused[asked] = answer
@@ -148,7 +146,7 @@ class AwsPriceList:
         return sheets
 
     def _answer(self, batch: list[PriceKey], now: datetime.datetime) -> Answer | str:
-        """Return what AWS answers, or why it doesn't."""
+        """Return AWS's answer, or the reason for its absence."""
         first = batch[0]
         try:
             if first.market == "spot":
@@ -161,16 +159,16 @@ class AwsPriceList:
         except (AwsError, BotoCoreError, ClientError) as error:
             return reason_of(error)
         except (ValueError, KeyError, TypeError) as error:
-            return f"the answer isn't as AWS documents it: {type(error).__name__}: {error}"
+            return f"the answer isn't in AWS's documented format: {type(error).__name__}: {error}"
         if first.is_of_all_types and not any(prices_in(answer).values()):
-            return "AWS names no prices"
+            return "AWS lists no prices"
         return answer
 
     # ---- on disk ---------------------------------------------------------------------------------
 
     def _kept(self, key: PriceKey) -> PriceSheet:
-        """Return the prices of any age that are kept; a sheet without prices where there are none,
-        with a reason where AWS can't be asked.
+        """Return cached prices of any age; an empty sheet if there are none, with a reason if AWS
+        can't be asked.
         """
         source = _in_words(
             self._endpoint(key.market), "EC2" if key.market == "spot" else _PRICE_LIST
@@ -187,8 +185,8 @@ class AwsPriceList:
             self._cache.write({"format": FORMAT, "key": str(key), **kept}, *names)
 
     def _names(self, key: PriceKey) -> tuple[str, ...] | None:
-        """Return what prices are kept under: by endpoint, and on spot by account, as accounts name
-        zones differently. None where they aren't kept.
+        """Return the cache's key: by endpoint, and for Spot by account, as zone names differ
+        between accounts. None without a cache.
         """
         place = cache_name(self._endpoint(key.market))
         if place is None:
@@ -199,14 +197,14 @@ class AwsPriceList:
 
     @cached_property
     def _account(self) -> str | None:
-        """The caller's account; None where AWS can't be asked for it."""
+        """The caller's account; None if AWS can't be asked for it."""
         try:
             return self._aws.account_id
         except AwsError:
             return None
 
     def _endpoint(self, market: Market | None) -> str | None:
-        """Return the URL that answers; None for AWS's own, where it can't be asked."""
+        """Return the endpoint's URL; None for AWS's own, if it can't be asked."""
         aws, service = (self._aws, "ec2") if market == "spot" else (self._pricing, "pricing")
         try:
             url: str = aws.client(service).meta.endpoint_url
@@ -217,7 +215,7 @@ class AwsPriceList:
 
 
 def read_sheet(document: Any, key: PriceKey, source: str) -> PriceSheet | None:
-    """Read the prices that a key is for; None for anything that wasn't kept of it."""
+    """Read a key's cached prices; None for other documents."""
     try:
         if (document["format"], document["key"]) != (FORMAT, str(key)):
             return None
@@ -238,7 +236,7 @@ def _is_fresh(sheet: PriceSheet, now: datetime.datetime) -> bool:
 
 
 def _batches(keys: Iterable[PriceKey]) -> list[list[PriceKey]]:
-    """Group keys by the query that answers them: one each, but spot prices by zone."""
+    """Group keys by query: one each, but Spot prices by zone."""
     found: dict[Any, list[PriceKey]] = {}
     for key in keys:
         found.setdefault(key.zone if key.market == "spot" else key, []).append(key)
@@ -248,7 +246,7 @@ def _batches(keys: Iterable[PriceKey]) -> list[list[PriceKey]]:
 def _sheet(
     key: PriceKey, answer: Answer | str, kept: PriceSheet, now: datetime.datetime
 ) -> PriceSheet:
-    """Return a key's prices out of an answer, or why there are none that are newer."""
+    """Return a key's prices from an answer, or the reason why they aren't newer."""
     if isinstance(answer, str):
         return replace(kept, problem=answer)
     if key.is_of_all_types:
@@ -259,25 +257,25 @@ def _sheet(
     return replace(kept, usd={key.where: {key.what: found.usd}}, as_of=now)
 
 
-# ---- whose prices --------------------------------------------------------------------------------
+# ---- the source of prices ------------------------------------------------------------------------
 
 
 def pricing_region(region: str) -> str:
-    """Return the region whose Price List API is asked: the nearest of the three."""
+    """Return the region of the Price List API: the nearest of the three."""
     return _NEAREST.get(region.partition("-")[0], "us-east-1")
 
 
 def unavailable(region: str, market: Market | None) -> str | None:
-    """Return why AWS can't be asked for a region's prices, or None where it can."""
+    """Return why a region's prices are unavailable, or None."""
     for prefix, reason in _UNAVAILABLE.items():
-        # EC2 lists spot prices in every partition: outside of China, in US dollars.
+        # EC2 lists Spot prices in every partition: outside China in US dollars.
         if region.startswith(prefix) and (market != "spot" or prefix == "cn-"):
             return reason
     return None
 
 
 def _in_words(endpoint: str | None, name: str) -> str:
-    """Return where a price is from."""
+    """Return the source of a price in words."""
     if endpoint is None or is_aws(endpoint):
         return name
     if is_loopback_endpoint({ENDPOINT_VARIABLE: endpoint}):
@@ -285,7 +283,7 @@ def _in_words(endpoint: str | None, name: str) -> str:
     return f"the endpoint {endpoint}, which is not AWS's"
 
 
-# ---- spot prices, which no price list has: EC2 lists them by zone --------------------------------
+# ---- Spot prices, which EC2 lists by zone --------------------------------------------------------
 
 
 #: Both of EC2's names for Linux.
@@ -298,10 +296,10 @@ def fetch_spot_prices(
     instance_types: Iterable[str] | None = None,
     zone: str | None = None,
 ) -> Answer:
-    """Ask for what instance types, or all, cost on spot now.
+    """Read current Spot prices of instance types, or all.
 
-    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS answers with a thousand prices at a
-    time: some ten calls for all types, one for those of a group.
+    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS returns a thousand prices at a time:
+    some ten calls for all types, one for those of a group.
     """
     question = {
         **({} if instance_types is None else {"InstanceTypes": sorted(instance_types)}),
@@ -326,7 +324,7 @@ def fetch_spot_prices(
 
 
 def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) -> Reading:
-    """Read a type's price: the newest, or none where the newest ones differ."""
+    """Read a type's price: the newest, or none if the newest ones differ."""
     try:
         own = [
             entry
@@ -337,7 +335,7 @@ def read_spot_price(instance_type: str, entries: Iterable[Mapping[str, Any]]) ->
         found = {Decimal(entry["SpotPrice"]) for entry in own if entry["Timestamp"] == newest}
     except (InvalidOperation, KeyError, TypeError, ValueError):
         return Reading(
-            problem="EC2's answer isn't as AWS documents it, or has no number as its spot price"
+            problem="EC2's reply isn't in AWS's documented format, or its Spot price isn't a number"
         )
     if not found:
         return Reading(problem="there is no spot price in this zone")

@@ -1,4 +1,4 @@
-"""What a price is asked for by, and what a list of prices answers. Pure data."""
+"""Keys of prices, and the answers of a price list. Pure data."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ SMALLEST_USD = Decimal("1E-10")
 
 @dataclass(frozen=True)
 class PriceKey:
-    """What a price is asked for."""
+    """The key of a price."""
 
-    #: The kind of thing; instances run Linux, on shared hardware.
+    #: The kind of item; instances run Linux, on shared hardware.
     product: Product
     region: str
     #: Such as ``m6i.xlarge``, for instances; None for those of all types of the region.
     instance_type: str | None = None
     market: Market | None = None
-    #: Availability zone, for instances on spot: each zone has its price.
+    #: Availability zone, for Spot instances, whose prices differ by zone.
     zone: str | None = None
 
     @property
     def where(self) -> str:
-        """Where that price holds: in a zone, or in all of the region."""
+        """The place of the price: a zone, or the region."""
         return self.zone or self.region
 
     @property
     def what(self) -> str:
-        """What it is the price of: a type of instance, or a product."""
+        """The priced item: an instance type, or a product."""
         return self.instance_type or self.product
 
     @property
     def is_of_all_types(self) -> bool:
-        """Whether the prices of all instance types are asked for."""
+        """Whether it means the prices of all instance types."""
         return self.what == "instance"
 
     def __str__(self) -> str:
@@ -63,25 +63,25 @@ class PriceKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Component(CostItem):
-    """A cost item that has no price yet."""
+    """A cost item before pricing."""
 
-    #: What to ask the price of. Several are alternatives, such as a group's instance types: the
-    #: dearest counts. None at all: AWS prices it by its use alone.
+    #: Keys of its price. Several are alternatives, such as a group's instance types, of which the
+    #: most expensive counts. None: AWS charges only by use.
     keys: tuple[PriceKey, ...] = ()
-    #: How much of it one has: of a volume GiB, GiB/s and IOPS, otherwise one.
+    #: Amount of it: for a volume GiB, MiB/s and IOPS, otherwise one.
     amount: Decimal = Decimal(1)
-    #: Why it can't be priced at all, if so.
+    #: Why it can't be priced, if so.
     problem: str | None = None
 
 
 @dataclass(frozen=True)
 class Price:
-    """A price, as AWS lists it."""
+    """A price in AWS's list."""
 
     #: The price of one unit, in US dollars.
     usd: Decimal
     per: Unit
-    #: When AWS said so, UTC, in ISO 8601.
+    #: Time of AWS's answer, UTC, in ISO 8601.
     as_of: str
 
     def hourly_usd(self, amount: Decimal = Decimal(1)) -> Decimal:
@@ -92,38 +92,36 @@ class Price:
 
 @dataclass(frozen=True)
 class Quotes:
-    """What a list of prices answers."""
+    """The answers of a price list."""
 
-    #: Whose prices these are, such as ``AWS Price List API``.
+    #: Source of the prices, such as ``AWS Price List API``.
     source: str
     prices: Mapping[PriceKey, Price] = field(default_factory=dict)
-    #: For every other key, why there is no price.
+    #: The reason for each missing price.
     problems: Mapping[PriceKey, str] = field(default_factory=dict)
-    #: What a reader has to know, such as that prices are old because AWS didn't answer.
+    #: Remarks, such as that prices are old because AWS didn't answer.
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PriceSheet:
-    """What AWS has answered for a key: its price, or those of all instance types of a region, by
-    the hour.
-    """
+    """AWS's answer for a key: its hourly price, or those of all instance types of a region."""
 
     market: Market | None
-    #: Where -> type or product -> price in US dollars. Spot has a price for each zone, all else the
-    #: region's. What AWS names no price for, or several, is missing.
+    #: Place -> type or product -> price in US dollars. Spot prices differ by zone, others by
+    #: region. Missing if AWS lists no price, or several.
     usd: Mapping[str, Mapping[str, Decimal]]
-    #: Whose prices these are, such as ``AWS Price List API``.
+    #: Source of the prices, such as ``AWS Price List API``.
     source: str
-    #: When AWS said so, UTC; None where there are no prices.
+    #: Time of AWS's answer, UTC; None without prices.
     as_of: datetime | None = None
-    #: Why there are no prices, or none that are newer; None where all is well.
+    #: Why prices are missing or not newer; None if complete.
     problem: str | None = None
 
 
 class PriceList(Protocol):
-    """Something that knows prices."""
+    """A source of prices."""
 
     def look_up(self, keys: Iterable[PriceKey]) -> Quotes:
-        """Return a price, or why there is none, for every key. Never raises for want of a price."""
+        """Return a price, or the reason for its absence, for every key. Never raises for one."""
         ...

@@ -1,11 +1,11 @@
-"""How AWS's price list is asked for a product, and how its answer is read. Pure.
+"""Query AWS's price list for products, and read its answers. Pure.
 
 The fields and usage types are those of AWS's price list: ``BoxUsage``, ``NatGateway-Hours``,
 ``EBS:VolumeUsage.gp3``, ``EBS:VolumeP-Throughput.gp3`` and ``EBS:VolumeP-IOPS.gp3`` of
 ``AmazonEC2``, ``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of
 ``AmazonVPC``, ``AWSSecretsManager-Secrets``, ``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``.
-Before a usage type stands a region's prefix (``USE1-``), in us-east-1 not always: the region is
-asked for by ``regionCode``, and the prefix is skipped here.
+A usage type has a region's prefix (``USE1-``), in us-east-1 not always: queries filter by
+``regionCode``, and the prefix is skipped here.
 """
 
 from __future__ import annotations
@@ -34,39 +34,39 @@ _UNITS: Mapping[str, Unit] = {
 
 @dataclass(frozen=True)
 class ProductQuery:
-    """A question to the price list."""
+    """A query of the price list."""
 
     #: AWS's code of the service, such as ``AmazonEC2``.
     service: str
-    #: Field -> value that it must have.
+    #: Field -> required value.
     filters: Mapping[str, str]
-    #: The usage type that counts, without a region's prefix: AWS can't filter by it.
+    #: The required usage type, without a region's prefix: AWS can't filter by it.
     usage_type: str
-    #: The unit that the price must be in.
+    #: The required unit of the price.
     per: Unit
-    #: Whether the price falls with the account's use. The first step's counts then, which is the
-    #: dearest: what else the account uses isn't known here.
+    #: Whether the price falls with the account's use, which isn't known here. The first step counts
+    #: then, the most expensive one.
     falls: bool = False
 
 
 @dataclass(frozen=True)
 class Reading:
-    """A price read from the list's answer, or why there is none."""
+    """A price in an answer, or the reason for its absence."""
 
     usd: Decimal | None = None
     problem: str | None = None
 
 
-#: What AWS answers: where -> type or product -> price.
+#: AWS's answer: place -> type or product -> price.
 Answer = Mapping[str, Mapping[str, Reading]]
 
-#: What reading an answer of another shape raises.
+#: Exceptions from an answer in another format.
 _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, InvalidOperation)
 
 
-#: Product -> its question, without the region.
+#: Product -> its query, without the region.
 _QUERIES: Mapping[Product, ProductQuery] = {
-    # Without the last two filters, reservations and capacity blocks answer as well.
+    # Without the last two filters, the answer includes reservations and capacity blocks.
     "instance": ProductQuery(
         "AmazonEC2",
         {
@@ -121,7 +121,7 @@ _QUERIES: Mapping[Product, ProductQuery] = {
 
 
 def query_for(key: PriceKey) -> ProductQuery:
-    """Return the question for prices that aren't spot prices."""
+    """Return the query for other than Spot prices."""
     query, name = _QUERIES[key.product], key.instance_type
     return replace(
         query,
@@ -135,12 +135,12 @@ def query_for(key: PriceKey) -> ProductQuery:
 
 
 def unit_of(key: PriceKey) -> Unit:
-    """Return the unit that a price is in; spot prices are by the hour too."""
+    """Return the unit of a price; Spot prices are hourly too."""
     return _QUERIES[key.product].per
 
 
 def fields_of(query: ProductQuery) -> dict[str, Any]:
-    """Return a question as ``GetProducts`` takes it."""
+    """Return a query as arguments of ``GetProducts``."""
     filters = [
         {"Type": "TERM_MATCH", "Field": field, "Value": value}
         for field, value in query.filters.items()
@@ -149,9 +149,9 @@ def fields_of(query: ProductQuery) -> dict[str, Any]:
 
 
 def read_prices(key: PriceKey, entries: Iterable[str]) -> dict[str, Reading]:
-    """Read what a key is for out of the answer to `query_for`: type or product -> price on demand.
+    """Read a key's on-demand prices in the answer to `query_for`: type or product -> price.
 
-    An entry whose instance type can't be read is left out: that type then has no price.
+    An entry with an unreadable instance type is skipped: that type has no price then.
     """
     if not key.is_of_all_types:
         return {key.what: read_price(query_for(key), entries)}
@@ -167,7 +167,7 @@ def read_prices(key: PriceKey, entries: Iterable[str]) -> dict[str, Reading]:
 
 
 def prices_in(answer: Answer) -> dict[str, dict[str, Decimal]]:
-    """Return the prices of an answer by where and what, without what has none."""
+    """Return an answer's prices by place and item, without missing ones."""
     return {
         where: {what: one.usd for what, one in found.items() if one.usd is not None}
         for where, found in answer.items()
@@ -175,11 +175,11 @@ def prices_in(answer: Answer) -> dict[str, dict[str, Decimal]]:
 
 
 def read_price(query: ProductQuery, entries: Iterable[str]) -> Reading:
-    """Read the price on demand out of the answer's entries."""
+    """Read the on-demand price in the answer's entries."""
     try:
         found = {offer for entry in entries for offer in _offers(query, json.loads(entry))}
     except _MALFORMED as error:
-        problem = "the price list's answer isn't as AWS documents it"
+        problem = "the price list's answer isn't in AWS's documented format"
         return Reading(problem=f"{problem}: {type(error).__name__}: {error}")
     if not found:
         return Reading(problem="the price list has no such product")
@@ -208,7 +208,7 @@ def _offers(query: ProductQuery, entry: Mapping[str, Any]) -> Iterator[tuple[Dec
 
 
 def _begin(dimension: Mapping[str, Any]) -> Decimal:
-    """Return the use from which on a price counts."""
+    """Return the lower bound of use for a price."""
     return Decimal(dimension.get("beginRange", "0"))
 
 
@@ -216,12 +216,12 @@ def _offer(dimension: Mapping[str, Any]) -> tuple[Decimal | None, str]:
     text = dimension["pricePerUnit"].get("USD")
     usd = None if text is None else Decimal(text)
     if usd is not None and not (usd.is_finite() and usd >= 0):
-        raise ValueError(f"{text} is no price")
+        raise ValueError(f"{text} is not a price")
     return usd, str(dimension["unit"])
 
 
 def _fall(offers: list[tuple[Decimal | None, str]]) -> bool:
-    """Return whether each step is as dear as the one before it at most, in the same unit."""
+    """Return whether no step is more expensive than the previous one, in the same unit."""
     prices = [usd for usd, _ in offers if usd is not None]
     return (
         len(prices) == len(offers)

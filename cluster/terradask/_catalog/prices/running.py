@@ -1,4 +1,4 @@
-"""What machines, volumes, addresses and secrets are made of that has a price, by the hour. Pure."""
+"""List the priced parts of instances, volumes, addresses and secrets, by the hour. Pure."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from typing import Any
 from terradask._catalog.prices.prices import PriceKey, Product, Quotes
 from terradask_modules.markets import Market
 
-#: What something is made of that has a price, and how much of it; None where that isn't known.
+#: Priced parts of an item with their amounts; None if unknown.
 Parts = tuple[tuple[PriceKey, Decimal], ...] | None
 
 _ONE = Decimal(1)
 
-#: What gp3 has without a further charge: https://aws.amazon.com/ebs/pricing
+#: gp3's included performance: https://aws.amazon.com/ebs/pricing
 _FREE_IOPS, _FREE_MIBPS = 3000, 125
 _MIBPS_OF_A_GIBPS = 1024
 
 
 @dataclass(frozen=True)
 class Volumes:
-    """gp3 volumes, together."""
+    """A total of gp3 volumes."""
 
     gib: int = 0
-    #: Throughput above what is free.
+    #: Throughput above the included one.
     mibps: int = 0
-    #: IOPS above what is free.
+    #: IOPS above the included ones.
     iops: int = 0
 
     def __add__(self, other: Volumes) -> Volumes:
         return Volumes(self.gib + other.gib, self.mibps + other.mibps, self.iops + other.iops)
 
     def parts(self, region: str) -> tuple[tuple[PriceKey, Decimal], ...]:
-        """Return what they are made of."""
+        """Return the priced parts."""
         amounts: dict[Product, Decimal] = {
             "gp3-storage": Decimal(self.gib),
             "gp3-throughput": Decimal(self.mibps) / _MIBPS_OF_A_GIBPS,
@@ -46,7 +46,7 @@ class Volumes:
 
 
 def gp3_volume(gib: int, described: Mapping[str, Any]) -> Volumes:
-    """Return one volume, as EC2 describes its throughput and IOPS or leaves them out."""
+    """Return one volume from EC2's description, which may omit throughput and IOPS."""
     return Volumes(
         int(gib),
         max((described.get("Throughput") or 0) - _FREE_MIBPS, 0),
@@ -56,19 +56,19 @@ def gp3_volume(gib: int, described: Mapping[str, Any]) -> Volumes:
 
 @dataclass(frozen=True)
 class RunningHost:
-    """What the price of a machine depends on."""
+    """The facts that determine an instance's price."""
 
     instance_type: str
     market: Market
-    #: Its availability zone: spot has a price in each.
+    #: Its availability zone, which determines Spot prices.
     zone: str | None
     has_public_address: bool
-    #: Its gp3 volumes together; None where they aren't known.
+    #: Total of its gp3 volumes; None if unknown.
     volumes: Volumes | None
 
 
 def parts_of_host(host: RunningHost, region: str, *, is_on: bool = True) -> Parts:
-    """Return what a machine is made of; of one that is switched off, its volumes are left."""
+    """Return the priced parts of an instance; of a stopped one, its volumes."""
     if host.volumes is None:
         return None
     if not is_on:
@@ -82,17 +82,17 @@ def parts_of_host(host: RunningHost, region: str, *, is_on: bool = True) -> Part
 
 
 def parts_of_secret(region: str) -> Parts:
-    """Return what a secret is made of."""
+    """Return the priced parts of a secret."""
     return ((PriceKey("secret", region), _ONE),)
 
 
 def price_keys(parts: Iterable[Parts]) -> list[PriceKey]:
-    """Return what has to be asked for, each once."""
+    """Return the keys of all prices, without duplicates."""
     return list(dict.fromkeys(key for each in parts if each is not None for key, _ in each))
 
 
 def hourly_usd(parts: Iterable[Parts], quotes: Quotes) -> Decimal | None:
-    """Return what things cost by the hour, in US dollars; None if any price isn't known."""
+    """Return the hourly cost in US dollars; None if any price is unknown."""
     total = Decimal(0)
     for each in parts:
         if each is None or any(key not in quotes.prices for key, _ in each):

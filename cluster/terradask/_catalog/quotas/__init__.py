@@ -1,1 +1,1 @@
-"""AWS's quotas: what a launch needs, what the account has, whether there is room."""
+"""AWS's quotas: the need of a launch, the account's limits, and their comparison."""

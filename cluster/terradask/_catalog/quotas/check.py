@@ -1,4 +1,4 @@
-"""AWS's quotas, compared with what the settings can reach, and with what a network's plan makes."""
+"""Compare AWS's quotas with the settings' largest needs, and with a network's plan."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask_stacks.settings import Settings
 
-#: Quotas that count the items of a list -> the service, and its list's method and name.
+#: Quotas that count the items of a list -> service, method and name of the list.
 _LISTS = {
     needs.ADDRESSES: ("ec2", "describe_addresses", "Addresses"),
     needs.LAUNCH_TEMPLATES: ("ec2", "describe_launch_templates", "LaunchTemplates"),
@@ -33,22 +33,22 @@ _LISTS = {
 
 @dataclass(frozen=True)
 class QuotaCheck:
-    """One quota, compared."""
+    """One quota and its comparison."""
 
-    #: `service`, `code`, `name`: which quota.
+    #: `service`, `code`, `name`: the quota.
     service: str
     code: str
     name: str
-    #: What AWS allows; None where it doesn't say.
+    #: AWS's limit; None if unknown.
     limit: float | None
-    #: What the account uses, this workspace or the launched cluster aside; NAT gateways in the zone
-    #: that has most.
+    #: Usage outside this workspace or the launched cluster; of NAT gateways, in the zone with the
+    #: most.
     others: int
-    #: What the workspace can come to use, or what a plan or a launch takes.
+    #: The workspace's largest need, or that of a plan or a launch.
     reach: int
-    #: What `reach` is made of.
+    #: Explanation of `reach`.
     why: str
-    #: What an open request asks for; None without one.
+    #: Value of an open request, or None.
     requested: float | None = None
 
     @property
@@ -58,7 +58,7 @@ class QuotaCheck:
 
     @property
     def verdict(self) -> Literal["enough", "short", "unknown"]:
-        """Whether it suffices."""
+        """The result of the comparison."""
         if self.limit is None:
             return "unknown"
         return "enough" if self.needed <= self.limit else "short"
@@ -72,7 +72,7 @@ class QuotaCheck:
         return {**asdict(self), "needed": self.needed, "verdict": self.verdict}
 
     def describe_excess(self, where: str = "") -> str:
-        """Return a phrase for `QuotaExceeded`, which says where others are."""
+        """Return a phrase for `QuotaExceeded`, with the place of other usage."""
         others = f", of which {self.others} are in use{where}" if self.others else ""
         each = f", {self.why}" if self.why else ""
         return (
@@ -87,7 +87,7 @@ class QuotaCheck:
 
 
 def too_small(short: Sequence[QuotaCheck]) -> QuotaExceeded:
-    """Return the error for quotas that are too small for what the settings can reach."""
+    """Return the error for quotas that are too small for the settings."""
     return QuotaExceeded(
         f"{len(short)} of AWS's quotas {'is' if len(short) == 1 else 'are'} too small "
         "for what the settings can reach",
@@ -98,7 +98,7 @@ def too_small(short: Sequence[QuotaCheck]) -> QuotaExceeded:
 
 
 def increase_commands(region: str, checks: Iterable[QuotaCheck]) -> str:
-    """Return the commands that ask AWS for enough of each quota."""
+    """Return the commands that request enough of each quota."""
     most: dict[str, QuotaCheck] = {}
     for one in checks:
         most[one.code] = max(most.get(one.code, one), one, key=lambda check: check.needed)
@@ -112,7 +112,7 @@ def increase_commands(region: str, checks: Iterable[QuotaCheck]) -> str:
 def check_quotas(
     aws: Aws, settings: Settings, types: needs.GroupTypes, zones: Sequence[str] | None
 ) -> list[QuotaCheck]:
-    """Compare AWS's quotas with what the settings can reach: every declared cluster at
+    """Compare AWS's quotas with the settings' largest needs: every declared cluster at
     ``max_workers``, and the network. Raises `NoMatchingType`.
 
     Permissions needed: those of `caller_policies.see_quotas`.
@@ -120,7 +120,7 @@ def check_quotas(
     own = {TAG_WORKSPACE: settings.workspace.name}
     every_type = {name for groups in types.values() for names in groups.values() for name in names}
     vcpus, used = vcpus_and_use(aws, every_type, own)
-    # The default lists types that a region may lack.
+    # The default includes types that a region may lack.
     requests = (one.hardware_requests for one in needs.clusters_of(settings).values())
     named = {name for groups in requests for one in groups.values() for name in one.vm_types}
     if unknown := sorted(named - vcpus.keys()):
@@ -139,7 +139,7 @@ def check_quotas(
     requested = {
         one["QuotaCode"]: float(one["DesiredValue"])
         for one in listed(aws.client("service-quotas"), method, "RequestedQuotas")
-        # AWS hasn't decided on these.
+        # AWS hasn't decided these requests.
         if one["Status"] in ("PENDING", "CASE_OPENED")
     }
     return [
@@ -149,8 +149,8 @@ def check_quotas(
 
 
 def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
-    """Ask AWS to raise quotas to what is needed. AWS decides in minutes or days; some it grants by
-    itself.
+    """Request increases of quotas to the needed values. AWS decides in minutes or days, for some
+    automatically.
     """
     requested = [replace(check, requested=float(check.needed)) for check in checks]
     for one in requested:
@@ -161,11 +161,11 @@ def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
 
 
 def check_network_quotas(aws: Aws, creates: Iterable[str], warn: Callable[[str], None]) -> None:
-    """Refuse a plan that would exceed a quota halfway: `creates` are the addresses of the resources
-    that it creates. Raises `QuotaExceeded`.
+    """Refuse a plan that would exceed a quota halfway: `creates` are the addresses of its new
+    resources. Raises `QuotaExceeded`.
 
-    AWS is asked only about what is created: two or three calls each. Without the permissions
-    nothing is refused.
+    Only quotas of new resources are read: two or three calls each. Without the permissions the
+    check is skipped.
     """
     kinds = Counter(address.partition(".")[0] for address in creates)
     checks = []
@@ -186,7 +186,7 @@ def check_network_quotas(aws: Aws, creates: Iterable[str], warn: Callable[[str],
         fewer = "fewer network.zones, or network.nat = 'single'; " if addresses else ""
         commands = increase_commands(aws.region, short)
         raise QuotaExceeded(
-            f"the network needs more than AWS lets this account have in {aws.region}",
+            f"the network needs more than AWS's quotas allow this account in {aws.region}",
             given="; ".join(check.describe_excess() for check in short),
             quotas=[check.as_excess() for check in short],
             advice=f"{fewer}release what isn't used, or request more: {commands}",
@@ -194,9 +194,7 @@ def check_network_quotas(aws: Aws, creates: Iterable[str], warn: Callable[[str],
 
 
 def limits_of(aws: Aws, quotas: Sequence[Quota]) -> dict[Quota, float]:
-    """Return the account's quotas, or AWS's defaults if unchanged; without those of which AWS says
-    nothing.
-    """
+    """Return the account's quotas, or AWS's defaults if unchanged; without unknown ones."""
     client = aws.client("service-quotas")
 
     def limit(quota: Quota) -> float | None:
@@ -213,8 +211,8 @@ def limits_of(aws: Aws, quotas: Sequence[Quota]) -> dict[Quota, float]:
 def vcpus_and_use(
     aws: Aws, types: Iterable[str], own: Mapping[str, str]
 ) -> tuple[dict[str, int], Counter[Quota]]:
-    """Return types' vCPUs, as far as the region has them, and what running instances without the
-    tags `own` take of the quotas.
+    """Return vCPUs by type, as far as the region has them, and the quotas' usage by running
+    instances without the tags `own`.
     """
     ec2 = aws.client("ec2")
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]

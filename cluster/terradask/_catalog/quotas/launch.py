@@ -1,7 +1,7 @@
-"""AWS's quotas of vCPUs against a launch: looked up meanwhile, with three calls in all.
+"""Check AWS's vCPU quotas for a launch, in parallel with other work, with three calls in all.
 
-Counted is what a launch takes at least: of the types of a group the one with the fewest vCPUs. What
-is refused then can't be had, whatever type AWS takes.
+The smallest need counts: each group's type with the fewest vCPUs. A refused launch is thus
+impossible with any type.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ class Hosts:
 
     #: ``scheduler``, ``workers``, or the name of another group.
     group: str
-    #: How many are to run.
+    #: Number to run.
     number: int
-    #: How many there may be: ``max_workers``.
+    #: Largest number: ``max_workers``.
     most: int
-    #: What AWS is asked for, in this order.
+    #: Types and markets to request, in order.
     choices: tuple[Choice, ...]
 
     def __str__(self) -> str:
@@ -41,24 +41,24 @@ class Hosts:
 
 
 class Allowance(NamedTuple):
-    """What an account may have of vCPUs."""
+    """An account's vCPU limits and usage."""
 
     #: Instance type -> its vCPUs.
     vcpus: Mapping[str, int]
-    #: A quota of which AWS says nothing isn't in it.
+    #: Limits by quota, without unknown ones.
     limits: Mapping[Quota, float]
-    #: vCPUs that run beside the cluster's own.
+    #: vCPUs in use outside the cluster.
     in_use: Mapping[Quota, int]
 
 
 @dataclass(frozen=True)
 class Shortage:
-    """Hosts that no quota has room for."""
+    """Hosts beyond the quotas."""
 
     hosts: Hosts
-    #: How many of them there is room for.
+    #: The number of them within the quotas.
     fits: int
-    #: The quotas that count them, each as if it counted all of them.
+    #: Their quotas, each compared as if it counted all of them.
     checks: Sequence[QuotaCheck]
 
     def __str__(self) -> str:
@@ -67,12 +67,12 @@ class Shortage:
 
 
 def shortages(hosts: Iterable[Hosts], allowance: Allowance) -> list[Shortage]:
-    """Return the hosts for which the quotas have no room; nothing if that isn't certain."""
+    """Return the hosts beyond the quotas; empty if that isn't certain."""
     taken: Counter[Quota] = Counter()
     wanted: Counter[Quota] = Counter()
     counted = [(each, smallest) for each in hosts if (smallest := _smallest(each, allowance))]
     found = []
-    # Hosts without a choice come first: what may be spot or on demand takes what is left.
+    # Hosts without a choice come first: those that may be Spot or on demand take the rest.
     for each, smallest in sorted(
         counted, key=lambda one: (one[0].group != SCHEDULER_GROUP, len(one[1]))
     ):
@@ -93,7 +93,7 @@ def shortages(hosts: Iterable[Hosts], allowance: Allowance) -> list[Shortage]:
 
 
 def _smallest(hosts: Hosts, allowance: Allowance) -> dict[Quota, tuple[int, str]]:
-    """Return the fewest vCPUs by quota, and their type; nothing unless everything is known."""
+    """Return the fewest vCPUs by quota, and their type; empty unless everything is known."""
     found = {}
     for quota, names in by_quota(hosts.choices).items():
         if quota is None or quota not in allowance.limits or set(names) - allowance.vcpus.keys():
@@ -104,7 +104,7 @@ def _smallest(hosts: Hosts, allowance: Allowance) -> dict[Quota, tuple[int, str]
 
 
 def refusal(cluster: str, short: Sequence[Shortage], region: str) -> QuotaExceeded:
-    """Return the error for a cluster whose hosts can't run together."""
+    """Return the error for a cluster whose hosts exceed the quotas together."""
     return QuotaExceeded(
         f"cluster {cluster!r} needs more vCPUs than AWS lets this account run in {region}",
         cluster=cluster,
@@ -112,19 +112,20 @@ def refusal(cluster: str, short: Sequence[Shortage], region: str) -> QuotaExceed
         largest={one.hosts.group: one.fits for one in short},
         quotas=list({each.code: each.as_excess() for one in short for each in one.checks}.values()),
         advice="request fewer or smaller instances, or a higher quota: "
-        # Of each group's quotas the first.
+        # The first of each group's quotas.
         f"{increase_commands(region, (one.checks[0] for one in short))}",
     )
 
 
 class LaunchCheck:
-    """Looks up what an account may launch, in a thread of its own, from its making on. What runs is
-    counted and not read from CloudWatch, whose metrics of usage are five minutes old.
+    """Read vCPU quotas and usage in a thread of its own, from its creation on. Running instances
+    are counted, since CloudWatch's usage metrics are five minutes old.
 
-    Permissions needed: those of `caller_policies.see_vcpu_quotas`. Without them nothing is refused.
+    Permissions needed: those of `caller_policies.see_vcpu_quotas`. Without them the check is
+    skipped.
     """
 
-    #: As long is waited for AWS's answer where what went on meanwhile was faster.
+    #: Longest wait for AWS's answer after the parallel work is done.
     patience_seconds = 5.0
 
     def __init__(self, aws: Aws, cluster: str, hosts: Sequence[Hosts], *, workspace: str) -> None:
@@ -136,42 +137,42 @@ class LaunchCheck:
         def read() -> None:
             try:
                 self._answer.set_result(_look_up(aws, hosts, own))
-            except Exception as error:  # noqa: BLE001  whatever it is: it is warned of, and nothing fails for it
+            except Exception as error:  # noqa: BLE001  any error is only a warning
                 self._answer.set_exception(error)
 
-        # The end of the process doesn't wait for it.
+        # A daemon: the process doesn't wait for it.
         threading.Thread(target=read, name="terradask-quotas", daemon=True).start()
 
     def check(self, warn: Callable[[str], None], *, starts: bool) -> None:
-        """Refuse a cluster that can't start now, or, if only planned, never; warn if it can't now,
-        or can't grow to ``max_workers``. Raises `QuotaExceeded`.
+        """Refuse a cluster that exceeds the quotas now, or, if only planned, at its smallest size;
+        warn if it exceeds them now, or at ``max_workers``. Raises `QuotaExceeded`.
         """
         try:
             allowance = self._answer.result(self.patience_seconds)
-        except Exception as error:  # noqa: BLE001  AWS has the last word about a launch anyway
+        except Exception as error:  # noqa: BLE001  AWS itself decides about a launch
             warn(f"{self._cluster}: {_not_checked(error)}")
             return
         alone = allowance._replace(in_use={})
         if short := shortages(self._hosts, allowance if starts else alone):
             raise refusal(self._cluster, short, self._region)
         for one in shortages(self._hosts, allowance):
-            warn(f"{self._cluster}: starting it now would exceed AWS's quotas, for {one}")
+            warn(f"{self._cluster}: starting it now would exceed AWS's quotas: {one}")
         for one in shortages([replace(each, number=each.most) for each in self._hosts], alone):
             warn(
-                f"{self._cluster}: max_workers is more than AWS's quotas let this account run, "
-                f"which is {one.fits} of {one}; `terradask quotas --request` requests more"
+                f"{self._cluster}: max_workers exceeds AWS's quotas for this account, which allow "
+                f"{one.fits} of {one}; `terradask quotas --request` requests more"
             )
 
     def warn_when_known(self, hosts: Sequence[Hosts], warn: Callable[[str], None]) -> None:
-        """Warn of hosts that AWS will not launch, without waiting for the answer. It is no error:
-        AWS may raise a quota meanwhile, and launches as many as the quota allows.
+        """Warn of hosts that AWS won't launch, without waiting for the answer. It is no error: AWS
+        may raise a quota meanwhile, and launches as many as allowed.
         """
 
         def compare(answer: Future[Allowance]) -> None:
             if (error := answer.exception()) is None:
                 for one in shortages(hosts, answer.result()):
                     more = increase_commands(self._region, one.checks[:1])
-                    warn(f"AWS will launch {one.fits} at most of {one}; more: {more}")
+                    warn(f"AWS will launch at most {one.fits} of {one}; for more: {more}")
             elif not self._failure_told:
                 self._failure_told = True
                 warn(_not_checked(error))
@@ -180,8 +181,8 @@ class LaunchCheck:
 
 
 def _look_up(aws: Aws, hosts: Iterable[Hosts], own: Mapping[str, str]) -> Allowance:
-    """Ask AWS for the quotas that count hosts, each a call and mostly one; for what runs, one more
-    call for each 1,000 instances; and for types' vCPUs.
+    """Read the hosts' quotas, usually one, with a call each; running instances, with a call for
+    each 1,000; and types' vCPUs.
     """
     choices = [choice for each in hosts for choice in each.choices]
     quotas = sorted(quota for quota in by_quota(choices) if quota is not None)

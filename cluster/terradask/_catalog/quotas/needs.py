@@ -1,4 +1,4 @@
-"""AWS's quotas, and how much of each the settings can reach. Pure.
+"""AWS's quotas, and the settings' largest need of each. Pure.
 
 Codes: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (vCPUs, by
 instance family), https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
@@ -29,7 +29,7 @@ Choice = tuple[str, str]
 
 
 class Quota(NamedTuple):
-    """One of AWS's quotas, as Service Quotas names it."""
+    """One of AWS's quotas, with its names in Service Quotas."""
 
     service: str
     code: str
@@ -37,11 +37,11 @@ class Quota(NamedTuple):
 
 
 class Need(NamedTuple):
-    """How much of a quota a workspace can come to use: vCPUs, resources, or TiB."""
+    """A workspace's largest need of a quota: vCPUs, resources, or TiB."""
 
     quota: Quota
     amount: int
-    #: What it is made of.
+    #: Explanation of the need.
     why: str
 
 
@@ -54,8 +54,8 @@ ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
 LAUNCH_TEMPLATES = Quota("ec2", "L-FB451C26", "Launch templates per Region")
 GROUPS = Quota("autoscaling", "L-CDE20ADC", "Auto Scaling groups per Region")
 
-#: Instance families, their name in the quotas' names, and the quotas' codes on demand and on spot:
-#: empty where there is none. P5 has its own on spot.
+#: Instance families, their name in the quotas' names, and the codes on demand and on Spot, empty
+#: if there is none. P5 has its own on Spot.
 _VCPUS = (
     ("a c d h i im is m r t z", "Standard (A, C, D, H, I, M, R, T, Z)", "L-1216C47A", "L-34B43A08"),
     ("dl", "DL", "L-6E869C2A", "L-85EED4F7"),
@@ -73,7 +73,7 @@ _VCPUS = (
 
 
 def vcpu_quota(instance_type: str, market: str = "on-demand") -> Quota | None:
-    """Return the quota of a type's vCPUs on a market; None for a family not known here."""
+    """Return the quota of a type's vCPUs on a market; None for an unknown family."""
     family = re.match(r"([a-z]+)\d?", instance_type)
     for families, name, on_demand, spot in _VCPUS:
         if family is None or not {family[0], family[1]}.intersection(families.split()):
@@ -86,7 +86,7 @@ def vcpu_quota(instance_type: str, market: str = "on-demand") -> Quota | None:
 
 
 def by_quota(choices: Iterable[Choice]) -> dict[Quota | None, list[str]]:
-    """Return instance types by the quota of their vCPUs; None: of families not known here."""
+    """Return instance types by their vCPU quota; None: unknown families."""
     found: dict[Quota | None, list[str]] = {}
     for name, market in choices:
         found.setdefault(vcpu_quota(name, market), []).append(name)
@@ -94,14 +94,14 @@ def by_quota(choices: Iterable[Choice]) -> dict[Quota | None, list[str]]:
 
 
 def clusters_of(settings: Settings) -> dict[str, ClusterSettings]:
-    """Return the declared clusters; where none is declared, one as ``[cluster]`` has it."""
+    """Return the declared clusters; without any, one with the settings of ``[cluster]``."""
     return dict(settings.clusters) or {"a cluster": settings.cluster}
 
 
 def needs_of(
     settings: Settings, types: GroupTypes, vcpus: Mapping[str, int], zones: Sequence[str]
 ) -> list[Need]:
-    """Return one need for each quota: of all clusters with ``max_workers``, and of the network."""
+    """Return one need for each quota: of all clusters at ``max_workers``, and of the network."""
     found: dict[Quota, list[Need]] = {}
     for need in [
         *_cluster_needs(settings, types, vcpus),
@@ -117,10 +117,10 @@ def needs_of(
 def _cluster_needs(
     settings: Settings, types: GroupTypes, vcpus: Mapping[str, int]
 ) -> Iterator[Need]:
-    """Yield the needs of all clusters' hosts: their vCPUs first.
+    """Yield the needs of all clusters' hosts, vCPUs first.
 
-    A group may launch any of its types: counted is the largest that a quota knows, for every one of
-    its instances. With a fallback either market may have to give them all.
+    A group may launch any of its types: the largest known one counts for every instance. With a
+    fallback either market may provide them all.
     """
     from terradask_stacks.groups import worker_groups_of
 
@@ -148,7 +148,7 @@ def _cluster_needs(
 
 
 def _disk_sizes(settings: Settings, cluster: ClusterSettings) -> dict[str, int]:
-    """Return the sizes, in GiB, of a cluster's volumes: by role, or by a group of its own."""
+    """Return the sizes, in GiB, of a cluster's volumes by role, or by a group of its own."""
     from terradask_stacks.worker_disks import network_disks
 
     network = settings.network
@@ -176,7 +176,7 @@ def _network_needs(settings: Settings, zones: Sequence[str]) -> Iterator[Need]:
         opened = openings(network.ingress)
         ports = len(shared_scheduler_ports(rule.ports for rule in opened))
         why = f"the schedulers' group: {len(opened)} of network.ingress, and {ports} for workers"
-        # Out go five rules at most: to the network, to S3, to port 443, and over IPv6.
+        # At most five egress rules: to the network, to S3, to port 443, and over IPv6.
         yield Need(SECURITY_GROUP_RULES, max(len(opened) + ports, 5), why)
         endpoints = ", interface endpoints" if network.interface_endpoints else ""
         yield Need(SECURITY_GROUPS, 3 if endpoints else 2, f"schedulers, workers{endpoints}")

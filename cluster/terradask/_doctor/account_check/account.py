@@ -1,4 +1,4 @@
-"""The free steps: what can be known of an account before anything is made in it."""
+"""The free steps of the account check: facts about the account, before anything is created."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from terradask._doctor.account_check.place import (
     DISK_GIB,
     LEAST_MEMORY_MIB,
     MOST_WORKERS,
+    check_settings,
     cluster_settings,
-    smoke_settings,
 )
 from terradask._doctor.account_check.rights import check_rights
 from terradask._doctor.account_check.steps import Step, StepResult
@@ -44,31 +44,31 @@ from terradask_stacks.settings import ClusterSettings, Settings
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
 
-#: AWS refuses calls from 15 minutes on; less already breaks certificates and reports.
+#: AWS refuses calls from 15 minutes of skew; less already breaks certificates and reports.
 _MOST_SKEW_SECONDS = 300
 
 
 @dataclass
 class Account:
-    """Looks at an account, with the user's own workspace."""
+    """Examine an account, with the user's own workspace."""
 
     workspace: Workspace
     progress: Progress = silent
-    #: What the steps have found.
+    #: Results of the steps.
     zone: str = ""
     instance_types: list[str] = field(default_factory=list)
     disk_gib: int = DISK_GIB
     hourly_usd: Decimal | None = None
-    #: Where the check's clients come from; None if nothing has to be let in.
+    #: Source address of the check's clients; None if no ingress is needed.
     own_cidr: str | None = None
-    #: Types of AWS's Free plan, if the account is on it.
+    #: Types of AWS's Free plan, if the account uses it.
     _eligible: tuple[str, ...] = ()
 
     @property
     def _aws(self) -> Aws:
         return self.workspace.aws
 
-    def who_calls(self) -> list[Step]:
+    def prerequisites(self) -> list[Step]:
         """Return the steps that all others need."""
         return [
             Step("machine", "Python, Node, Terraform and the provider are here", self._machine),
@@ -76,7 +76,7 @@ class Account:
         ]
 
     def steps(self) -> list[Step]:
-        """Return the other steps, in the order in which they need each other."""
+        """Return the other steps, in order of their dependencies."""
         return [
             Step("clock", "this machine's clock is right", self._clock),
             Step("region", "the region is there, with zones", self._region),
@@ -99,7 +99,7 @@ class Account:
                 )
 
     def _identity(self, result: StepResult) -> None:
-        # Who calls stays here: the report is for others.
+        # The caller stays out of the report, which may be sent to others.
         kind = self._aws.caller_arn.split(":")[5].partition("/")[0]
         result.facts |= {"principal": kind, "partition": self._aws.partition}
 
@@ -116,7 +116,7 @@ class Account:
                 "this machine's clock is wrong",
                 given=f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} AWS",
                 allowed=f"at most {_MOST_SKEW_SECONDS} s",
-                advice="set the clock, and have it kept (NTP)",
+                advice="set the clock, and synchronise it (NTP)",
             )
 
     def _region(self, result: StepResult) -> None:
@@ -127,7 +127,7 @@ class Account:
             raise TerradaskError(
                 "the region has no zone for this account",
                 given=self._aws.region,
-                advice="open the region for the account, or choose another: workspace.region",
+                advice="enable the region for the account, or choose another: workspace.region",
             )
 
     def _account_plan(self, result: StepResult) -> None:
@@ -138,13 +138,13 @@ class Account:
             result.facts["types"] = self._eligible
 
     def _service_roles(self, result: StepResult) -> None:
-        # A missing one is made with the network.
+        # A missing one is created with the network.
         result.facts["found"] = check_service_roles(self._aws).found
 
     def _instance_type(self, result: StepResult) -> None:
         from terradask._synthesis.resolve_hardware import find_hardware
 
-        # This caller has to be able to ask, whatever an earlier one has left on disk.
+        # This caller's own permission counts, not an earlier caller's cache on disk.
         load_catalog(self._aws, refresh=True)
         chosen = find_hardware(self._cluster(), (), self._aws, progress=silent)
         self.zone = chosen.zone
@@ -180,7 +180,7 @@ class Account:
             )
         ] * (1 + MOST_WORKERS)
         parts = [*hosts, parts_of_secret(region)]
-        # One of each product, whatever the check itself takes.
+        # One of each product, whatever the check itself uses.
         asked = {
             PriceKey(product, region) for product in get_args(Product) if product != "instance"
         } | {
@@ -204,7 +204,7 @@ class Account:
         if quotes.problems:
             missing = "; ".join(f"{key}: {why}" for key, why in quotes.problems.items())
             raise TerradaskError(
-                "AWS's price list doesn't answer for everything",
+                "AWS's price list doesn't answer all requests",
                 given=missing,
                 advice="plans then show no cost; the caller needs pricing:GetProducts and "
                 "ec2:DescribeSpotPriceHistory",
@@ -212,7 +212,7 @@ class Account:
         return None
 
     def _usage_types(self, key: PriceKey) -> list[str]:
-        """Return what the price list calls the products that a query finds."""
+        """Return the price list's usage types of the products that a query finds."""
         pricing = Aws(pricing_region(key.region), attempts=2).client("pricing")
         entries = listed(pricing, "get_products", "PriceList", **fields_of(query_for(key)))
         products = [json.loads(entry)["product"]["attributes"] for entry in entries]
@@ -233,7 +233,7 @@ class Account:
     def _address(self, result: StepResult) -> str | None:
         user = self.workspace.settings
         if user.cluster.connect == "ssm":
-            return 'with connect = "ssm" nothing has to be let in'
+            return 'connect = "ssm" needs no ingress'
         self.own_cidr = own_cidr(user.workspace.own_address_url)
         return None
 
@@ -241,7 +241,7 @@ class Account:
         return check_rights(self._aws, caller_scope(self._settings, self._aws), result)
 
     def _cluster(self) -> ClusterSettings:
-        """Return the check's cluster, of types that the account may launch."""
+        """Return the check's cluster, with types that the account may launch."""
         if not self._eligible:
             return self._settings.clusters[CLUSTER]
         catalog = named_catalog(self._aws, self._eligible)
@@ -254,7 +254,7 @@ class Account:
         ]
         if not usable:
             raise TerradaskError(
-                "AWS's Free plan has no type that is large enough for a worker here",
+                "AWS's Free plan has no type here that is large enough for a worker",
                 given=", ".join(self._eligible),
                 allowed=f"an x86-64 type with {LEAST_MEMORY_MIB} MiB",
                 advice="upgrade the account to the Paid plan, or choose another region",
@@ -263,9 +263,9 @@ class Account:
         return type(self._settings.cluster).model_validate(settings)
 
     def settings(self, name: str = "smoke", *, until: str = "") -> dict[str, Any]:
-        """Return the check's settings, as far as the steps have found what they need."""
+        """Return the check's settings, with the results of the steps so far."""
         user = self.workspace
-        return smoke_settings(
+        return check_settings(
             user.settings,
             name,
             account=self._aws.account_id,

@@ -1,4 +1,4 @@
-"""The account check: the steps put together, in the order free, network, IAM, cluster, removal."""
+"""The account check: its steps in the order free, network, IAM, cluster, removal."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from terradask._doctor.account_check.account import Account
 from terradask._doctor.account_check.cluster import ClusterLife
 from terradask._doctor.account_check.network import (
     UserRole,
-    left_by_tag,
     network_steps,
     removal_steps,
+    unfinished_by_tag,
 )
-from terradask._doctor.account_check.place import LIMIT_SECONDS, SmokeWorkspace, base_folder
+from terradask._doctor.account_check.place import LIMIT_SECONDS, CheckWorkspace, base_folder
 from terradask._doctor.account_check.steps import Runner, Step, StepResult, TimeIsOver
 from terradask._terraform import provider_mirror
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class LiveCheck:
-    """One check of the account that a workspace's settings lead to."""
+    """One check of the account in a workspace's settings."""
 
     workspace: Workspace
     runner: Runner
@@ -48,13 +48,13 @@ class LiveCheck:
     name: str = ""
 
     def run(self, confirm: Callable[[Offer], None]) -> None:
-        """Run every step, until one fails; what was made is removed in any case.
+        """Run every step until one fails; all resources are removed in any case.
 
-        `confirm` is called once before anything is made, and raises if it shall not be.
+        `confirm` is called once before anything is created, and raises to refuse.
         """
         account = Account(self.workspace, self.progress)
         earlier = earlier_checks(self.workspace, self.progress)
-        if not self.runner.run([*account.who_calls(), earlier, *account.steps()]):
+        if not self.runner.run([*account.prerequisites(), earlier, *account.steps()]):
             return
         confirm(Offer(self.workspace.account_id, self.workspace.region, account.hourly_usd))
         place = begin(account)
@@ -69,8 +69,8 @@ class LiveCheck:
                 )
 
     def report(self) -> dict[str, Any]:
-        """Return how it went so far, for JSON: what may be sent to others, without account, names
-        of callers and their addresses.
+        """Return the results so far as JSON, fit for others: without account, names of callers and
+        their addresses.
         """
         results, failed = self.runner.results, self.runner.failed
         whole = {
@@ -98,10 +98,10 @@ class LiveCheck:
         return path
 
 
-def begin(account: Account) -> SmokeWorkspace:
-    """Write down what is to be removed, before anything is made."""
+def begin(account: Account) -> CheckWorkspace:
+    """Record the resources to remove, before anything is created."""
     user = account.workspace
-    place = SmokeWorkspace.begin(
+    place = CheckWorkspace.begin(
         base_folder(),
         account=user.account_id,
         region=user.region,
@@ -113,15 +113,15 @@ def begin(account: Account) -> SmokeWorkspace:
 
 @dataclass(frozen=True)
 class Parts:
-    """What makes something in a throw-away workspace. Used inside `SmokeWorkspace.alone`."""
+    """The parts that create resources in a temporary workspace, inside `CheckWorkspace.alone`."""
 
     workspace: Workspace
     role: UserRole
     life: ClusterLife
 
     @classmethod
-    def of(cls, place: SmokeWorkspace, user: Workspace, progress: Progress) -> Parts:
-        """Put them together."""
+    def of(cls, place: CheckWorkspace, user: Workspace, progress: Progress) -> Parts:
+        """Assemble the parts."""
 
         def load() -> Workspace:
             return type(user).load(place.folder, progress=progress)
@@ -130,17 +130,17 @@ class Parts:
         return cls(mine, UserRole(mine), ClusterLife(place.folder, load, progress))
 
     def making(self) -> list[Step]:
-        """Return the steps that make something."""
+        """Return the steps that create resources."""
         return [*network_steps(self.workspace), *self.after_network()]
 
     def after_network(self) -> list[Step]:
-        """Return those that need the network."""
+        """Return the steps that need the network."""
         return [self.role.step(), *self.life.steps(self.role.acting)]
 
 
 @dataclass(frozen=True)
 class Offer:
-    """What a check will take, for the question before it."""
+    """The extent and cost of a check, for the question before it."""
 
     account: str
     region: str
@@ -149,31 +149,31 @@ class Offer:
 
     @property
     def most_usd(self) -> Decimal | None:
-        """The most that it costs, if everything runs for as long as it may."""
+        """The highest cost, if everything runs as long as allowed."""
         if self.hourly_usd is None:
             return None
         return (self.hourly_usd * Decimal(self.limit_seconds) / 3600).quantize(Decimal("0.01"))
 
 
-# ---- what checks have left that were killed ------------------------------------------------------
+# ---- leftovers of killed checks ------------------------------------------------------------------
 
 
 def earlier_checks(workspace: Workspace, progress: Progress) -> Step:
-    """Return the step that removes them before anything else: they may stand in the way, as VPCs do
-    of a quota.
+    """Return the step that removes leftovers first, since they can block the check, such as VPCs
+    that count for a quota.
     """
     aws, base = workspace.aws, base_folder()
 
     def remove(result: StepResult) -> str | None:
-        found = [*SmokeWorkspace.left(base), *left_by_tag(aws, base)]
+        found = [*CheckWorkspace.unfinished(base), *unfinished_by_tag(aws, base)]
         mine = [one for one in found if (one.account, one.region) == (aws.account_id, aws.region)]
         if not mine:
             return "nothing is left"
         result.facts["removed"] = [one.name for one in mine]
         for place in mine:
             if not place.has_settings:
-                # Settings with which all of it is found, of a check on another machine: types and
-                # disks are those of hosts to come.
+                # Settings that find all leftovers of a check on another machine: types and disks
+                # concern only new hosts.
                 zone, types = listed_zones(aws.client("ec2"))[0], list(DEFAULT_INSTANCE_TYPES)
                 as_made = Account(workspace, zone=zone, instance_types=types)
                 place.write_settings(as_made.settings(place.name, until=place.until))
@@ -184,17 +184,17 @@ def earlier_checks(workspace: Workspace, progress: Progress) -> Step:
                     step.run(result)
         return None
 
-    return Step("earlier", "what earlier checks have left is removed", remove)
+    return Step("earlier", "leftovers of earlier checks are removed", remove)
 
 
-# ---- what may be sent to others ------------------------------------------------------------------
+# ---- removing identities from reports ------------------------------------------------------------
 
 
 FORMAT = 1
 
 #: A number of an AWS account, also in the middle of an ARN or a bucket's name.
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z])[0-9]{12}(?![0-9A-Za-z])")
-#: The name of a user or of a session, after the kind of principal.
+#: The name of a user or a session, after the kind of principal.
 _PRINCIPAL = re.compile(r"(:(?:user|assumed-role|federated-user)/)[^\s\"']+")
 #: A person's folder on this machine.
 _HOME = re.compile(r"(/(?:home|Users)/)[^/\s\"']+")
@@ -202,18 +202,18 @@ _ADDRESS = re.compile(r"(?<![0-9.])[0-9]{1,3}(?:\.[0-9]{1,3}){3}/32")
 
 
 def without_identity(text: str) -> str:
-    """Return a text without numbers of accounts, names of callers and their addresses."""
+    """Return a text without account numbers, names of callers and their addresses."""
     text = _HOME.sub(r"\1<name>", _PRINCIPAL.sub(r"\1<name>", text))
     return _ADDRESS.sub("<address>/32", _ACCOUNT.sub("<account>", text))
 
 
-# ---- A time limit on what costs: when it is over, the main thread is interrupted -----------------
+# ---- the time limit of costly steps: it interrupts the main thread -------------------------------
 
 
 @contextlib.contextmanager
 def time_limit(seconds: float) -> Iterator[Callable[[], object]]:
-    """Interrupt the main thread after so many seconds, unless what is given has been called; in
-    another thread there is no limit.
+    """Interrupt the main thread after some seconds, unless the yielded function was called; other
+    threads have no limit.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

@@ -1,4 +1,4 @@
-"""A cluster's life: it starts, computes, grows, has one host fail, shrinks, stops, starts again."""
+"""The cluster's steps: start, compute, grow, a failing host, shrink, stop, start again, destroy."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOG_SECONDS = 90.0
 _HOSTS_SECONDS = 600.0
 _FAILURE_SECONDS = 90.0
 _PAUSE_SECONDS = 1.0
-#: As many of the last lines of a host that failed are in the report.
+#: Number of a failed host's last log lines in the report.
 _LOG_LINES = 5
 #: AWS's name of the cluster's group on spot.
 _ON_SPOT = market_group(SPOT_GROUP, "spot")
@@ -43,11 +43,11 @@ _ON_SPOT = market_group(SPOT_GROUP, "spot")
 
 @dataclass
 class ClusterLife:
-    """The steps of one cluster, as a user who holds the generated policies has it."""
+    """The steps of one cluster, run as a user with the generated policies."""
 
     #: The workspace's folder, with its settings.
     folder: Path
-    #: Loads the workspace with the credentials of the moment.
+    #: Loads the workspace with the current credentials.
     load: Callable[[], Workspace]
     progress: Progress
     _cluster: Cluster | None = None
@@ -58,20 +58,20 @@ class ClusterLife:
             Step("cluster", "a scheduler and two workers start, one on spot", acting(self._start)),
             Step("reports", "every host replaces its report as its role", acting(self._reports)),
             Step("result", "every worker computes", acting(self._result)),
-            Step("watchdog", "AWS would end the cluster by itself", acting(self._watchdog)),
+            Step("watchdog", "AWS's schedule would end the cluster", acting(self._watchdog)),
             Step("logs", "the hosts' logs arrive", self._logs),
             Step("session", "Session Manager leads to the scheduler", acting(self._session)),
             Step("grow", "a third worker joins", acting(self._grow)),
-            Step("failure", "a host whose Dask dies says so", acting(self._failure)),
+            Step("failure", "a host whose Dask is killed reports a failure", acting(self._failure)),
             Step("shrink", "hosts leave, by number and by name", acting(self._shrink)),
             Step("stop", "the cluster stops", acting(self._stop)),
             Step("start", "it starts again at once, and computes", acting(self._start_again)),
-            Step("close", "closing it leaves no instance wanted", acting(self._close)),
+            Step("close", "closing sets the groups to zero", acting(self._close)),
             Step("destroy", "its stack is destroyed", acting(self._destroy)),
         ]
 
     def leave(self) -> None:
-        """Let go of the cluster, however it is; removing it is for others."""
+        """Release the cluster in any state; the removal steps remove it."""
         cluster, self._cluster = self._cluster, None
         if cluster is not None:
             with contextlib.suppress(Exception):
@@ -112,7 +112,7 @@ class ClusterLife:
                 "AWS has no capacity for the cluster's workers",
                 given=joined,
                 allowed="a worker on demand and one on spot",
-                advice="try again later, or in another region; AWS's words are in the report",
+                advice="try again later, or in another region; AWS's messages are in the report",
             )
 
     def _reports(self, result: StepResult) -> None:
@@ -127,7 +127,7 @@ class ClusterLife:
         stuck = [one.describe() for one in reports if one.state != "running"]
         if stuck or len(reports) < 3:
             raise TerradaskError(
-                "hosts run, and their reports don't say so",
+                "hosts run, but their reports don't show it",
                 given="; ".join(stuck) or f"{len(reports)} reports",
                 allowed="three reports, each replaced by its host until it is running",
                 advice="look into the hosts' logs for the refusal: each needs s3:GetObject and "
@@ -168,7 +168,7 @@ class ClusterLife:
             group = log_group_name(self.folder.name)
             raise TerradaskError(
                 "the hosts' logs don't arrive in CloudWatch",
-                given=f"nothing of {', '.join(sorted(silent()))} in {group}",
+                given=f"no lines of {', '.join(sorted(silent()))} in {group}",
                 advice="hosts need logs:CreateLogStream and logs:PutLogEvents",
             )
 
@@ -211,7 +211,7 @@ class ClusterLife:
             result.facts |= {"reasons": reasons, "log_tail": found.log_tail[-_LOG_LINES:]}
         if not failed:
             raise TerradaskError(
-                "a host whose Dask was killed again and again didn't report that it failed",
+                "a host whose Dask was killed repeatedly didn't report a failure",
                 given=None if found is None else found.describe(),
             )
 
@@ -221,7 +221,7 @@ class ClusterLife:
         survivor, leaving = groups.describe()[WORKER_GROUP].active_ids[:2]
         self._open_cluster.scale({SPOT_GROUP: 0})
         self._open_cluster.scale_down([leaving])
-        # What AWS says of a member on its way out, for the embedded AWS to say the same.
+        # AWS's error for a leaving member, which the embedded AWS must repeat.
         for text in _refusals(deployment.aws, deployment, leaving):
             result.text(text)
         result.facts["seconds_until_gone"] = {
@@ -232,13 +232,13 @@ class ClusterLife:
         self._note_activities(result)
         if left != (survivor,):
             raise TerradaskError(
-                "another host was ended than the one that was chosen",
+                "another host was terminated than the chosen one",
                 given=", ".join(left) or "no host is left",
                 allowed=survivor,
             )
 
     def _seconds_until(self, groups: Groups, group: str, number: int) -> float:
-        """Wait until a group shows so many members, and return how long that took."""
+        """Wait until a group has this many members, and return the seconds."""
         began = time.monotonic()
 
         def is_there() -> bool:
@@ -288,7 +288,7 @@ class ClusterLife:
 
 
 def seconds_by_state(report: HostReport) -> dict[str, float]:
-    """Return how long a host was in each state, but for the last."""
+    """Return the seconds in each state, except the last."""
     times = [(state, datetime.datetime.fromisoformat(at)) for state, at in report.history]
     found: dict[str, float] = {}
     for (state, since), (_, until) in pairwise(times):
@@ -297,7 +297,7 @@ def seconds_by_state(report: HostReport) -> dict[str, float]:
 
 
 def _end_dask(cluster: Cluster, host: str) -> None:
-    """Kill the Dask process on a host, if its worker is at the scheduler."""
+    """Kill the Dask process on a host, if its worker is connected."""
     with cluster.get_client() as client:
         workers: Mapping[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
         addresses = [address for address, one in workers.items() if one["name"] == host]
@@ -307,7 +307,7 @@ def _end_dask(cluster: Cluster, host: str) -> None:
 
 
 def _refusals(aws: Aws, deployment: Deployment, instance_id: str) -> list[str]:
-    """Return AWS's refusals of calls about an instance on its way out, which change nothing."""
+    """Return AWS's refusals of calls about a leaving instance; the calls change nothing."""
     from botocore.exceptions import ClientError
 
     descriptor = deployment.descriptor

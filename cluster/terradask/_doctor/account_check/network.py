@@ -28,7 +28,7 @@ from terradask._doctor.account_check.place import (
     CLUSTER,
     NAME,
     UNTIL_TAG,
-    SmokeWorkspace,
+    CheckWorkspace,
     environment,
 )
 from terradask._doctor.account_check.steps import Step, StepResult
@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-#: Rights take seconds to reach all of AWS:
+#: New permissions take seconds to reach all of AWS:
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency
 _PROPAGATION_SECONDS, _PAUSE_SECONDS = 90.0, 2.0
-#: Instead of the caller's own; the profile would name another identity.
+#: Variables in place of the caller's; a profile would name another identity.
 _IDENTITY = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
 
 
 def network_steps(workspace: Workspace) -> list[Step]:
-    """Return the steps that apply the network, and plan it again."""
+    """Return the steps that apply and replan the network."""
 
     def apply(result: StepResult) -> None:
         make_bucket_of_state(workspace)
@@ -83,7 +83,7 @@ def network_steps(workspace: Workspace) -> list[Step]:
 
 
 def make_bucket_of_state(workspace: Workspace) -> None:
-    """Make the bucket of the network's state, whose name is the check's: plans make no such one."""
+    """Create the bucket of the network's state under the check's name, which plans don't create."""
     settings = workspace.settings
     make_state_bucket(
         workspace.aws,
@@ -97,10 +97,9 @@ def make_bucket_of_state(workspace: Workspace) -> None:
 
 @dataclass
 class UserRole:
-    """A throw-away role with the generated ``user`` policies, which the cluster's steps act as.
+    """A temporary role with the generated ``user`` policies, for the cluster's steps.
 
-    Makes a role and its managed policies. Permissions needed, for the caller: ``iam:CreateRole``,
-    ``TagRole``, ``CreatePolicy``, ``TagPolicy``, ``AttachRolePolicy``, and those to remove them;
+    Creates a role and its managed policies. Permissions needed, for the caller: ``iam:CreateRole``,
     ``sts:AssumeRole``.
     """
 
@@ -112,7 +111,7 @@ class UserRole:
         return Step("role", "a role with the policies of `terradask iam user` is used", self._use)
 
     def acting(self, run: Callable[[StepResult], Found]) -> Callable[[StepResult], Found]:
-        """Return a step's function that acts as the role."""
+        """Wrap a step's function to act as the role."""
 
         def as_role(result: StepResult) -> Found:
             with environment(self._variables):
@@ -178,7 +177,7 @@ class UserRole:
             iam.attach_role_policy(RoleName=self.name, PolicyArn=made["Policy"]["Arn"])
 
     def remove(self) -> None:
-        """Remove the role and its policies, as far as they are there."""
+        """Remove the role and its policies, if they exist."""
         iam = self.workspace.aws.client("iam")
         delete_resource(self.workspace.aws, Resource("aws_iam_role", self.name))
         scope = caller_scope(self.workspace.settings, self.workspace.aws)
@@ -193,7 +192,7 @@ class UserRole:
 
 
 def _once_allowed(call: Callable[[], Found]) -> Found:
-    """Return what a call returns, once AWS allows it. Raises `AccessDenied`."""
+    """Return a call's result once AWS allows it. Raises `AccessDenied`."""
     found: list[Any] = []
     refusals: list[AccessDenied] = []
 
@@ -211,22 +210,22 @@ def _once_allowed(call: Callable[[], Found]) -> Found:
     return allowed
 
 
-# ---- removal, and the proof that nothing is left -------------------------------------------------
+# ---- removal, and the check for leftovers --------------------------------------------------------
 
 
-def removal_steps(place: SmokeWorkspace, workspace: Workspace) -> list[Step]:
-    """Return what removes everything of one throw-away workspace, as the caller and not as the
-    check's role. Each may find that there is nothing to do.
+def removal_steps(place: CheckWorkspace, workspace: Workspace) -> list[Step]:
+    """Return the steps that remove a temporary workspace, as the caller instead of the check's
+    role. Each one may find nothing.
     """
 
     def nothing_left(_result: StepResult) -> None:
-        left = remains(workspace)
+        left = leftovers(workspace)
         if left:
             raise TerradaskError(
-                "something of the check is left in the account",
+                "resources of the check are left in the account",
                 given=", ".join(left),
                 allowed="nothing with its tag or name",
-                advice="run terradask doctor --live again: it removes that first",
+                advice="run terradask doctor --live again: it removes them first",
             )
         s3, name = workspace.aws.client("s3"), str(workspace.settings.state.bucket)
         for bucket in find_bucket(s3, name, workspace.account_id):
@@ -248,15 +247,15 @@ def remove_cluster(workspace: Workspace, name: str) -> None:
 
 
 def remove_network(workspace: Workspace) -> None:
-    """Destroy the network, if there is one."""
+    # A check on another machine may not have created one.
     # A check on another machine may not have come so far.
     make_bucket_of_state(workspace)
     with suppress(BaselineError, InUse):
         workspace.destroy_network()
 
 
-def remains(workspace: Workspace) -> list[str]:
-    """Return what is left of a workspace, by its tag and by its names.
+def leftovers(workspace: Workspace) -> list[str]:
+    """Return a workspace's leftovers, found by its tag and by its names.
 
     Permissions needed: ``ec2:Describe*``, ``autoscaling:DescribeAutoScalingGroups``,
     ``secretsmanager:ListSecrets``, ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``,
@@ -280,7 +279,7 @@ def remains(workspace: Workspace) -> list[str]:
     left = [f"{one.type} {one.id}" for one in found]
     left += [f"instance {one.id}" for one in find_instances(aws, workspace=name)]
     for secret in find_secrets(aws.client("secretsmanager"), where):
-        # The list is up to five minutes old.
+        # AWS's list is up to five minutes old.
         if describe_secret(aws.client("secretsmanager"), secret.id) is not None:
             left.append(f"secret {secret.id}")
     begins = f"{workspace.settings.network.role_name_prefix}{resource_name(name, '')}"
@@ -296,8 +295,8 @@ def remains(workspace: Workspace) -> list[str]:
     return sorted(left)
 
 
-def left_by_tag(aws: Aws, base: Path) -> Iterator[SmokeWorkspace]:
-    """Yield workspaces of checks that are over and that no folder of this machine knows.
+def unfinished_by_tag(aws: Aws, base: Path) -> Iterator[CheckWorkspace]:
+    """Yield workspaces of finished checks without a record on this machine.
 
     Permission needed: ``ec2:DescribeVpcs``.
     """
@@ -309,7 +308,7 @@ def left_by_tag(aws: Aws, base: Path) -> Iterator[SmokeWorkspace]:
         known = NAME.fullmatch(name) is None or (base / name).exists()
         with suppress(ValueError):
             if not known and datetime.datetime.fromisoformat(until) < now:
-                yield SmokeWorkspace.begin(
+                yield CheckWorkspace.begin(
                     base,
                     account=aws.account_id,
                     region=aws.region,

@@ -1,5 +1,5 @@
-"""The throw-away workspace of a check: its folder, the record in it by which a later check finds
-what a killed one left, and its settings.
+"""The temporary workspace of a check: its folder, its settings, and the record by which a later
+check finds a killed one's resources.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from terradask_stacks.loading import FILE_NAME, STATE_DIR_VARIABLE
 from terradask_stacks.settings import Settings
 
 NAME = re.compile(r"smoke-[0-9a-f]{4}")
-#: On every resource: when the check is over at the latest, in UTC.
+#: Tag on every resource: latest end of the check, in UTC.
 UNTIL_TAG = "terradask-live-check-until"
 
 _RECORD = "record.json"
 
 
 @dataclass(frozen=True)
-class SmokeWorkspace:
-    """A throw-away workspace. Its folder has its settings and its record: the other fields."""
+class CheckWorkspace:
+    """A temporary workspace. Its folder contains its settings and its record: the other fields."""
 
     folder: Path
     name: str
     account: str
     region: str
-    #: When its check is over at the latest, in UTC.
+    #: Latest end of the check, in UTC.
     until: str
     #: The check's process.
     pid: int
-    #: When that process was started, by which another one of its number is told apart.
+    #: Start of that process, which distinguishes a reused process id.
     process_started: str | None
 
     @classmethod
@@ -55,20 +55,20 @@ class SmokeWorkspace:
         region: str,
         limit: datetime.timedelta,
         name: str | None = None,
-    ) -> SmokeWorkspace:
-        """Make a folder with a record, before anything is made in the account."""
+    ) -> CheckWorkspace:
+        """Create a folder with a record, before anything is created in the account."""
         name = name or f"smoke-{secrets.token_hex(2)}"
         until = utc_text(datetime.datetime.now(datetime.UTC) + limit)
         return cls(base / name, name, account, region, until, 0, None).taken_over()
 
     @classmethod
-    def left(cls, base: Path) -> list[SmokeWorkspace]:
-        """Return those that a check has begun and not removed, and whose process is gone."""
+    def unfinished(cls, base: Path) -> list[CheckWorkspace]:
+        """Return the recorded workspaces whose process has ended."""
         found = (cls._read(path) for path in sorted(base.glob(f"*/{_RECORD}")))
         return [one for one in found if one is not None and not one.runs]
 
     @classmethod
-    def _read(cls, path: Path) -> SmokeWorkspace | None:
+    def _read(cls, path: Path) -> CheckWorkspace | None:
         try:
             found = cls(folder=path.parent, **json.loads(path.read_bytes()))
         except (OSError, ValueError, TypeError):
@@ -77,13 +77,13 @@ class SmokeWorkspace:
 
     @property
     def runs(self) -> bool:
-        """Whether the check's process is alive, on this machine."""
+        """Whether the check's process is alive on this machine."""
         return self.process_started is not None and (
             process_started(self.pid) == self.process_started
         )
 
-    def taken_over(self) -> SmokeWorkspace:
-        """Make this process the one that removes it, in the record too."""
+    def taken_over(self) -> CheckWorkspace:
+        """Record this process as the one that removes it."""
         pid = os.getpid()
         taken = replace(self, pid=pid, process_started=process_started(pid))
         record = {key: value for key, value in asdict(taken).items() if key != "folder"}
@@ -99,16 +99,16 @@ class SmokeWorkspace:
 
     @property
     def has_settings(self) -> bool:
-        """Whether anything can have been made."""
+        """Whether anything can have been created."""
         return (self.folder / FILE_NAME).is_file()
 
     def forget(self) -> None:
-        """Remove the folder: nothing is left of the workspace."""
+        """Remove the folder, once the workspace has no resources."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Have this process use the workspace's own settings alone, inside a block."""
+        """Make this process use only the workspace's own settings, inside a block."""
         import dask.config
 
         others = {name: None for name in os.environ if re.match(r"TERRADASK_\w+__", name)}
@@ -127,7 +127,7 @@ def base_folder() -> Path:
 
 @contextlib.contextmanager
 def environment(changes: Mapping[str, str | None]) -> Iterator[None]:
-    """Have this process use other environment variables inside a block; None removes one."""
+    """Change environment variables inside a block; None removes one."""
     before = {name: os.environ.get(name) for name in changes}
     _apply(changes)
     try:
@@ -144,26 +144,26 @@ def _apply(changes: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-# ---- its settings: as cheap as can be, with what the user's organisation prescribes --------------
+# ---- its settings: the cheapest ones, with those that the user's organisation requires -----------
 
 
 CLUSTER = "check"
-#: The group whose worker is on spot.
+#: The group with a Spot worker.
 SPOT_GROUP = "cheap"
-#: Most workers at once: two on demand, one on spot.
+#: The largest number of workers: two on demand, one on Spot.
 MOST_WORKERS = 3
-#: Of an image with a larger snapshot, as large as that.
+#: Disk size; larger for an image with a larger snapshot.
 DISK_GIB = 12
-#: What a worker's instance needs: enough for Dask and its installation.
+#: A worker's instance: enough for Dask and its installation.
 CPU, MEMORY = 2, ["4 GiB", "8 GiB"]
-#: The same where types are named: AWS's sizes are a little less than they are called.
+#: The limit for named types: AWS's sizes are slightly smaller than their names.
 LEAST_MEMORY_MIB = 3_600
-#: How long the steps that cost may take; then everything is removed.
+#: Time limit of the costly steps; then everything is removed.
 LIMIT_SECONDS = 1500
-#: A cluster of the check ends by then, by AWS's own schedule.
+#: AWS's schedule ends a cluster of the check by then.
 LIFETIME_SECONDS = 1800
 
-#: What an organisation may prescribe for every network.
+#: Settings that an organisation may require for every network.
 _PRESCRIBED = (
     "permissions_boundary",
     "role_path",
@@ -175,7 +175,7 @@ _PRESCRIBED = (
 
 
 def cluster_settings(user: Settings, *, types: list[str]) -> dict[str, Any]:
-    """Return the settings of the check's cluster: of the cheapest types, or of given ones."""
+    """Return the settings of the check's cluster, with the cheapest or given types."""
     hardware: dict[str, Any] = (
         {"worker_vm_types": types, "scheduler_vm_types": types}
         if types
@@ -196,7 +196,7 @@ def cluster_settings(user: Settings, *, types: list[str]) -> dict[str, Any]:
     }
 
 
-def smoke_settings(
+def check_settings(
     user: Settings,
     name: str,
     *,
@@ -208,10 +208,10 @@ def smoke_settings(
     own_cidr: str | None = None,
     host_packages: Path | None = None,
 ) -> dict[str, Any]:
-    """Return the throw-away workspace's sections; an empty `zone`, `types` or `until` is one that
-    isn't known yet.
+    """Return the temporary workspace's sections; an empty `zone`, `types` or `until` is not known
+    yet.
 
-    Without a NAT gateway and endpoints, a network costs nothing by the hour.
+    Without a NAT gateway and endpoints, a network has no hourly cost.
     """
     given = user.network.model_dump(mode="json", include=set(_PRESCRIBED), exclude_defaults=True)
     ports = [{"ports": ["8786-8787"], "cidr": own_cidr, "description": "live check"}]
@@ -223,14 +223,14 @@ def smoke_settings(
             "name": name,
             "tags": {**user.workspace.tags, **({UNTIL_TAG: until} if until else {})},
         },
-        # Of its own, so that nothing stays.
+        # The check's own, so that nothing is left.
         "state": {
             **user.state.model_dump(mode="json", include={"kms_key_arn"}, exclude_none=True),
             "bucket": f"terradask-state-{name}-{account}",
         },
         "network": {
             **given,
-            # A path of the user's settings counts from where these lie.
+            # A path in the user's settings is relative to their folder.
             **({} if host_packages is None else {"host_packages": str(host_packages)}),
             "cidr": user.network.cidr,
             **({"zones": [zone]} if zone else {}),

@@ -1,4 +1,4 @@
-"""Whether the caller may do what the check does, as AWS's own policy simulator sees it."""
+"""Ask AWS's policy simulator whether the caller has the permissions of the check."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from terradask.errors import AccessDenied, TerradaskError
 from terradask_modules.caller_policies import CallerScope, caller_statements
 from terradask_modules.iam import Statement, allow, listed, policy_document
 
-#: So many actions are asked about at once.
+#: Number of actions per call.
 _AT_ONCE = 50
-#: Operators whose values are known -> the type of such keys.
+#: Operators with known values -> the type of their keys.
 _OPERATORS = {"StringEquals": "string", "ArnLike": "string", "Bool": "boolean"}
 _ALLOWED = "allowed"
-#: What a call says of an object's encryption; policies may demand it:
+#: Condition key of an object's encryption, which policies may require:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 _WRITE = "s3:PutObject"
 _ENCRYPTION = "s3:x-amz-server-side-encryption"
 _KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
-#: Of a right that the simulator can't judge.
+#: The verdict on an action that the simulator can't judge.
 NOT_KNOWN = "not known"
-#: What the role of the check needs, in addition to the network's rights.
+#: Permissions for the check's role, beyond the network's.
 _MAKE_THE_ROLE = (
     "iam:AttachRolePolicy",
     "iam:CreatePolicy",
@@ -41,28 +41,28 @@ _MAKE_THE_ROLE = (
 
 @dataclass(frozen=True)
 class Question:
-    """Some of a statement's actions on its resources, with what the calls would carry."""
+    """Some of a statement's actions on its resources, with the calls' context."""
 
     actions: tuple[str, ...]
-    #: Of several kinds: each action works on one of them at least.
+    #: Of several kinds: each action applies to at least one.
     resources: tuple[str, ...]
-    #: Condition key -> its type, as the simulator calls it, and its value.
+    #: Condition key -> its type in the simulator, and its value.
     context: Mapping[str, tuple[str, str]]
-    #: What they are allowed by.
+    #: The statement that allows them.
     statement: Statement
 
 
 def questions(
     statements: Iterable[Statement], region: str, keys: Mapping[str, str | None]
 ) -> Iterator[Question]:
-    """Yield what to ask, so that exactly such statements would be enough.
+    """Yield the questions for which exactly such statements would suffice.
 
     Parameters
     ----------
     statements, region
-        What callers are allowed, and where.
+        The statements that callers need, and their region.
     keys
-        ARN of a bucket -> the key by which writes to it are encrypted; None: S3's own.
+        ARN of a bucket -> the KMS key that encrypts writes to it; None: S3's own.
     """
     for one in statements:
         if one["Effect"] != "Allow":
@@ -93,7 +93,7 @@ def _encryption(resource: str, keys: Mapping[str, str | None]) -> dict[str, tupl
 
 
 def _context(condition: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield condition keys with values for which a condition holds."""
+    """Yield condition keys with values that satisfy a condition."""
     for key, value in condition.get("Null", {}).items():
         if value == "false":
             # Whichever value it has.
@@ -105,18 +105,18 @@ def _context(condition: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the simulator says to one action on one resource."""
+    """The simulator's decision on one action and resource."""
 
     action: str
     resource: str
     #: Such as ``allowed``, or ``implicitDeny, by a policy of the organisation``.
     decision: str
-    #: Whether it depends on facts that weren't given.
+    #: Whether it depends on missing context.
     depends: bool = False
 
 
 def answers(results: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
-    """Yield what results say: of each resource that was named, else of all."""
+    """Yield the decisions of results: on each named resource, else on all."""
     for one in results:
         organisation = one.get("OrganizationsDecisionDetail", {})
         by = (
@@ -136,17 +136,16 @@ def answers(results: Iterable[Mapping[str, Any]]) -> Iterator[Answer]:
 
 
 def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str]:
-    """Return the actions that a caller isn't found to have: action -> AWS's decision, or
-    `NOT_KNOWN`.
+    """Return the actions that aren't allowed: action -> AWS's decision, or `NOT_KNOWN`.
 
     Parameters
     ----------
     found
-        What the simulator says to the caller's policies.
-    judged
-        What it says to the very statement that is asked about, alone. It refuses an action on a
-        resource of a kind that the action doesn't know, whatever policies say: a refusal of the
-        caller counts only where this statement would be allowed.
+        The simulator's answers for the caller's policies.
+        judged
+        Its answers for the requested statement alone. The simulator refuses an action on a resource
+        of the wrong kind under any policy, so a refusal counts only where this statement would be
+        allowed.
     """
     known = {(one.action, one.resource) for one in judged if one.decision == _ALLOWED}
     held, lacking, open_ones = set[str](), dict[str, str](), set[str]()
@@ -161,11 +160,11 @@ def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str
 
 
 def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None:
-    """Ask AWS about everything that a check does; return why that can't be asked.
+    """Check the caller's permissions for the check; return why that is impossible, or None.
 
     Raises `TerradaskError`. Permissions needed: ``iam:SimulatePrincipalPolicy`` and
-    ``iam:SimulateCustomPolicy``, and for a role's session ``iam:GetRole``; without them nothing is
-    found wrong.
+    ``iam:SimulateCustomPolicy``, and for a role's session ``iam:GetRole``; without them the check
+    is skipped.
     """
     client = aws.client("iam")
     statements = [
@@ -217,8 +216,8 @@ def _carrying(question: Question) -> str:
 
 
 def _verdicts(client: Any, source: str, question: Question) -> dict[str, str]:
-    """Return the actions of a question that the caller isn't found to have."""
-    # Actions that AWS's simulator doesn't take together, it refuses as a whole.
+    """Return the actions of a question that the caller lacks."""
+    # AWS's simulator refuses an entire call whose actions it can't combine.
     with unless("InvalidInput"):
         found = list(_asked(client, "simulate_principal_policy", question, PolicySourceArn=source))
         if all(one.decision == _ALLOWED for one in found):
@@ -247,7 +246,7 @@ def _asked(client: Any, operation: str, question: Question, **whose: Any) -> Ite
 
 
 def _entity(caller_arn: str, client: Any) -> str | None:
-    """Return the user or role behind a caller; None where there is neither."""
+    """Return the user or role behind a caller, or None."""
     kind, _, name = caller_arn.split(":")[5].partition("/")
     if kind == "user":
         return caller_arn

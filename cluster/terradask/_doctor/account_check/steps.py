@@ -1,6 +1,7 @@
-"""A scripted life: steps that run in order and are timed, and a removal that always follows.
+"""Run scripted steps in order, with times, and a removal that always follows.
 
-The account check and the demo are such lives, each with its own printer. Pure, but for the clock.
+The account check and the demo use this runner, each with its own printer. Pure, except for the
+clock.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ _INTERRUPTED = 130
 
 
 class TimeIsOver(KeyboardInterrupt):
-    """A step has been interrupted by the time limit, and not by the user."""
+    """A step was interrupted by the time limit instead of the user."""
 
     def __init__(self, limit_seconds: float) -> None:
         super().__init__(limit_seconds)
         self.error = TerradaskError(
             "the check takes longer than it may",
             given=f"{limit_seconds:.0f} s",
-            advice="the step that was interrupted is the slow one; everything is removed",
+            advice="the interrupted step is the slow one; everything is removed",
         )
 
 
@@ -33,17 +34,17 @@ class TimeIsOver(KeyboardInterrupt):
 class Step:
     """One step."""
 
-    #: Such as ``quotas``: unique in a life.
+    #: A name such as ``quotas``, unique in a run.
     name: str
-    #: What it proves, in a few words.
+    #: The tested fact, in a few words.
     what: str
-    #: Does it. Returns why it was left out, or None if it was done; raises if something is wrong.
+    #: Runs it. Returns the reason for skipping it, or None; raises an error.
     run: Callable[[StepResult], str | None]
 
 
 @dataclass
 class StepResult:
-    """What a step has found so far, and how it ended."""
+    """A step's facts so far, and its outcome."""
 
     name: str
     what: str
@@ -51,21 +52,21 @@ class StepResult:
     seconds: float = 0.0
     #: Name -> value; values are JSON.
     facts: dict[str, Any] = field(default_factory=dict)
-    #: What AWS said, word for word.
+    #: AWS's messages, verbatim.
     texts: list[str] = field(default_factory=list)
     #: The error's fields.
     error: Mapping[str, Any] | None = None
     why_left_out: str | None = None
-    #: What it failed with.
+    #: The error.
     cause: BaseException | None = None
 
     def text(self, words: str | None) -> None:
-        """Write down what AWS said, once."""
+        """Record AWS's message, once."""
         if words and words not in self.texts:
             self.texts.append(words)
 
     def fail(self, error: BaseException) -> None:
-        """Write down an error, with AWS's own words."""
+        """Record an error, with AWS's messages."""
         self.outcome, self.cause = "failed", error
         for words in _texts_of(error):
             self.text(words)
@@ -77,13 +78,13 @@ class StepResult:
 
     @property
     def exit_code(self) -> int:
-        """The command line's exit code for it."""
+        """The command line's exit code for the outcome."""
         if isinstance(self.cause, TerradaskError):
             return self.cause.exit_code
         return 1 if isinstance(self.cause, Exception) else _INTERRUPTED
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for the report."""
+        """Return the JSON for the report."""
         found = {key: value for key, value in vars(self).items() if value not in (None, {}, [])}
         found.pop("cause", None)
         return {**found, "seconds": round(self.seconds, 2)}
@@ -91,7 +92,7 @@ class StepResult:
 
 @dataclass
 class Runner:
-    """Runs the steps of one life and keeps their results."""
+    """Run steps and collect their results."""
 
     on_start: Callable[[Step], object] = lambda step: None
     on_end: Callable[[StepResult], object] = lambda result: None
@@ -104,7 +105,7 @@ class Runner:
         return next((result for result in self.results if result.outcome == "failed"), None)
 
     def run(self, steps: Sequence[Step]) -> bool:
-        """Run steps until one fails; return whether none did."""
+        """Run steps until one fails; return whether all passed."""
         return all(self._one(step) for step in steps)
 
     def run_and_remove(
@@ -114,9 +115,9 @@ class Runner:
         *,
         before_removal: Sequence[Callable[[], object]] = (),
     ) -> None:
-        """Run steps until one fails, then every step of the removal, also after an interruption.
+        """Run steps until one fails, then all removal steps, even after an interruption.
 
-        A removal that is interrupted itself ends there.
+        An interrupted removal ends there.
         """
         try:
             self.run(steps)
@@ -135,7 +136,7 @@ class Runner:
                 result.outcome = "left out"
         except BaseException as error:
             result.fail(error.error if isinstance(error, TimeIsOver) else error)
-            # Whatever else it is, the removal follows.
+            # The removal follows any error.
             if not isinstance(error, Exception | TimeIsOver):
                 raise
         finally:
@@ -146,7 +147,7 @@ class Runner:
 
 
 def _texts_of(error: BaseException) -> Iterator[str]:
-    """Yield AWS's own words in an error and in what caused it."""
+    """Yield AWS's messages in an error and its causes."""
     seen: set[int] = set()
     found: BaseException | None = error
     while found is not None and id(found) not in seen:
@@ -155,6 +156,6 @@ def _texts_of(error: BaseException) -> Iterator[str]:
             said = found.response.get("Error", {})
             yield f"{said.get('Code', '')}: {said.get('Message', '')}"
         if isinstance(found, TerraformError):
-            # The provider hands AWS's words on.
+            # Terraform's provider passes AWS's message on.
             yield from (one.text for one in found.diagnostics)
         found = found.__cause__ or found.__context__

@@ -1,5 +1,5 @@
-"""The main job, shown as it runs on the embedded AWS: every step checks what it promises.
+"""The main job on the embedded AWS, shown step by step: every step checks its promise.
 
-It uses what a user would use: the settings' file, ``Workspace``, ``Cluster``, boto3, Dask. Only
-`run_demo` knows that AWS is embedded.
+It uses the same interfaces as a user: the settings file, ``Workspace``, ``Cluster``, boto3, Dask.
+Only `run_demo` depends on the embedded AWS.
 """

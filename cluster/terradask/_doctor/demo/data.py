@@ -1,5 +1,5 @@
-"""The demo's data: weather, hour by hour, as Parquet files in a bucket of the user's, and results
-that exist once: random, so that one computed again would differ.
+"""The demo's data: hourly weather as Parquet files in a user's bucket, and unique results, whose
+random content shows whether they were computed again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def weather(seed: int) -> pd.DataFrame:
 
 
 def write(frame: pd.DataFrame, bucket: str) -> int:
-    """Write the rows as files into the bucket, as the caller; return their size in bytes."""
+    """Write the rows as files into the bucket as the caller; return their size in bytes."""
     import io
 
     import boto3
@@ -60,18 +60,18 @@ def key(number: int) -> str:
     return f"weather/part-{number:02d}.parquet"
 
 
-def answer(frame: Any) -> Any:
-    """Return per station how warm, how wet and how many hours, for pandas and Dask alike."""
+def station_means(frame: Any) -> Any:
+    """Return each station's temperature, rain and hours, for pandas and Dask alike."""
     return frame.groupby("station").agg(
         {"temperature": ["mean", "max"], "rain": "sum", "time": "count"}
     )
 
 
 def piece(_number: int) -> bytes:
-    """Make a piece that can't be made again."""
+    """Make a random piece that can't be made again."""
     return os.urandom(PIECE_BYTES)
 
 
 def fingerprint(data: bytes) -> str:
-    """Return what distinguishes a piece from every other one."""
+    """Return the checksum of a piece."""
     return hashlib.sha256(data).hexdigest()

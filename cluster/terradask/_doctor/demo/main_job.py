@@ -1,4 +1,4 @@
-"""The main job, step by step; and where it runs."""
+"""Run the main job step by step on an embedded AWS."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from typing import Any
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed_zones
 from terradask._common.polling import wait_until
-from terradask._doctor.account_check.network import remains, remove_cluster, remove_network
+from terradask._doctor.account_check.network import leftovers, remove_cluster, remove_network
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._doctor.demo import data
-from terradask._doctor.demo.story import Story
+from terradask._doctor.demo.printer import DemoPrinter
 from terradask_modules.errors import InvalidInput
 
 CLUSTER = "demo"
@@ -43,19 +43,19 @@ scheduler_vm_types = ["m6i.large"]
 software = ["pandas", "pyarrow", "s3fs"]
 """
 
-#: Role -> bucket/key -> action -> count of calls; callers that are no host are "".
+#: Role -> bucket/key -> action -> number of calls; callers other than hosts are "".
 Calls = Callable[[], dict[str, dict[str, dict[str, int]]]]
 
 
 @dataclass
 class MainJob:
-    """The main job in a workspace that is empty."""
+    """The main job in an empty workspace."""
 
-    #: Where it is shown.
-    story: Story
-    #: For ``terradask.toml``.
+    #: The output.
+    printer: DemoPrinter
+    #: Path of ``terradask.toml``.
     folder: Path
-    #: What each role called.
+    #: Returns the calls of each role.
     calls: Calls
     bucket: str = field(default_factory=lambda: f"weather-{uuid.uuid4().hex[:12]}")
     _plan: Any = None
@@ -66,18 +66,18 @@ class MainJob:
 
     @property
     def settings(self) -> Path:
-        """The settings' file."""
+        """The path of the settings file."""
         return self.folder / "terradask.toml"
 
     def run(self) -> None:
-        """Do everything. Raises `DemoFailed`."""
+        """Run all steps. Raises `DemoFailed`."""
         import boto3
 
-        # Two zones, as a careful team would begin: every zone costs subnets, routes and time.
+        # Two zones, as in a careful first setup: every zone costs subnets, routes and time.
         zones = listed_zones(boto3.client("ec2"))[:2]
         text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(zones))
         self.settings.write_text(text, encoding="utf-8")
-        runner = Runner(self.story.started, self.story.ended)
+        runner = Runner(self.printer.started, self.printer.ended)
         what = "Destroy the cluster and the network, and look for what is left"
         removal = [Step("removal", what, self._remove)]
         runner.run_and_remove(self.steps(), removal, before_removal=[self._leave])
@@ -85,7 +85,7 @@ class MainJob:
             raise runner.failed.cause
 
     def steps(self) -> list[Step]:
-        """Return the steps that make and use something."""
+        """Return the steps that create and use resources."""
         start = f"Start it and attach: Cluster(name={CLUSTER!r}, n_workers={FEW})"
         scale = f"Scale {FEW} -> {MANY} -> {FEW} without losing a result"
         compute = "Compute something real: a group-by over Parquet files in a bucket"
@@ -103,22 +103,22 @@ class MainJob:
         ]
 
     def workspace(self) -> Any:
-        """Return the workspace, as the settings say."""
+        """Return the workspace of the settings."""
         from terradask._workspace.workspace import Workspace
 
-        return Workspace.load(self.settings, progress=self.story.progress)
+        return Workspace.load(self.settings, progress=self.printer.progress)
 
     # ---- structure -------------------------------------------------------------------------------
 
     def _deploy_network(self, _result: StepResult) -> None:
         workspace = self.workspace()
         plan = workspace.plan_network()
-        self.story.show(
+        self.printer.show(
             f"the plan: {plan.plan_file.add} resources to create, none to change or to destroy"
         )
         workspace.apply(plan)
         baseline = workspace.baseline()
-        self.story.show(
+        self.printer.show(
             f"{baseline.vpc_id} ({baseline.vpc_cidr}) in {len(baseline.zones)} zones of "
             f"{baseline.region}"
         )
@@ -127,8 +127,8 @@ class MainJob:
         from terradask._plans.render_terminal import to_text
 
         self._plan = self.workspace().plan_cluster(CLUSTER)
-        self.story.show(to_text(self._plan.summary, details=False))
-        self.story.check(
+        self.printer.show(to_text(self._plan.summary, details=False))
+        self.printer.check(
             "nothing is there before it is applied", self.workspace().deployments() == []
         )
 
@@ -136,7 +136,7 @@ class MainJob:
         workspace = self.workspace()
         workspace.apply(self._plan)
         status = workspace.deployment(CLUSTER).status()
-        self.story.check(
+        self.printer.check(
             "deployed means stopped: no host runs yet",
             status.state == "stopped",
             status.as_dict(),
@@ -152,16 +152,16 @@ class MainJob:
             n_workers=FEW,
             wait_for_workers=True,
             settings=self.settings,
-            progress=self.story.progress,
+            progress=self.printer.progress,
         )
-        self.story.show(f"scheduler {cluster.scheduler_address}")
-        self.story.show(f"dashboard {cluster.dashboard_link}")
-        self.story.check(
+        self.printer.show(f"scheduler {cluster.scheduler_address}")
+        self.printer.show(f"dashboard {cluster.dashboard_link}")
+        self.printer.check(
             "the scheduler speaks TLS alone", cluster.scheduler_address.startswith("tls://")
         )
         hosts = self.workspace().deployment(CLUSTER).status().hosts
         for host in hosts:
-            self.story.show(
+            self.printer.show(
                 f"{host.instance_id}  {host.role:<9}  {host.state:<8}  {host.private_address}"
             )
         self._client = cluster.get_client()
@@ -174,16 +174,16 @@ class MainJob:
         s3.create_bucket(Bucket=self.bucket)
         frame = data.weather(SEED)
         size = data.write(frame, self.bucket)
-        self.story.show(
+        self.printer.show(
             f"wrote {len(frame):,} rows as {data.FILES} files, {size / 1e6:.1f} MB, to "
             f"s3://{self.bucket}"
         )
         before = self._reads()
-        lazy = data.answer(dd.read_parquet(f"s3://{self.bucket}/weather/*.parquet"))
+        lazy = data.station_means(dd.read_parquet(f"s3://{self.bucket}/weather/*.parquet"))
         planned = self._reads()
         found = self._client.compute(lazy).result().sort_index()
         after = self._reads()
-        self._compare(found, data.answer(frame).sort_index())
+        self._compare(found, data.station_means(frame).sort_index())
         self._show_reads(before, planned, after)
 
     def _compare(self, found: Any, expected: Any) -> None:
@@ -197,8 +197,8 @@ class MainJob:
             )
         except AssertionError as error:
             difference = str(error)
-        self.story.show(found.head(3).to_string())
-        self.story.check(
+        self.printer.show(found.head(3).to_string())
+        self.printer.check(
             f"pandas finds the same for all {len(expected)} stations",
             difference is None,
             difference,
@@ -218,14 +218,14 @@ class MainJob:
         by_hosts.pop("", None)
         mine_for_schema, mine_meanwhile = planned[""] - before[""], after[""] - planned[""]
         for role, count in by_hosts.items():
-            self.story.show(f"{count} reads by the hosts, as the role {role}")
-        self.story.show(f"{mine_for_schema} reads by this process, of the files' schema alone")
-        self.story.check(
+            self.printer.show(f"{count} reads by the hosts, as the role {role}")
+        self.printer.show(f"{mine_for_schema} reads by this process, of the files' schema alone")
+        self.printer.check(
             "the workers read the data as their hosts' role",
             sum(by_hosts.values()) >= data.FILES,
             dict(by_hosts),
         )
-        self.story.check(
+        self.printer.check(
             "no other process read it with the user's credentials meanwhile",
             mine_meanwhile == 0,
             mine_meanwhile,
@@ -237,12 +237,12 @@ class MainJob:
         began = time.monotonic()
         cluster.scale(MANY)
         cluster.wait_for_workers(MANY)
-        self.story.show(f"{FEW} -> {MANY} in {time.monotonic() - began:.1f} s")
+        self.printer.show(f"{FEW} -> {MANY} in {time.monotonic() - began:.1f} s")
         workers = _workers(client)
-        self.story.check(f"{MANY} workers came", len(workers) == MANY, workers)
+        self.printer.check(f"{MANY} workers came", len(workers) == MANY, workers)
         self._keep(client, workers)
         holders = {address for address, keys in client.has_what().items() if keys}
-        self.story.check(
+        self.printer.check(
             f"all {MANY} workers hold random data that exists once",
             holders >= set(workers),
             holders,
@@ -251,13 +251,13 @@ class MainJob:
         cluster.scale(FEW)
         wait_until(lambda: len(_workers(client)) <= FEW, limit_seconds=30, pause_seconds=0.1)
         left = _workers(client)
-        self.story.show(f"{MANY} -> {FEW} in {time.monotonic() - began:.1f} s")
-        self.story.check(f"{FEW} workers are left", len(left) == FEW, left)
+        self.printer.show(f"{MANY} -> {FEW} in {time.monotonic() - began:.1f} s")
+        self.printer.check(f"{FEW} workers are left", len(left) == FEW, left)
         self._check_kept(client)
         client.publish_dataset(fingerprint=client.submit(data.fingerprint, self._kept[0]))
 
     def _keep(self, client: Any, workers: list[str]) -> None:
-        """Make pieces on each worker, and remember what they look like."""
+        """Make pieces on each worker, and store their checksums."""
         from distributed import wait
 
         made = [
@@ -276,10 +276,10 @@ class MainJob:
 
     def _check_kept(self, client: Any) -> None:
         states = {future.status for future in self._kept}
-        self.story.check("no result was lost", states == {"finished"}, states)
+        self.printer.check("no result was lost", states == {"finished"}, states)
         again = client.gather(client.map(data.fingerprint, self._kept, pure=False))
         same = sum(old == new for old, new in zip(self._fingerprints, again, strict=True))
-        self.story.check(
+        self.printer.check(
             f"all {len(self._kept)} are byte for byte what they were: none was computed again",
             same == len(self._kept),
             f"{same} of {len(self._kept)} are the same",
@@ -294,22 +294,22 @@ class MainJob:
             check=False,
             timeout=_SECOND_PROCESS_SECONDS,
         )
-        self.story.check(
+        self.printer.check(
             "the other process did its work", done.returncode == 0, done.stderr[-2000:]
         )
         report = json.loads(done.stdout)
-        self.story.show(
+        self.printer.show(
             f"process {report['process']} (this is {os.getpid()}) computed {report['sum']} on "
             "the same workers"
         )
-        self.story.check(
+        self.printer.check(
             "it saw the same scheduler, and a result of this process",
             (report["scheduler"], report["fingerprint"])
             == (self._cluster.scheduler_address, self._fingerprints[0]),
             report,
         )
         running = self.workspace().deployment(CLUSTER).status().state
-        self.story.check("the cluster runs on after it left", running == "running", running)
+        self.printer.check("the cluster runs on after it left", running == "running", running)
         self._client.unpublish_dataset("fingerprint")
 
     # ---- leaving ---------------------------------------------------------------------------------
@@ -320,12 +320,12 @@ class MainJob:
         self._cluster.shutdown()
         self._client = self._cluster = None
         status = self.workspace().deployment(CLUSTER).status()
-        self.story.check(
+        self.printer.check(
             "the cluster is stopped", status.state in ("stopped", "stopping"), status.as_dict()
         )
 
     def _leave(self) -> None:
-        """Let go of the cluster, if a step failed while it was open."""
+        """Release the cluster, if a step failed while it was open."""
         for one in (self._client, self._cluster):
             if one is not None:
                 with contextlib.suppress(Exception):
@@ -333,7 +333,7 @@ class MainJob:
 
     def _remove(self, _result: StepResult) -> None:
         workspace = self.workspace()
-        # Each is tried, whatever became of the one before: the last is the first.
+        # Each one is tried, even after a failure; the first error is raised.
         with contextlib.ExitStack() as all_of_it:
             all_of_it.callback(self._check_nothing_left, workspace)
             all_of_it.callback(self._delete_bucket)
@@ -341,9 +341,9 @@ class MainJob:
             all_of_it.callback(remove_cluster, workspace, CLUSTER)
 
     def _check_nothing_left(self, workspace: Any) -> None:
-        name, left = workspace.settings.workspace.name, remains(workspace)
+        name, left = workspace.settings.workspace.name, leftovers(workspace)
         promise = f"nothing carries the tag terradask:workspace={name}, or its names"
-        self.story.check(promise, not left, left)
+        self.printer.check(promise, not left, left)
 
     def _delete_bucket(self) -> None:
         import boto3
@@ -359,37 +359,39 @@ def _workers(client: Any) -> list[str]:
     return sorted(client.scheduler_info(n_workers=-1)["workers"])
 
 
-# ---- where it runs: an embedded AWS of its own, or the one that the environment names ------------
+# ---- the embedded AWS: a new one, or the one in the environment ----------------------------------
 
 
-def run_demo(story: Story) -> None:
-    """Show the main job. Raises `DemoFailed`, `InvalidInput`."""
+def run_demo(printer: DemoPrinter) -> None:
+    """Run and show the main job. Raises `DemoFailed`, `InvalidInput`."""
     with (
-        _embedded_aws(story) as calls,
+        _embedded_aws(printer) as calls,
         tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder,
     ):
-        MainJob(story, Path(folder), calls).run()
-    story.end(f"Done in {story.seconds:.0f} s: everything was as promised, and nothing is left.")
+        MainJob(printer, Path(folder), calls).run()
+    printer.end(
+        f"Done in {printer.seconds:.0f} s: everything was as promised, and nothing is left."
+    )
 
 
 @contextlib.contextmanager
-def _embedded_aws(story: Story) -> Iterator[Calls]:
+def _embedded_aws(printer: DemoPrinter) -> Iterator[Calls]:
     from terradask_simulator import Simulator
 
     endpoint = os.environ.get("AWS_ENDPOINT_URL")
     if endpoint:
-        story.show(f"using the embedded AWS at {endpoint}, which the environment names")
+        printer.show(f"using the embedded AWS at {endpoint}, which the environment names")
         yield _calls_of(endpoint)
         return
     with Simulator.start() as simulator, simulator.applied():
-        story.show(
+        printer.show(
             f"an embedded AWS of {simulator.info.region} answers at {simulator.endpoint_url}"
         )
         yield lambda: simulator.calls(by="resource")
 
 
 def _calls_of(endpoint: str) -> Calls:
-    """Return what reads the calls of an embedded AWS; refuse anything else, above all real AWS."""
+    """Return a reader of an embedded AWS's calls; refuse other endpoints, above all real AWS."""
     from terradask_simulator.lifecycle import of_this_environment
     from terradask_simulator.process import request_control
 
@@ -405,11 +407,11 @@ def _calls_of(endpoint: str) -> Calls:
     return partial(request_control, info, "GET", "calls?by=resource")
 
 
-# ---- a second process, which knows the cluster's name and nothing else ---------------------------
+# ---- a second process, which gets only the cluster's name ----------------------------------------
 
 
 def attach_alone(name: str, settings: str) -> None:
-    """Attach, look at what the first process published, compute something, leave; print JSON."""
+    """Attach, read the first process's published results, compute, detach; print JSON."""
     from terradask import Cluster
 
     with Cluster(name=name, settings=settings) as cluster, cluster.get_client() as client:

@@ -1,1 +1,1 @@
-"""Policy: check a plan's JSON for what it must not do. Uses neither boto3 nor Dask."""
+"""Policy: forbidden contents of a plan's JSON. Uses neither boto3 nor Dask."""

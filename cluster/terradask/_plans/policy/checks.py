@@ -1,4 +1,4 @@
-"""The entry point: takes a plan and the team's policy, returns findings of the built-in checks."""
+"""Run the built-in checks on a plan with the team's policy: the entry point is `evaluate`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
+from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.document import PlanDocument, Resource, RoleRules, read
-from terradask._plans.policy.expected import beyond_findings
+from terradask._plans.policy.expected import expected_findings
 from terradask._plans.policy.findings import PolicyFinding, error
 from terradask._plans.policy.iam import iam_findings
 from terradask._plans.policy.images import image_findings, launch_template_findings
@@ -20,7 +21,6 @@ from terradask._plans.policy.scope import WorkspaceRules
 from terradask._plans.policy.secrets import secret_findings
 from terradask._plans.policy.team import cost_findings, jupyter_findings, waive
 from terradask._plans.policy.user_data import user_data_findings
-from terradask._plans.policy.whole_plan import UNREADABLE, unreadable_plan
 from terradask_modules.iam import listed
 from terradask_modules.ingress import Network, is_within
 
@@ -35,7 +35,7 @@ _GROUPS = ("aws_security_group", "aws_default_security_group")
 
 
 def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield rules that let hosts out further (P2)."""
+    """Yield rules that allow further egress from hosts (P2)."""
     inside = [
         network
         for vpc in document.of("aws_vpc")
@@ -50,8 +50,8 @@ def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                 if not _is_inside(network, inside):
                     yield error(
                         rule.address,
-                        f"lets hosts out to {network} at {rule.ports}",
-                        "let them out to port 443, and to addresses of the network",
+                        f"allows egress to {network} at {rule.ports}",
+                        "allow egress to port 443, and to addresses of the network",
                     )
 
 
@@ -67,7 +67,7 @@ def _egress_of(resource: Resource) -> list[Opening]:
 
 
 def _is_inside(network: Network, vpcs: list[Network]) -> bool:
-    """Return whether a block lies in the plan's network; in another plan's, if it has none."""
+    """Return whether a block lies in the plan's network, or may, if the plan has none."""
     if not vpcs:
         return network.is_private
     return any(is_within(network, vpc) for vpc in vpcs)
@@ -80,7 +80,7 @@ _AWS = "https://docs.aws.amazon.com"
 class Check:
     """A built-in check: its requirement, and the reason."""
 
-    #: Its name in findings and waivers.
+    #: The id in findings and waivers.
     id: str
     title: str
     #: The page with the reason.
@@ -136,9 +136,9 @@ CHECKS = (
     ),
     Check(
         "P8",
-        "The plan has what terradask makes for the settings, and nothing else",
+        "The plan has exactly what terradask makes for the settings",
         "https://csrc.nist.gov/glossary/term/allowlist",
-        beyond_findings,
+        expected_findings,
     ),
 )
 
@@ -160,8 +160,8 @@ def evaluate(
 ) -> tuple[PolicyFinding, ...]:
     """Check a plan.
 
-    ``expected`` is the ``cdk.tf.json`` that `Workspace.synth` writes for the stack: what the plan
-    is compared with (P8).
+    ``expected`` is the ``cdk.tf.json`` that `Workspace.synth` writes for the stack, for the
+    comparison of P8.
 
     Raises `InvalidInput`.
     """
@@ -186,7 +186,7 @@ def evaluate(
 
 
 def findings_in(plan: PlanDocument) -> list[PolicyFinding]:
-    """Return what the built-in checks find."""
+    """Return the findings of the built-in checks."""
     return [replace(finding, check=check.id) for check in CHECKS for finding in check.find(plan)]
 
 

@@ -1,4 +1,4 @@
-"""Decode texts inside texts: base64, gzip and MIME, layer by layer."""
+"""Decode nested texts: base64, gzip and MIME, layer by layer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import zlib
 from collections.abc import Iterator
 
 _GZIP = b"\x1f\x8b"
-#: Groups of four, wrapped as in MIME and YAML; shorter ones can't hold a secret.
+#: Base64 groups, wrapped as in MIME and YAML; shorter texts can't contain a secret.
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4}\s*){4,}(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 #: A private key in DER: a sequence that begins with its version (RFC 5208, RFC 8017, RFC 5915).
 _DER_KEY = re.compile(
     rb"\x30(?:\x82..|\x81.|[\x10-\x7f])\x02\x01[\x00\x01][\x02\x04\x30]", re.DOTALL
 )
-#: What it begins with in PEM: one search finds both.
+#: The start of a private key in PEM: one search finds both.
 _PEM = "-----BEGIN " + "PRIVATE KEY-----"
 _PRINTABLE = b"\t\n\r" + bytes(range(32, 127))
 _LEAST_LETTERS = 16
@@ -25,7 +25,7 @@ _MAX_BYTES = 4_000_000
 
 
 class Undecodable(ValueError):
-    """Bytes with the mark of a compressed format that can't be decompressed."""
+    """Bytes with a compression signature that can't be decompressed."""
 
 
 def from_base64(text: str) -> bytes | None:
@@ -50,7 +50,7 @@ def layers(raw: bytes, depth: int = _MAX_LAYERS) -> Iterator[str]:
 
 
 def inflated(raw: bytes) -> bytes:
-    """Return bytes without gzip, if that is what they are. Raises `Undecodable`."""
+    """Return bytes with gzip removed. Raises `Undecodable`."""
     if not raw.startswith(_GZIP):
         return raw
     try:
@@ -76,7 +76,7 @@ def _parts(raw: bytes, text: str) -> Iterator[bytes]:
 
 
 def _candidates(run: str) -> list[str]:
-    """Return a run of letters, the rest after its first word, such as ``echo``, and long words."""
+    """Return a run of letters, its text after the first word (such as ``echo``), and long words."""
     words = run.split()
     long = [word for word in words if len(word) >= _LEAST_LETTERS]
     return list(dict.fromkeys([run, "".join(words[1:]), *long]))

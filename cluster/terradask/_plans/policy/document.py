@@ -1,4 +1,4 @@
-"""A plan, or a synthesised stack, as the checks read it, with unknown values marked."""
+"""The input of the checks: a plan or a synthesised stack, with unknown values marked."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from terradask._common.plan_modules import configured_resources
+from terradask._plans.policy.complete_plan import INDEX, check_complete
 from terradask._plans.policy.hcl import NotLiteral, encoded
 from terradask._plans.policy.scope import Scope, WorkspaceRules, scope_of
-from terradask._plans.policy.whole_plan import INDEX, check_whole
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import listed
 
 _REFERENCE = re.compile(r"\b((?:data\.[a-z][a-z0-9_]*|[a-z][a-z0-9]*_[a-z0-9_]+)\.[A-Za-z_][\w-]*)")
-#: Where the plan's JSON has meta-arguments that change what a resource is or does.
+#: Meta-arguments in a plan's JSON that change a resource's type or behaviour.
 _META = {
     "provisioners": "provisioner",
     "count_expression": "count",
@@ -27,7 +28,7 @@ _META = {
 class Unknown:
     """A value that Terraform knows only after the apply."""
 
-    #: The resources that it comes from, such as ``aws_security_group.worker``.
+    #: Its source resources, such as ``aws_security_group.worker``.
     references: tuple[str, ...] = ()
     #: Its expression, if it is a single string: ``${aws_security_group.worker.id}``.
     template: str | None = None
@@ -35,18 +36,18 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource, or a data source, as it is after the plan."""
+    """A resource or a data source in its state after the plan."""
 
     address: str
     type: str
     name: str
     #: Its attributes; parts of them may be `Unknown`.
     values: Mapping[str, Any]
-    #: Terraform's own marks of sensitivity, in the shape of the values.
+    #: Terraform's marks of sensitivity, in the shape of the values.
     marks: Any = None
     #: The attributes that the configuration sets; others in `values` come from the provider.
     written: frozenset[str] = frozenset()
-    #: Its configuration, expressions being `Unknown`; None if the document has none of it.
+    #: The configuration, with expressions as `Unknown`; None if the document has none.
     configured: Mapping[str, Any] | None = None
 
     @property
@@ -80,15 +81,15 @@ class PlanDocument:
     role_rules: RoleRules = RoleRules()
     #: Whether the settings allow rules to open ports to the whole internet.
     open_to_anywhere: bool = False
-    #: What else the settings say of the workspace.
+    #: The other workspace settings.
     rules: WorkspaceRules = field(default_factory=WorkspaceRules)
     source: Mapping[str, Any] = field(default_factory=dict)
-    #: The stack that terradask synthesises from the settings and answers; None if it isn't known.
+    #: The stack synthesised from the settings and answers; None if unknown.
     expected: Mapping[str, Any] | None = None
 
     @cached_property
     def scope(self) -> Scope:
-        """The workspace that it belongs to."""
+        """The workspace of the plan."""
         return scope_of(self.resources, self.data, self.rules)
 
     def of(self, *types: str) -> Iterator[Resource]:
@@ -113,7 +114,7 @@ def read(document: Mapping[str, Any]) -> PlanDocument:
     if "terraform" in document or "resource" in document:
         return _read_stack(document)
     raise InvalidInput(
-        "no policy can be checked: this is no plan",
+        "policy can't be checked: the document is not a plan",
         given=", ".join(sorted(map(str, document))[:6]) or "an empty document",
         allowed="the JSON of terraform show -json PLAN, or a synthesised cdk.tf.json",
     )
@@ -133,14 +134,13 @@ def block(value: Any) -> Mapping[str, Any]:
 
 
 def is_true(value: Any) -> bool:
-    """Return whether a flag is set, as a boolean or as the text that the provider accepts."""
+    """Return whether a flag is set, as a boolean or as the provider's text."""
     return value is True or value == "true"
 
 
 def held_document(value: Any) -> Any:
-    """Return what JSON, or ``jsonencode``, holds; parts that only the apply tells are text.
-
-    None if a value is neither.
+    """Return the document in JSON or ``jsonencode``, with unknown parts as text; None for other
+    values.
     """
     text = value.template if isinstance(value, Unknown) else value
     try:
@@ -150,7 +150,7 @@ def held_document(value: Any) -> Any:
 
 
 def written_document(item: Resource) -> Mapping[str, Any]:
-    """Return the document that an object of the workspace's bucket has; empty if it has none."""
+    """Return the document of an object in the workspace's bucket, or an empty one."""
     held = held_document(item.values.get("content"))
     return held if isinstance(held, Mapping) else {}
 
@@ -160,8 +160,11 @@ def written_document(item: Resource) -> Mapping[str, Any]:
 
 def _read_plan(document: Mapping[str, Any]) -> PlanDocument:
     root = (document.get("configuration") or {}).get("root_module") or {}
-    configured = dict(_configured(root, ""))
-    check_whole(document, configured)
+    configured = {
+        prefix + entry["address"]: (entry.get("expressions") or {}, prefix, _meta_arguments(entry))
+        for prefix, entry in configured_resources(root)
+    }
+    check_complete(document, configured)
     resources, before = [], []
     for entry in document.get("resource_changes") or []:
         change = entry.get("change") or {}
@@ -231,19 +234,12 @@ def _source(
     return Resource(address, kind, name, values, configured={**values, **meta})
 
 
-def _configured(
-    module: Mapping[str, Any], prefix: str
-) -> Iterator[tuple[str, tuple[Mapping[str, Any], str, Mapping[str, Any]]]]:
-    """Yield, by address, a resource's configuration, its module, and its meta-arguments."""
-    for entry in module.get("resources") or []:
-        meta = {name: True for key, name in _META.items() if entry.get(key)}
-        yield prefix + entry["address"], (entry.get("expressions") or {}, prefix, meta)
-    for name, call in (module.get("module_calls") or {}).items():
-        yield from _configured(call.get("module") or {}, f"{prefix}module.{name}.")
+def _meta_arguments(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: True for key, name in _META.items() if entry.get(key)}
 
 
 def _merged(after: Any, unknown: Any, expression: Any, module: str) -> Any:
-    """Return values in which unknown ones name their sources."""
+    """Return values in which unknown ones carry their sources."""
     if unknown is True:
         return _unknown(expression, module)
     if isinstance(after, Mapping) or isinstance(unknown, Mapping):
@@ -301,7 +297,7 @@ def _named_in(text: str, module: str) -> tuple[str, ...]:
 
 
 def _expression(expression: Any, module: str) -> Any:
-    """Return the configuration's value, without a plan."""
+    """Return a value of the configuration, for documents without a plan."""
     if isinstance(expression, list):
         return [_expression(item, module) for item in expression]
     if not isinstance(expression, Mapping):

@@ -1,6 +1,4 @@
-"""P8: a plan has what terradask synthesises from the settings and the locked answers, and nothing
-else.
-"""
+"""P8: a plan has exactly what terradask synthesises from the settings and the locked answers."""
 
 from __future__ import annotations
 
@@ -26,17 +24,17 @@ from terradask._plans.policy.masking import SENSITIVE, in_environment, masked_te
 from terradask._plans.policy.values import child_path, decoded, top_level
 from terradask_modules.iam import listed
 
-#: Longer values aren't shown.
+#: Longer values are abbreviated.
 _SHOWN_CHARACTERS = 80
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One part that differs."""
+    """One difference between a plan and the expected stack."""
 
-    #: Where it is, such as ``tags.team``.
+    #: Path of the value, such as ``tags.team``.
     path: str
-    #: `expected`, `given`: the values; None if there is none.
+    #: `expected`, `given`: the values; None if missing.
     expected: Any
     given: Any
 
@@ -47,7 +45,7 @@ class Difference:
         return f"sets {self.path} to {given}, where terradask sets {expected}"
 
     def _shown(self, value: Any) -> str:
-        """Return a value as a finding shows it, without secrets."""
+        """Return a value for a finding, without secrets."""
         if value is None:
             return "nothing"
         parts = re.split(r"[.\[\]]+", self.path)
@@ -55,7 +53,7 @@ class Difference:
             return SENSITIVE
         text = value if isinstance(value, str) else json.dumps(value, default=_template)
         if len(text) > _SHOWN_CHARACTERS:
-            return f"something of {len(text)} characters"
+            return f"a value of {len(text)} characters"
         return masked_text(text)
 
 
@@ -65,10 +63,10 @@ def differences(
     path: str = "",
     same: Callable[[Any, Any], bool] = operator.eq,
 ) -> Iterator[Difference]:
-    """Yield each part in which a value differs from the expected one.
+    """Yield the differences between two values.
 
-    A list's single item is the same without the list, an empty list is none, and of JSON the parts
-    are compared. ``same`` compares what is neither a mapping nor a list.
+    A list of one item equals the item, an empty list equals none, and JSON is compared by its
+    parts. ``same`` compares values that are neither mappings nor lists.
     """
     if isinstance(expected, Mapping) and isinstance(given, Mapping):
         for name in dict.fromkeys((*expected, *given)):
@@ -90,12 +88,12 @@ def differences(
     yield from inside or [Difference(path, expected, given)]
 
 
-def in_order(value: Any) -> Any:
-    """Return a value with its lists in one order, for documents in which none means anything."""
+def with_sorted_lists(value: Any) -> Any:
+    """Return a value with sorted lists, for documents whose lists have no order."""
     if isinstance(value, Mapping):
-        return {name: in_order(inner) for name, inner in value.items()}
+        return {name: with_sorted_lists(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return sorted(map(in_order, value), key=partial(json.dumps, sort_keys=True))
+        return sorted(map(with_sorted_lists, value), key=partial(json.dumps, sort_keys=True))
     return value
 
 
@@ -104,29 +102,29 @@ def _template(value: Unknown) -> str:
 
 
 _RESOURCES = frozenset({"resource", "data"})
-#: What the framework notes about its own work.
+#: The framework's metadata.
 _NOTES = frozenset({"//"})
 _REGISTRY = "registry.terraform.io/"
-#: A plan shows these of no resource, or elsewhere: Terraform's own checks, and the order of making.
+#: Attributes that plans leave out: Terraform's own checks, and the order of creation.
 _UNSHOWN = frozenset({"lifecycle", "depends_on"})
 _AS_MADE = "write it as terradask synthesises it, or waive P8 for this address"
 
 
-def beyond_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield what a plan, or a stack, has that terradask doesn't make, and what it lacks of that."""
+def expected_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield additional, missing and different parts of a plan or a stack."""
     if document.expected is None:
         yield _finding(
             "",
-            "nothing says what terradask makes for these settings, so the plan can't be compared",
-            "pass what Workspace.synth writes as `expected`",
+            "the expected stack of these settings is unknown, so the plan can't be compared",
+            "pass the stack of Workspace.synth as `expected`",
         )
         return
     ours = read(document.expected)
     yield from _resources(ours, document)
     if is_plan(document.source):
-        yield from _of_plan(ours, document)
+        yield from _plan_part_findings(ours, document)
     else:
-        yield from _of_stack(document.expected, document.source)
+        yield from _stack_findings(document.expected, document.source)
 
 
 def _resources(ours: PlanDocument, theirs: PlanDocument) -> Iterator[PolicyFinding]:
@@ -137,11 +135,12 @@ def _resources(ours: PlanDocument, theirs: PlanDocument) -> Iterator[PolicyFindi
     for resource in given:
         wanted = expected.get(resource.address)
         if wanted is None:
-            yield _finding(resource.address, "is nothing that terradask makes here", "remove it")
+            yield _finding(resource.address, "isn't part of terradask's stack", "remove it")
             continue
         found = [
             *differences(
-                _without(wanted.configured, unshown), _without(resource.configured, unshown)
+                _without_keys(wanted.configured, unshown),
+                _without_keys(resource.configured, unshown),
             )
         ]
         if in_plan:
@@ -151,11 +150,11 @@ def _resources(ours: PlanDocument, theirs: PlanDocument) -> Iterator[PolicyFindi
             yield _finding(resource.address, str(each))
     if theirs.resources:
         for address in expected.keys() - {each.address for each in given}:
-            yield _finding(address, "is missing, though terradask makes it")
+            yield _finding(address, "is missing from terradask's stack")
 
 
 def _planned(wanted: Resource, planned: Resource) -> Iterator[Difference]:
-    """Yield attributes for which the plan has other values than its configuration."""
+    """Yield attributes whose planned value differs from the configuration."""
     configured = wanted.configured or {}
     left = listed(block(configured.get("lifecycle")).get("ignore_changes"))
     for name in configured.keys() - {*left, *_NOTES}:
@@ -165,24 +164,24 @@ def _planned(wanted: Resource, planned: Resource) -> Iterator[Difference]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value is written out, without the escapes of Terraform's templates."""
+    """Return whether a value is literal, without the escapes of Terraform's templates."""
     return isinstance(value, bool | int | float) or (isinstance(value, str) and "%{" not in value)
 
 
 def _comparable(value: Any) -> Any:
-    """Return a value as the provider may write it: flags as text, JSON in any form."""
+    """Return a value in a normal form: flags as text, JSON parsed."""
     held = decoded(value)
-    return in_order(held) if held is not value else str(value).lower()
+    return with_sorted_lists(held) if held is not value else str(value).lower()
 
 
-def _without(values: Any, names: Iterable[str]) -> dict[str, Any]:
+def _without_keys(values: Any, names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in (values or {}).items() if name not in names}
 
 
-def _of_plan(ours: PlanDocument, theirs: PlanDocument) -> Iterator[PolicyFinding]:
+def _plan_part_findings(ours: PlanDocument, theirs: PlanDocument) -> Iterator[PolicyFinding]:
     configuration = theirs.source.get("configuration") or {}
     for name in sorted(set(configuration.get("root_module") or {}) - {"resources"}):
-        yield _finding("", f"the configuration has {name}, which terradask's stacks have not")
+        yield _finding("", f"the configuration has {name}, which terradask's stacks don't have")
     required = ours.source["terraform"]["required_providers"]
     for name, entry in (configuration.get("provider_config") or {}).items():
         wanted = required.get(name, {}).get("source")
@@ -194,9 +193,11 @@ def _of_plan(ours: PlanDocument, theirs: PlanDocument) -> Iterator[PolicyFinding
     yield from _sections("provider.", ours.providers, theirs.providers)
 
 
-def _of_stack(expected: Mapping[str, Any], given: Mapping[str, Any]) -> Iterator[PolicyFinding]:
+def _stack_findings(
+    expected: Mapping[str, Any], given: Mapping[str, Any]
+) -> Iterator[PolicyFinding]:
     other = _RESOURCES | _NOTES
-    yield from _sections("", _without(expected, other), _without(given, other))
+    yield from _sections("", _without_keys(expected, other), _without_keys(given, other))
 
 
 def _sections(
@@ -205,9 +206,9 @@ def _sections(
     for name in dict.fromkeys((*expected, *given)):
         address = f"{prefix}{name}"
         if name not in expected:
-            yield _finding(address, "is nothing that terradask's stacks have", "remove it")
+            yield _finding(address, "isn't part of terradask's stacks", "remove it")
         elif name not in given:
-            yield _finding(address, "is missing, though terradask's stacks have it")
+            yield _finding(address, "is missing from terradask's stacks")
         else:
             for each in differences(expected[name], given[name]):
                 yield _finding(address, str(each))

@@ -1,4 +1,4 @@
-"""A policy's findings in a plan, and the team's waivers."""
+"""Policy findings, and the team's waivers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Waived:
-    """Why a finding doesn't count, and until when."""
+    """The reason and the end of a waiver."""
 
     #: The team's reason.
     reason: str
-    #: The last day on which it holds, in ISO 8601.
+    #: The last valid day, in ISO 8601.
     expires: str
 
 
@@ -25,11 +25,11 @@ class PolicyFinding:
 
     #: The rule: ``P1`` to ``P8``, ``jupyter``, ``cost`` or ``waiver``.
     check: str
-    #: How bad it is.
+    #: The severity.
     severity: Severity
     #: The resource's address in Terraform; empty for the whole plan.
     address: str
-    #: What is wrong, in a sentence, without secrets.
+    #: The problem in a sentence, without secrets.
     message: str
     #: How to fix it.
     advice: str | None = None
@@ -51,10 +51,10 @@ class PolicyFinding:
 
 
 def error(address: str, message: str, advice: str | None = None) -> PolicyFinding:
-    """Return what stops an apply, of the rule that is being checked: `CHECKS` says which it is."""
+    """Return a finding that stops an apply, of the check that runs (see `CHECKS`)."""
     return PolicyFinding("", "error", address, message, advice)
 
 
 def warning(address: str, message: str, advice: str | None = None) -> PolicyFinding:
-    """Return what is only reported, of the rule that is being checked."""
+    """Return a finding that is only reported, of the check that runs."""
     return PolicyFinding("", "warning", address, message, advice)

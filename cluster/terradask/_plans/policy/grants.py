@@ -1,8 +1,7 @@
-"""What hosts' roles may do: the statements that `terradask_modules` writes for the same workspace.
+"""The permissions of hosts' roles, from the statements of `terradask_modules` for the workspace.
 
-A plan's statement is reasoned over as a set: each of its actions, on each of its resources, has to
-lie within one of those statements, and that one's conditions have to hold there. Conditions beyond
-them only narrow.
+Statements are compared as sets: each action on each resource of a plan's statement must lie within
+a granted statement, including its conditions. Additional conditions only narrow.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from terradask_modules.policies import (
 )
 from terradask_modules.where import Where
 
-#: Resources whose ``policy`` is identity-based: what a principal may do.
+#: Resources whose ``policy`` is identity-based: the permissions of a principal.
 IDENTITY_POLICIES = (
     "aws_iam_role_policy",
     "aws_iam_policy",
     "aws_iam_user_policy",
     "aws_iam_group_policy",
 )
-#: Resources whose ``policy`` is resource-based: which principals may use them.
+#: Resources whose ``policy`` is resource-based: the permitted principals.
 RESOURCE_POLICIES = (
     "aws_s3_bucket_policy",
     "aws_secretsmanager_secret",
@@ -55,11 +54,11 @@ class Statement:
 
     #: ``Allow`` or ``Deny``.
     effect: str
-    #: Its name, or its number.
+    #: Its name or number.
     sid: str
     actions: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
-    #: Keys and values by operator.
+    #: Keys and values by condition operator.
     conditions: Mapping[str, Mapping[str, Any]] | None = None
     #: The negated elements, such as ``NotAction``.
     inverted: tuple[str, ...] = ()
@@ -73,14 +72,14 @@ class Statement:
 
 
 def read_policy(value: Any) -> list[Statement | str] | str:
-    """Return a policy's statements, with expressions as text; or why it can't be read."""
+    """Return a policy's statements, with expressions as text; or why it is unreadable."""
     text = value.template if isinstance(value, Unknown) else value
     if not isinstance(text, str):
         return "is known only after the apply"
     try:
         policy = encoded(text)
     except NotLiteral:
-        return "is known only after the apply" if "${" in text else "is no JSON"
+        return "is known only after the apply" if "${" in text else "is not valid JSON"
     entries = listed(policy.get("Statement")) if isinstance(policy, Mapping) else []
     return [
         _statement(number, entry) if isinstance(entry, Mapping) else str(entry)
@@ -106,14 +105,14 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 SCHEDULER, WORKER = "scheduler", "worker"
-#: What AWS writes logs by, by the name of its role.
+#: Actions that write logs, in the policy of AWS's role.
 WRITERS = {kind.writer.name: kind.writer for kind in KINDS.values() if kind.writer}
 
 #: Role -> statements.
 Grants = Mapping[str, tuple[Statement, ...]]
 
-#: What the settings may give, if they aren't known: a bucket by its name, none of terradask's; a
-#: key by its id; one topic.
+#: Possible grants of unknown settings: a bucket outside of terradask's names, a key by its id, one
+#: topic.
 _GIVEN = {
     "data": r"(?!terradask-)[a-z0-9.-]+(?:/[^?]*)?",
     "key": "[0-9a-f-]+",
@@ -123,9 +122,7 @@ _ANY_REPOSITORY = "arn:{partition}:ecr:*:repository/*"
 
 
 def where_of(scope: Scope) -> Where:
-    """Return where a plan's workspace is; what isn't known is a placeholder, such as
-    ``{account}``.
-    """
+    """Return a plan's workspace; unknown parts are placeholders such as ``{account}``."""
     return Where(
         partition=scope.partition or "{partition}",
         region=scope.region or "{region}",
@@ -136,7 +133,7 @@ def where_of(scope: Scope) -> Where:
 
 
 def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
-    """Return what the hosts of a workspace may do, with what its settings allow."""
+    """Return the permissions of a workspace's hosts under its settings."""
     where = where_of(scope)
     given = rules.given or ()
     keys = [None, *(each for each in given if ":kms:" in each)]
@@ -161,7 +158,7 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
 
 
 def unproven_grants(rules: WorkspaceRules, scope: Scope) -> tuple[Statement, ...]:
-    """Return what the settings may allow, if they aren't known."""
+    """Return the permissions that unknown settings may grant."""
     where = where_of(scope)
     unknown = rules.given is None
     could_be = PolicyScope(
@@ -186,24 +183,25 @@ def _statements(*policies: str) -> tuple[Statement, ...]:
 
 @dataclass(frozen=True)
 class Within:
-    """Whether texts lie within patterns, in one workspace."""
+    """Match texts against patterns in one workspace."""
 
     scope: Scope
 
     def holds(self, pattern: str, text: str) -> bool:
-        """Return whether all that a text stands for, wildcards included, is within a pattern.
+        """Return whether everything that a text stands for, wildcards included, is within a
+        pattern.
 
-        The pattern's ``*`` takes in any wildcard of the text; every other letter has to be the
-        same, so that a wildcard of the text is never wider.
+        The pattern's ``*`` covers any wildcard of the text; all other characters must be equal, so
+        that a wildcard of the text is never wider.
         """
         return _compiled(self.scope, pattern, ".*").fullmatch(text) is not None
 
     def is_same(self, pattern: str, text: str) -> bool:
-        """Return whether a text is what a pattern is, placeholders aside."""
+        """Return whether a text equals a pattern except for placeholders."""
         return _compiled(self.scope, pattern, r"\*").fullmatch(text) is not None
 
     def grants(self, granted: Statement, statement: Statement, action: str, resource: str) -> bool:
-        """Return whether a statement's right on a resource lies within what is granted."""
+        """Return whether a statement's action on a resource lies within a granted statement."""
         return (
             action in granted.actions
             and any(self.holds(pattern, resource) for pattern in granted.resources)

@@ -1,6 +1,6 @@
 """Read the literals of Terraform's language: objects, lists and strings inside ``jsonencode``.
 
-What isn't a literal, such as a reference or a call, stays text: ``${aws_vpc.this.id}``.
+Other expressions, such as references and calls, stay text: ``${aws_vpc.this.id}``.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 class NotLiteral(ValueError):
-    """A text that isn't written as ``jsonencode`` of literals is."""
+    """A text that isn't ``jsonencode`` of literals."""
 
 
-# Several checks read the same few documents, and change nothing in them.
+# Several checks read the same documents, without changing them.
 @functools.lru_cache(maxsize=8)
 def encoded(text: str) -> Any:
-    """Return what ``${jsonencode(…)}`` or JSON holds, ``concat`` joined. Raises `NotLiteral`."""
+    """Return the value in ``${jsonencode(…)}`` or JSON, ``concat`` joined. Raises `NotLiteral`."""
     found = _ENCODED.fullmatch(text)
     if found is None:
         try:
@@ -39,13 +39,13 @@ def encoded(text: str) -> Any:
 
 
 class _Reader:
-    """Reads one value after another."""
+    """Read one value after another."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at = text, 0
 
     def rest(self) -> str:
-        """Return what isn't read yet."""
+        """Return the unread remainder."""
         return self._text[self._at :].strip()
 
     def value(self) -> Any:
@@ -96,7 +96,7 @@ class _Reader:
         return str(json.loads(quoted, strict=False)) if "\\" in quoted else quoted[1:-1]
 
     def _expression(self) -> Any:
-        """Read to the comma or bracket that ends it."""
+        """Read up to the comma or bracket that ends the expression."""
         start = self._at
         open_brackets: list[str] = []
         while self._at < len(self._text):

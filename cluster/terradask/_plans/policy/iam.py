@@ -15,7 +15,7 @@ from terradask._plans.policy.document import (
     held_document,
     written_document,
 )
-from terradask._plans.policy.expected import differences, in_order
+from terradask._plans.policy.expected import differences, with_sorted_lists
 from terradask._plans.policy.findings import PolicyFinding, error, warning
 from terradask._plans.policy.grants import (
     IDENTITY_POLICIES,
@@ -44,13 +44,13 @@ _ATTACHMENTS = (
 )
 _NEEDED = "write it as terradask does; hosts need nothing else"
 _BASELINE = "jsondecode(data.aws_s3_object.baseline.body)"
-#: Statements that a cluster's roles take from the network's document, where they are checked.
+#: Statements that clusters' roles take from the network's document, where they are checked.
 _OF_THE_NETWORK = (
     f"${{{_BASELINE}.isolated.access}}",
     f"${{try({_BASELINE}.isolated.scheduler_access, [])}}",
 )
-#: Whom a private secret's policy may name: users of the account and its federated users, roles,
-#: also with any path; and the hosts' roles, from the network's document.
+#: Principals that a private secret's policy may name: users, federated users and roles of the
+#: account, with any path; and the hosts' roles, from the network's document.
 _PRINCIPAL = (
     r"arn:{partition}:(?:iam::{account}:(?:user|role(?:/\*)?)|sts::{account}:(?:federated-)?user)"
     r"/[\w+=,.@/-]+"
@@ -59,57 +59,59 @@ _PRINCIPAL = (
 
 
 def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield permissions that hosts don't need, and principals that don't need hosts' roles."""
+    """Yield permissions and principals of hosts' roles that hosts don't need."""
     rights = _Rights(document)
     for resource in document.of(*IDENTITY_POLICIES):
-        yield from rights.of_text(resource, "policy", resource.values.get("policy"))
+        yield from rights.policy_findings(resource, "policy", resource.values.get("policy"))
     for role in document.of("aws_iam_role"):
         for inline in listed(role.values.get("inline_policy")):
             if isinstance(inline, Mapping) and inline.get("policy"):
-                yield from rights.of_text(role, "inline_policy", inline["policy"])
+                yield from rights.policy_findings(role, "inline_policy", inline["policy"])
         where = where_of(document.scope)
         writer = WRITERS.get(role.name)
         trust = writer.trust_policy(where) if writer else trust_policy(where.partition)
-        yield from _as_written(document, role, "assume_role_policy", trust)
-    yield from _passed_on(document, rights)
+        yield from _policy_differences(document, role, "assume_role_policy", trust)
+    yield from _network_document_findings(document, rights)
     yield from _resource_policies(document)
-    yield from _managed(document)
+    yield from _managed_policy_findings(document)
     yield from _roles(document)
 
 
 class _Rights:
-    """Judges what identity-based policies allow."""
+    """Compare identity-based policies with the grants."""
 
     def __init__(self, document: PlanDocument) -> None:
         self._within = Within(document.scope)
         self._granted = grants_of(document.rules, document.scope)
         self._unproven = unproven_grants(document.rules, document.scope)
 
-    def of_text(self, resource: Resource, attribute: str, value: Any) -> Iterator[PolicyFinding]:
-        """Yield what a policy allows beyond the role that has it."""
+    def policy_findings(
+        self, resource: Resource, attribute: str, value: Any
+    ) -> Iterator[PolicyFinding]:
+        """Yield permissions of a policy beyond its role's grants."""
         held = read_policy(value)
         if isinstance(held, str):
             yield _unread(resource, attribute, held)
             return
-        # A boundary bounds both roles.
+        # A boundary limits both roles.
         roles = (SCHEDULER, WORKER) if resource.type == "aws_iam_policy" else (resource.name,)
         for entry in held:
             if isinstance(entry, Statement):
-                yield from self.of_statement(resource.address, roles, entry)
+                yield from self.statement_findings(resource.address, roles, entry)
             elif entry not in _OF_THE_NETWORK:
                 yield error(resource.address, f"takes statements from {entry}", _NEEDED)
 
-    def of_statement(
+    def statement_findings(
         self, address: str, roles: tuple[str, ...], statement: Statement
     ) -> Iterator[PolicyFinding]:
-        """Yield what a statement allows beyond these roles' grants."""
+        """Yield permissions of a statement beyond these roles' grants."""
         if statement.effect != "Allow":
             return
         for element in statement.inverted:
             yield error(
                 address,
-                f"{statement.sid} allows everything except what {element} lists",
-                "list what is allowed instead",
+                f"{statement.sid} allows everything except the listed {element}",
+                "list the allowed ones instead",
             )
         granted = [each for role in roles for each in self._granted.get(role, ())]
         unproven: list[tuple[str, str]] = []
@@ -120,7 +122,7 @@ class _Rights:
                 yield error(
                     address,
                     f"{statement.sid} allows {action} on {some(foreign, 1)}, which "
-                    f"{' and '.join(roles)} hosts don't need, or not without a condition",
+                    f"{' and '.join(roles)} hosts don't need, or only with a condition",
                     _NEEDED,
                 )
             unproven += [(action, each) for each in beyond if each not in foreign]
@@ -128,8 +130,8 @@ class _Rights:
             action, resource = unproven[0]
             yield warning(
                 address,
-                f"{statement.sid} allows {action} on {resource}: whether the settings give it "
-                "can't be checked",
+                f"{statement.sid} allows {action} on {resource}: it depends on settings "
+                "that aren't known",
                 "check it by hand, or pass workspace_rules to evaluate",
             )
 
@@ -148,8 +150,8 @@ class _Rights:
         ]
 
 
-def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFinding]:
-    """Yield what the network's document grants beyond hosts' needs to clusters' own roles."""
+def _network_document_findings(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFinding]:
+    """Yield the network document's grants to clusters' roles beyond hosts' needs."""
     for item in document.of("aws_s3_object"):
         isolated = written_document(item).get("isolated")
         if not isinstance(isolated, Mapping):
@@ -158,13 +160,13 @@ def _passed_on(document: PlanDocument, rights: _Rights) -> Iterator[PolicyFindin
             policy = json.dumps({"Statement": isolated.get(name) or []})
             for entry in read_policy(policy):
                 if isinstance(entry, Statement):
-                    yield from rights.of_statement(item.address, roles, entry)
+                    yield from rights.statement_findings(item.address, roles, entry)
 
 
 def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
     for resource in document.of(*RESOURCE_POLICIES):
         value = resource.values.get("policy")
-        # AWS gives keys a default policy if none is set.
+        # AWS adds a default policy to keys without one.
         if not value or value == Unknown():
             continue
         held = read_policy(value)
@@ -175,21 +177,23 @@ def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
             if isinstance(entry, Statement) and entry.effect == "Allow":
                 yield error(
                     resource.address,
-                    f"{entry.sid} allows principals of its own to use it",
-                    "leave it to the roles' own policies",
+                    f"{entry.sid} allows other principals",
+                    "use the roles' own policies instead",
                 )
         where = where_of(document.scope)
         if resource.type == "aws_s3_bucket_policy":
-            yield from _as_written(document, resource, "policy", bucket_policy(where.bucket_arn))
+            yield from _policy_differences(
+                document, resource, "policy", bucket_policy(where.bucket_arn)
+            )
         elif (kind := KINDS.get(resource.type)) and kind.policy:
-            yield from _as_written(document, resource, "policy", kind.policy(where))
+            yield from _policy_differences(document, resource, "policy", kind.policy(where))
         elif resource.type == "aws_secretsmanager_secret":
-            yield from _of_secret(document, resource)
-    yield from _kept_private(document)
+            yield from _secret_policy_findings(document, resource)
+    yield from _secrets_without_policy(document)
 
 
-def _kept_private(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield the secret of a private cluster that has no policy against others."""
+def _secrets_without_policy(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield the secrets of private clusters without a policy that excludes others."""
     for item in document.of("aws_s3_object"):
         settings = written_document(item).get("settings")
         if isinstance(settings, Mapping) and settings.get("private_to_creator") is True:
@@ -197,59 +201,61 @@ def _kept_private(document: PlanDocument) -> Iterator[PolicyFinding]:
                 if not secret.values.get("policy"):
                     yield error(
                         secret.address,
-                        "has no policy that keeps others out, though its cluster is private",
+                        "has no policy that excludes others, though its cluster is private",
                         _NEEDED,
                     )
 
 
-def _of_secret(document: PlanDocument, secret: Resource) -> Iterator[PolicyFinding]:
-    """Yield where a private secret's policy lets others in than principals of the account that are
-    named, and its hosts.
+def _secret_policy_findings(document: PlanDocument, secret: Resource) -> Iterator[PolicyFinding]:
+    """Yield principals of a private secret's policy other than named ones of the account, and the
+    cluster's hosts.
     """
     where = where_of(document.scope)
     root = where.iam_arn("root")
     held = held_document(secret.values.get("policy"))
-    named = [each for one in statements_of(held) for each in _let_in(one) if each != root]
+    named = [
+        each for one in statements_of(held) for each in _admitted_principals(one) if each != root
+    ]
     allowed = re.compile(
         _PRINCIPAL.format(**document.scope.patterns, baseline=re.escape(_BASELINE))
     )
     for principal in named:
         if not allowed.fullmatch(principal):
-            yield error(secret.address, f"lets {principal} in", _NEEDED)
+            yield error(secret.address, f"admits {principal}", _NEEDED)
     written = private_policy([], named, account=where.account, partition=where.partition)
-    yield from _as_written(document, secret, "policy", written)
+    yield from _policy_differences(document, secret, "policy", written)
 
 
-def _let_in(statement: Mapping[str, Any]) -> list[str]:
+def _admitted_principals(statement: Mapping[str, Any]) -> list[str]:
     condition = statement.get("Condition")
     keys = condition.get("ArnNotLike") if isinstance(condition, Mapping) else None
     named = keys.get("aws:PrincipalArn") if isinstance(keys, Mapping) else None
     return [str(each) for each in listed(named)]
 
 
-def _as_written(
+def _policy_differences(
     document: PlanDocument, resource: Resource, attribute: str, written: str
 ) -> Iterator[PolicyFinding]:
-    """Yield where a policy isn't as terradask writes it."""
+    """Yield the differences between a policy and terradask's."""
     policy = held_document(resource.values.get(attribute))
     if not isinstance(policy, Mapping):
-        yield _unread(resource, attribute, "is known only after the apply, or is no JSON")
+        yield _unread(resource, attribute, "is known only after the apply, or is not valid JSON")
         return
     within = Within(document.scope)
 
     def is_same(expected: Any, given: Any) -> bool:
         return bool(expected == given) or within.is_same(str(expected), str(given))
 
-    expected = in_order(json.loads(written))
+    expected = with_sorted_lists(json.loads(written))
     for path in dict.fromkeys(
-        each.path for each in differences(expected, in_order(policy), same=is_same)
+        each.path for each in differences(expected, with_sorted_lists(policy), same=is_same)
     ):
         yield error(
             resource.address, f"{attribute} has another {path} than terradask writes", _NEEDED
         )
 
 
-def _managed(document: PlanDocument) -> Iterator[PolicyFinding]:
+def _managed_policy_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     for attachment in document.of(*_ATTACHMENTS):
         yield error(
             attachment.address,
@@ -275,13 +281,13 @@ def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:
         if isinstance(boundary, str | None) and rules.permissions_boundary not in (None, boundary):
             yield error(
                 role.address,
-                f"doesn't carry the permissions boundary {rules.permissions_boundary}",
+                f"lacks the permissions boundary {rules.permissions_boundary}",
                 "set permissions_boundary",
             )
         elif bounded and not boundary:
             yield error(
                 role.address,
-                "carries no permissions boundary, which other roles do",
+                "has no permissions boundary, which other roles do",
                 "set permissions_boundary",
             )
         if isinstance(name, str) and not name.startswith(rules.name_prefix):

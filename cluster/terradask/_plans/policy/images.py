@@ -1,5 +1,5 @@
-"""P3 and P7: hosts' templates protect them, and images are known owners' only: any account may
-publish any name.
+"""P3 and P7: launch templates protect hosts, and images come from known owners, since any account
+can publish an image of any name.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def image_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
             ]
             for name in foreign:
                 yield warning(
-                    resource.address, f"takes its image from {name}, which could name any", _ADVICE
+                    resource.address, f"takes its image from {name}, which could be any", _ADVICE
                 )
 
 
 def _unnamed(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield images that the network's document, made of the same answers, doesn't name."""
+    """Yield images that the network's document, with the same answers, doesn't name."""
     launches = [written_document(item).get("launch") for item in document.of("aws_s3_object")]
     named = [
         {*images.values(), *_mapping(launch.get("gpu_image_ids")).values()}
@@ -96,10 +96,10 @@ def _owned(source: Resource) -> bool:
     return bool(values) and not any("*" in str(value) for value in values)
 
 
-# ---- P3: launch templates create hosts that protect their credentials and disks ------------------
+# ---- P3: launch templates protect hosts' credentials and disks -----------------------------------
 
 
-#: Resources that launch an instance without a template, so that nothing secures it.
+#: Resources that launch an unsecured instance, without a template.
 _BESIDE_TEMPLATES = (
     "aws_instance",
     "aws_launch_configuration",
@@ -107,14 +107,14 @@ _BESIDE_TEMPLATES = (
     "aws_spot_fleet_request",
     "aws_ec2_fleet",
 )
-#: What must get its tags at launch, so that nothing is ever found without an owner.
+#: Items that must get tags at launch, so that each has an owner.
 _TAGGED = ("instance", "volume", "network-interface")
-#: Workers' addresses as the network's document has them: its own plan is checked for them.
+#: Workers' addresses in the network's document; the network's own plan is checked for them.
 _BASELINE = "${jsondecode(data.aws_s3_object.baseline.body).launch.public_address.worker}"
 
 
 def launch_template_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield what a launch template leaves open, and what launches instances without templates."""
+    """Yield unsafe parts of launch templates, and launches without templates."""
     for machine in document.of(*_BESIDE_TEMPLATES):
         yield error(
             machine.address,

@@ -13,14 +13,13 @@ from terradask._plans.policy.openings import Groups, Opening, PrefixLists, netwo
 from terradask_modules.iam import listed
 from terradask_modules.ingress import SSH_PORT, Network
 
-#: The widest blocks ever allocated: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
+#: The widest allocated blocks: /8 of IPv4 (IANA IPv4 Address Space Registry), /16 of IPv6.
 _WIDEST = {4: 8, 6: 16}
 _NAMED = (
-    "name the addresses that your clients come from, such as 203.0.113.7/32: Dask runs "
-    "whatever code a client sends"
+    "name your clients' addresses, such as 203.0.113.7/32: Dask runs any code that a client sends"
 )
 _MEANT = (
-    "network.allow_ingress_from_anywhere allows it, and mutual TLS alone keeps strangers "
+    "network.allow_ingress_from_anywhere allows it, so only mutual TLS keeps strangers "
     f"out; better: {_NAMED}"
 )
 _BY_HAND = (
@@ -40,12 +39,12 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
             if network.prefixlen == 0 and document.open_to_anywhere and not opening.by_hand:
                 yield warning(
                     opening.address,
-                    f"lets {network} in at {opening.ports}: the whole internet",
+                    f"admits {network} at {opening.ports}: the whole internet",
                     _MEANT,
                 )
             elif network.prefixlen < _WIDEST[network.version]:
                 yield _error(
-                    opening, f"lets {network} in at {opening.ports}: {_part(network)}", _NAMED
+                    opening, f"admits {network} at {opening.ports}: {_part(network)}", _NAMED
                 )
             else:
                 members.append((opening, network))
@@ -58,14 +57,14 @@ def ingress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 
 def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield ingress to workers that isn't from hosts, SSH, and its keys (P4)."""
+    """Yield ingress to workers from other sources than hosts, SSH, and SSH keys (P4)."""
     groups, asked = Groups(document), sources_asked_for(document)
     for opening in openings(document):
         stranger = bool(opening.blocks or opening.prefix_lists) or not groups.ours(opening.groups)
         if stranger and "worker" in groups.roles(opening.group):
             yield _error(
                 opening,
-                f"lets sources other than hosts reach workers at {opening.ports}",
+                f"allows sources other than hosts to reach workers at {opening.ports}",
                 _WORKERS,
             )
         if stranger and opens_ssh(opening):
@@ -73,22 +72,22 @@ def worker_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     for resource in document.of("aws_launch_template", "aws_instance", "aws_launch_configuration"):
         key = resource.values.get("key_name")
         if key and key != Unknown():
-            yield error(resource.address, "gives hosts a key for SSH", "leave key_name out")
+            yield error(resource.address, "gives hosts an SSH key", "leave key_name out")
 
 
 def _ssh_finding(opening: Opening, asked: frozenset[Network]) -> PolicyFinding:
     if is_asked_for(opening, asked):
         return warning(
             opening.address,
-            f"opens SSH ({opening.ports}) to {', '.join(map(str, opening.networks))}, as the "
-            "settings say",
-            "who logs in can become root there, with the role of the scheduler's host and the "
+            f"opens SSH ({opening.ports}) to {', '.join(map(str, opening.networks))}, as in the "
+            "settings",
+            "a login can become root there, with the role of the scheduler's host and the "
             "cluster's keys; without cluster.allow_ssh the port is closed",
         )
     return _error(
         opening,
         f"opens SSH ({opening.ports})",
-        "leave port 22 closed; hosts have no login, and write logs. To log in at a scheduler's "
+        "leave port 22 closed; hosts have no login, and write logs. For a login on a scheduler's "
         "host: cluster.allow_ssh, and the addresses in cluster.allow_ssh_from",
     )
 
@@ -97,21 +96,21 @@ def _undecided(document: PlanDocument, opening: Opening) -> Iterator[PolicyFindi
     for value in opening.blocks:
         if network_of(value) is None:
             yield _warning(
-                opening, f"lets sources in at {opening.ports} that are known only after the apply"
+                opening, f"allows sources at {opening.ports} that are known only after the apply"
             )
     for value in opening.prefix_lists:
-        # A list in the same plan is checked by itself.
+        # A prefix list of the same plan is checked itself.
         if document.find(value, "aws_ec2_managed_prefix_list") is None:
             yield _warning(
                 opening,
-                f"lets a prefix list in at {opening.ports}, whose addresses aren't in the plan",
+                f"allows a prefix list at {opening.ports}, whose addresses aren't in the plan",
             )
 
 
 def _together(
     document: PlanDocument, members: Sequence[tuple[Opening, Network]]
 ) -> Iterator[PolicyFinding]:
-    """Yield rules that let more into a host's port, over all its groups, than any owner has."""
+    """Yield rules that together, over all groups of a host, admit more than any owner's block."""
     groups = Groups(document)
     keyed = [
         (groups.key(opening.group) or opening.address, opening, network)
@@ -139,7 +138,7 @@ def _together(
                     told.add(opening.address)
                     yield _error(
                         opening,
-                        f"lets in, with other rules, a large part of the internet at "
+                        f"allows, with other rules, a large part of the internet at "
                         f"{opening.ports}",
                         _NAMED,
                     )
@@ -163,22 +162,22 @@ def _warning(opening: Opening, message: str) -> PolicyFinding:
     return warning(opening.address, message, "check it by hand: it may be the whole internet")
 
 
-# ---- SSH that settings ask for -------------------------------------------------------------------
+# ---- SSH in the settings -------------------------------------------------------------------------
 
 
-#: The widest block that one site usually has: /16 of IPv4, /48 of IPv6 (RFC 6177).
+#: The widest usual block of one site: /16 of IPv4, /48 of IPv6 (RFC 6177).
 _WIDEST_OF_A_SITE = {4: 16, 6: 48}
 
 
 def opens_ssh(opening: Opening) -> bool:
-    """Return whether a rule lets port 22 in, alone or among others."""
+    """Return whether a rule opens port 22, alone or among others."""
     first, last = opening.span
     return first <= SSH_PORT <= last
 
 
 def sources_asked_for(document: PlanDocument) -> frozenset[Network]:
-    """Return the addresses that settings in the plan let log in: by ``cluster.allow_ssh``, or by a
-    rule for port 22 alone.
+    """Return the addresses that the plan's settings allow to log in: by ``cluster.allow_ssh``, or
+    by a rule for port 22 alone.
     """
     written = map(written_document, document.of("aws_s3_object"))
     found = (network_of(each) for item in written for each in _sources(item))
@@ -186,7 +185,7 @@ def sources_asked_for(document: PlanDocument) -> frozenset[Network]:
 
 
 def is_asked_for(opening: Opening, sources: frozenset[Network]) -> bool:
-    """Return whether a rule opens port 22, and nothing else, to such addresses and to no others."""
+    """Return whether a rule opens only port 22, and only to such addresses."""
     return (
         opening.span == (SSH_PORT, SSH_PORT)
         and str(opening.protocol) in ("tcp", "6")

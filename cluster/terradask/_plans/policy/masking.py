@@ -1,4 +1,4 @@
-"""Our list of secrets: names and texts that are masked even if Terraform doesn't mark them."""
+"""terradask's rules of secrets: names and texts masked even without Terraform's mark."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terradask._plans.policy.decoding import from_base64
 
 SENSITIVE = "(sensitive)"
 
-#: Maps of environment variables: every value in them that is more than a number is masked.
+#: Maps of environment variables: all values in them except numbers are masked.
 _ENVIRONMENTS = frozenset({"env", "environ", "environment", "environment_variables", "env_vars"})
 
 _WORDS = (
@@ -85,7 +85,7 @@ def in_environment(path: Iterable[object], value: Any) -> bool:
 
 
 def looks_secret(value: Any) -> bool:
-    """Return whether a value contains a secret, at any depth, also in base64."""
+    """Return whether a value contains a secret at any depth, also in base64."""
     if isinstance(value, str):
         return masked_text(value) != value or _secret_in_base64(value)
     if isinstance(value, Mapping):

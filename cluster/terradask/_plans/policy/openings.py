@@ -1,6 +1,4 @@
-"""Security groups: their rules, in any of the provider's three notations, and whose hosts they
-have.
-"""
+"""Read security groups: rules in all of the provider's notations, and the hosts in each group."""
 
 from __future__ import annotations
 
@@ -14,17 +12,17 @@ from terradask._plans.policy.document import PlanDocument, Resource, Unknown
 from terradask_modules.iam import listed
 from terradask_modules.ingress import EVERY_PORT, Network, Ports, ports_text
 
-#: Rules that are resources of their own.
+#: Types of separate rule resources.
 _LIST = "aws_ec2_managed_prefix_list"
 _RULES = ("aws_vpc_security_group_ingress_rule", "aws_security_group_rule")
 
 
 @dataclass(frozen=True)
 class Opening:
-    """The sources that one rule allows; the destinations, if it is an egress rule."""
+    """The sources that one rule allows, or the destinations of an egress rule."""
 
     address: str
-    #: The group that is opened: its id, or a reference to it.
+    #: The opened group: its id, or a reference to it.
     group: Any
     #: `protocol`, `from_port`, `to_port`: as written.
     protocol: Any = None
@@ -81,7 +79,7 @@ def network_of(value: Any) -> Network | None:
 
 
 def openings(document: PlanDocument) -> list[Opening]:
-    """Return every rule that opens a group."""
+    """Return all rules that open a group."""
     found = [
         opening for kind in _RULES for rule in document.of(kind) for opening in openings_of(rule)
     ]
@@ -126,7 +124,7 @@ class PrefixLists:
                     self._by_list.setdefault(owner.address, []).append(network)
 
     def of(self, opening: Opening) -> list[Network]:
-        """Return the addresses that a rule lets in by lists of this plan."""
+        """Return the addresses that a rule allows by lists of this plan."""
         found = (self._document.find(each, _LIST) for each in opening.prefix_lists)
         return [
             network
@@ -170,7 +168,7 @@ def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
 
 
 def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
-    """Return what a group lists in addition to its rules, which the provider repeats there."""
+    """Return a group's entries beside its rules, which the provider repeats there."""
     same = [rule for rule in rules if (rule.group, rule.span) == (opening.group, opening.span)]
     said = {each for rule in same for each in (*rule.blocks, *rule.groups, *rule.prefix_lists)}
     rest = replace(
@@ -188,7 +186,7 @@ def _given(values: Mapping[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(item for item in items if item and item != Unknown())
 
 
-# ---- whose hosts a group is ----------------------------------------------------------------------
+# ---- the role of a group's hosts -----------------------------------------------------------------
 
 
 Role = Literal["scheduler", "worker"]
@@ -219,7 +217,7 @@ class Groups:
     def __init__(self, document: PlanDocument) -> None:
         self._document = document
         self._roles: dict[str, set[Role]] = {}
-        #: The groups that hosts of each launch template are in.
+        #: The groups of each launch template's hosts.
         self.carried: list[set[str]] = []
         for group in document.of("aws_security_group"):
             self._add(group.address, role_of(group))

@@ -1,4 +1,4 @@
-"""Patterns of secrets by kind; narrower than those for masking: a finding stops an apply."""
+"""Patterns of secrets by kind, narrower than those for masking, since a finding stops an apply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = (
     r"|access_?key|api_?key"
 )
 
-#: An AWS request's token makes it idempotent, and is no secret.
+#: The token of an AWS request makes it idempotent, and is not a secret.
 _HARMLESS_NAMES = frozenset({"client_token", "next_token"})
 
 _LOOKS: dict[str, re.Pattern[str]] = {
@@ -29,7 +29,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
     "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     # The prefixes of tokens: GitHub, "About authentication to GitHub", token formats.
     "a GitHub token": re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{40,})"),
-    # The prefixes that services give their tokens, so that scanners find them.
+    # Prefixes of services' tokens, made for scanners.
     "a token": re.compile(
         r"\b(?:glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|AIza[\w-]{35}|npm_[A-Za-z0-9]{36}"
         r"|pypi-[\w-]{16,}|hf_[A-Za-z0-9]{30,}|sk_live_[A-Za-z0-9]{16,}|AGE-SECRET-KEY-1\w{20,})"
@@ -52,7 +52,7 @@ _LOOKS: dict[str, re.Pattern[str]] = {
     ),
 }
 
-#: User data must not contain a key's public half either, nor what dask-cloudprovider puts there.
+#: Forbidden in user data too: a key's public half, and the contents that dask-cloudprovider writes.
 _NOT_IN_USER_DATA: dict[str, re.Pattern[str]] = {
     "a PEM block": re.compile(r"-----BEGIN [A-Z0-9 ]+-----"),
     "a TLS key": re.compile(r"\btls[-_]key\b", re.IGNORECASE),
@@ -64,7 +64,7 @@ _POINTERS = ("arn:", "resolve:", "ssm:", "secretsmanager:")
 
 
 def secrets_in(text: str) -> list[str]:
-    """Return the kinds of secrets that a text seems to contain, never the secrets."""
+    """Return the kinds of secrets that a text seems to contain, without the secrets."""
     return [
         what
         for what, look in _LOOKS.items()
@@ -73,7 +73,7 @@ def secrets_in(text: str) -> list[str]:
 
 
 def forbidden_in_user_data(text: str) -> list[str]:
-    """Return what user data must not contain, by kind."""
+    """Return forbidden contents of user data, by kind."""
     kinds = [what for what, look in _NOT_IN_USER_DATA.items() if look.search(text)] + secrets_in(
         text
     )
@@ -81,7 +81,7 @@ def forbidden_in_user_data(text: str) -> list[str]:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a value of this name is a secret."""
+    """Return whether a name denotes a secret."""
     return name not in _HARMLESS_NAMES and secret_name(name)
 
 
@@ -134,10 +134,10 @@ def _points(match: re.Match[str]) -> bool:
     return points_to_secret(match.groupdict().get("value") or "")
 
 
-# ---- a plan's secrets, removed from texts: findings quote what is in it --------------------------
+# ---- removing a plan's secrets from the texts of findings ----------------------------------------
 
 
-#: Shorter ones would mask half of every text; short ones are masked as whole words.
+#: Shorter ones would mask half of every text; short ones are masked as words.
 _SHORT, _LONG = 4, 12
 
 
@@ -152,7 +152,7 @@ class Scrubber:
 
     def text(self, text: str) -> str:
         """Return a text with its secrets masked."""
-        # A pattern of all of them would take longer to compile than a plan to check.
+        # A common pattern would take longer to compile than a plan's check.
         if held := [form for form in self._longest_first if form in text]:
             text = re.sub("|".join(map(_pattern, held)), SENSITIVE, text)
         return masked_text(text)
@@ -181,7 +181,7 @@ def _secrets(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """Return a part of a plan; empty where it isn't what Terraform writes."""
+    """Return a part of a plan, or an empty one if it isn't Terraform's."""
     return value if isinstance(value, Mapping) else {}
 
 

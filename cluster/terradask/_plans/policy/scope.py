@@ -1,4 +1,4 @@
-"""A plan's workspace, and what its settings give: checks hold names, ARNs, ids against it."""
+"""The workspace of a plan, and the resources in its settings, for comparing names, ARNs and ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
 _BUCKET = re.compile(
     r"terradask-(?P<workspace>[a-z][a-z0-9-]*)-(?P<account>\d{12})-(?P<region>[a-z]{2,4}-[a-z0-9-]+)"
 )
-#: What a part of a name may be if the plan doesn't say it.
+#: Patterns of parts of names that the plan doesn't contain.
 _ANY = {
     "workspace": "[a-z][a-z0-9-]{0,19}",
     "account": r"\d{12}",
@@ -27,7 +27,7 @@ _ANY = {
 
 @dataclass(frozen=True)
 class WorkspaceRules:
-    """What a workspace's settings say that its plan alone can't prove; what is None isn't known."""
+    """Facts of the settings that a plan alone can't prove; None is unknown."""
 
     #: Its name.
     workspace: str | None = None
@@ -35,8 +35,8 @@ class WorkspaceRules:
     region: str | None = None
     #: The AWS account.
     account: str | None = None
-    #: Everything that the settings give by its id, name or ARN: a VPC, subnets, security groups,
-    #: instance profiles, images, a key, the bucket of the state.
+    #: Ids, names and ARNs in the settings: a VPC, subnets, security groups, instance profiles,
+    #: images, a key, the state's bucket.
     given: frozenset[str] | None = None
     #: `network.data_buckets`: a bucket, or a bucket and a prefix.
     data_buckets: tuple[str, ...] | None = None
@@ -72,7 +72,7 @@ class Scope:
 
 
 def scope_of(resources: Sequence[Any], data: Sequence[Any], rules: WorkspaceRules) -> Scope:
-    """Return the workspace of a plan: of the settings, or of the bucket that it makes or reads."""
+    """Return a plan's workspace, from the settings or from the bucket in the plan."""
     buckets = [each for each in resources if each.type == "aws_s3_bucket"]
     objects = [each for each in resources if each.type == "aws_s3_object"]
     sources = [each for each in data if each.type == "aws_s3_object"]

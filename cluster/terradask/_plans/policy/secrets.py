@@ -1,4 +1,4 @@
-"""P5: no secret is written into a plan, and thus none into the state."""
+"""P5: no secret in a plan, and thus none in the state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECRET_ATTRIBUTES = {
     "tls_private_key": ("private_key_pem", "private_key_openssh"),
     "random_password": ("result",),
 }
-#: Data sources whose result, the secret, is stored in the state.
+#: Data sources that store a secret in the state.
 _SECRET_SOURCES = (
     "aws_secretsmanager_secret_version",
     "aws_secretsmanager_random_password",
@@ -32,25 +32,25 @@ _ADVICE = "have hosts fetch it when they start, or use the provider's write-only
 
 
 def secret_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield places in a plan that contain a secret's value."""
+    """Yield the places of secret values in a plan."""
     for resource in document.resources:
         held = [
             *_by_type(resource),
             *_marked(resource.values, resource.marks, ""),
             *_literals(resource.values),
         ]
-        # Several rules' findings in one place count as one.
+        # Findings of several rules in one place count once.
         for path, what in dict(reversed(held)).items():
             yield _finding(resource.address, f"{path} holds {what}")
     for source in document.data:
         if source.type in _SECRET_SOURCES or (
             source.type == "aws_ssm_parameter" and not _plain_parameter(source)
         ):
-            yield _finding(source.address, "reads a secret, whose value the state then holds")
+            yield _finding(source.address, "reads a secret, which the state then contains")
     for name, (value, sensitive) in document.outputs.items():
         if sensitive:
             yield _finding(
-                f"output.{name}", "is a sensitive output, whose value the state holds in the clear"
+                f"output.{name}", "is a sensitive output, which the state contains in plain text"
             )
         elif found := next(_literals({name: value}), None):
             yield _finding(f"output.{name}", f"holds {found[1]}")
@@ -75,7 +75,7 @@ def _forms(secret: bytes) -> set[bytes]:
     text = secret.strip()
     forms = {text, base64.b64encode(secret), base64.b64encode(text)}
     forms |= {json.dumps(text.decode(errors="surrogateescape"))[1:-1].encode()}
-    # The first and last lines of all PEMs are the same.
+    # All PEMs have the same first and last lines.
     forms |= {
         line for line in text.splitlines() if len(line) >= 24 and not line.startswith(b"-----")
     }
@@ -96,7 +96,7 @@ def _by_type(resource: Resource) -> Iterator[tuple[str, str]]:
 
 
 def _plain_parameter(source: Resource) -> bool:
-    """Return whether a parameter is a public one of AWS, or isn't decrypted."""
+    """Return whether a parameter is one of AWS's public ones, or isn't decrypted."""
     name = source.values.get("name")
     return (isinstance(name, str) and name.startswith("/aws/service/")) or source.values.get(
         "with_decryption"
@@ -104,7 +104,7 @@ def _plain_parameter(source: Resource) -> bool:
 
 
 def _marked(value: Any, mark: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield what Terraform marks as sensitive."""
+    """Yield values that Terraform marks as sensitive."""
     if mark is True:
         if value and not isinstance(value, bool | int | float) and value != Unknown():
             yield path, "a value that Terraform marks as sensitive"

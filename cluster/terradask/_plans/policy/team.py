@@ -1,4 +1,4 @@
-"""The team's own policy: the limit of a stack's cost, notebook servers, waivers."""
+"""The team's policy: the cost limit of a stack, notebook servers, waivers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _undecided(estimate: CostEstimate, limit: Decimal) -> PolicyFinding:
         "",
         f"{why}: can't check whether the stack stays within policy.max_hourly_cost_usd, "
         f"{_usd(limit)}",
-        "check what has no price; if AWS's prices could not be reached, plan again",
+        "check the unpriced resources; if AWS's prices could not be reached, plan again",
     )
 
 
@@ -99,7 +99,7 @@ def jupyter_findings(plan: PlanDocument, settings: PolicySettings) -> Iterator[P
             )
 
 
-#: The check's name for findings about waivers; no waiver covers them.
+#: The check id of findings about waivers; no waiver covers them.
 WAIVER_CHECK = "waiver"
 
 

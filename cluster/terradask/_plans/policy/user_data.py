@@ -1,4 +1,4 @@
-"""P1: user data, which many can read, has no keys, and fits."""
+"""P1: user data, which many can read, contains no keys, and fits EC2's limit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from terradask._plans.policy.complete_plan import UNREADABLE
 from terradask._plans.policy.decoding import Undecodable, from_base64, layers
 from terradask._plans.policy.document import PlanDocument, Resource, Unknown, written_document
 from terradask._plans.policy.findings import PolicyFinding, error, warning
 from terradask._plans.policy.patterns import forbidden_in_user_data
-from terradask._plans.policy.whole_plan import UNREADABLE
 from terradask_modules.errors import TerradaskError
 
 #: EC2's limit on user data before base64 (EC2 User Guide, "Work with instance user data").
@@ -25,18 +25,18 @@ _ATTRIBUTES = {
     "aws_launch_configuration": ("user_data", "user_data_base64"),
 }
 _BASELINE = "${jsondecode(data.aws_s3_object.baseline.body).launch.user_data_base64}"
-#: The names in a host's configuration, as the template of user data has them.
+#: The names in a host's configuration, as in the user data template.
 _HOST_JSON = re.compile(r"^ +(\{\"format\": 1, \"workspace\": .*\})$", re.MULTILINE)
 _ADVICE = "keep keys in Secrets Manager; hosts read them with their role when they start"
 
 
 def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield what user data must not contain, and user data that is too long."""
+    """Yield forbidden contents of user data, and user data that is too long."""
     for resource in document.of(*_ATTRIBUTES):
         for attribute in _ATTRIBUTES[resource.type]:
             value = resource.values.get(attribute)
             if isinstance(value, Unknown):
-                if _of_the_network(value):
+                if _is_of_network(value):
                     continue
                 if value.references or value.template:
                     yield warning(
@@ -46,27 +46,27 @@ def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                     )
             elif isinstance(value, str) and value:
                 encoded = attribute == "user_data_base64" or resource.type == "aws_launch_template"
-                yield from _of_text(resource, attribute, value, encoded, document)
-    yield from _handed_on(document)
+                yield from _text_findings(resource, attribute, value, encoded, document)
+    yield from _network_document_findings(document)
 
 
-def _of_the_network(value: Any) -> bool:
-    """Return whether user data is what the network's document has, which its own plan checks."""
+def _is_of_network(value: Any) -> bool:
+    """Return whether user data is the network document's, which the network's plan checks."""
     return isinstance(value, Unknown) and value.template == _BASELINE
 
 
-def _handed_on(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield other user data than the templates' in the document that clusters take theirs from."""
+def _network_document_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield user data in the document for clusters that isn't a template's."""
     booted = [template.values.get("user_data") for template in document.of("aws_launch_template")]
     for item in document.of("aws_s3_object"):
         launch = written_document(item).get("launch")
         if isinstance(launch, Mapping) and launch.get("user_data_base64") not in booted:
-            yield _finding(item, "hands clusters user data that no launch template here has")
+            yield _finding(item, "passes clusters user data that no launch template here has")
 
 
 @functools.lru_cache(maxsize=16)
 def _as_rendered(text: str) -> bool:
-    """Return whether a text is what terradask renders, from the names in it."""
+    """Return whether a text is terradask's own template with the names in it."""
     from terradask_modules.user_data import render_user_data
 
     found = _HOST_JSON.search(text)
@@ -86,7 +86,7 @@ def _as_rendered(text: str) -> bool:
     return rendered == text
 
 
-def _of_this_workspace(text: str, document: PlanDocument) -> bool:
+def _is_of_workspace(text: str, document: PlanDocument) -> bool:
     found = _HOST_JSON.search(text)
     host = json.loads(found[1]) if found else {}
     words, wheel = document.scope.patterns, host["wheel"]
@@ -106,12 +106,12 @@ def _of_this_workspace(text: str, document: PlanDocument) -> bool:
     )
 
 
-def _of_text(
+def _text_findings(
     resource: Resource, attribute: str, value: str, encoded: bool, document: PlanDocument
 ) -> Iterator[PolicyFinding]:
     raw = (from_base64(value) if encoded else None) or value.encode()
     text = raw.decode("utf-8", errors="replace")
-    if _as_rendered(text) and _of_this_workspace(text, document):
+    if _as_rendered(text) and _is_of_workspace(text, document):
         return
     if len(raw) > MAX_USER_DATA_BYTES:
         yield _finding(
@@ -131,11 +131,11 @@ def _of_text(
     for kind in kinds:
         yield _finding(resource, f"{attribute} holds {kind}")
     given = (resource.configured or {}).get(attribute)
-    if not kinds and not _of_the_network(given):
+    if not kinds and not _is_of_network(given):
         yield _finding(
             resource,
-            f"{attribute} isn't what terradask writes for this workspace",
-            advice="leave it to terradask; what hosts need besides belongs into the image",
+            f"{attribute} isn't terradask's for this workspace",
+            advice="leave it to terradask; put other contents into the image",
         )
 
 

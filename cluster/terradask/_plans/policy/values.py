@@ -23,8 +23,8 @@ class AttributeChange:
 
     #: Where it is, such as ``tags.team`` or ``policy.Statement[0].Action``.
     path: str
-    #: `before`, `after`: the values; None if there is none. Masked if `sensitive`; a note if
-    #: `after` is known only after the apply.
+    #: `before`, `after`: the values; None if missing. Masked if `sensitive`; a note if `after` is
+    #: known only after the apply.
     before: Any
     after: Any
     sensitive: bool = False
@@ -131,14 +131,14 @@ def _leaves(path: tuple[str | int, ...], *sides_and_marks: Any) -> Iterator[_Lea
             yield from _below(path, part, before, after, unknown, hidden_before, hidden_after)
         return
     if not _same(before, after):
-        # A list of plain values is shown whole, so one mark in it masks all.
+        # A list of plain values is shown as one, so one mark in it masks all.
         marked = _marked(hidden_before) or _marked(hidden_after)
         yield path, before, after, False, marked or looks_secret(before) or looks_secret(after)
 
 
 def _below(path: tuple[str | int, ...], key: str | int, *sides: Any) -> Iterator[_Leaf]:
     before, after, unknown, hidden_before, hidden_after = (_child(side, key) for side in sides)
-    # A mark on the whole covers every part of it.
+    # A mark on the parent covers every part.
     yield from _leaves(
         (*path, key),
         before,
@@ -162,7 +162,7 @@ def _keys(value: Any) -> list[str]:
 
 
 def _nested(lists: list[Any]) -> bool:
-    """Return whether lists hold structures: those of plain values are shown whole."""
+    """Return whether lists contain structures; lists of plain values are shown as one."""
     return any(
         isinstance(item, Mapping | list)
         for side in lists
@@ -191,7 +191,7 @@ def top_level(path: str) -> str:
 
 
 def child_path(path: str, key: object) -> str:
-    """Return the path of a part that has a name."""
+    """Return the path of a named part."""
     return f"{path}.{key}" if path else str(key)
 
 

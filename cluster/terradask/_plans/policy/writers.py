@@ -1,4 +1,4 @@
-"""Findings as text, for a terminal, as JSON, for a script, and as SARIF, for code hosts."""
+"""Write findings as text for a terminal, as JSON for scripts, and as SARIF for code hosts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _counts(findings: Sequence[PolicyFinding]) -> dict[str, int]:
     }
 
 
-# ---- SARIF 2.1.0, which code hosts show beside a pull request's lines ----------------------------
+# ---- SARIF 2.1.0, which code hosts show beside the lines of a pull request -----------------------
 
 
 SARIF_VERSION = "2.1.0"
@@ -100,7 +100,7 @@ def to_sarif(
         ],
     }
     if stack:
-        # Code hosts keep the results of each category separately, and replace them together.
+        # Code hosts store and replace the results of each category separately.
         run["automationDetails"] = {"id": f"terradask/{stack}/"}
     return (
         json.dumps({"$schema": _SCHEMA, "version": SARIF_VERSION, "runs": [run]}, indent=2) + "\n"
@@ -108,7 +108,7 @@ def to_sarif(
 
 
 def _rule(check: str) -> dict[str, Any]:
-    title = _TITLES.get(check, f"A rule of the team's own: {check}")
+    title = _TITLES.get(check, f"A team rule: {check}")
     rule: dict[str, Any] = {
         "id": check,
         "name": check,

@@ -1,1 +1,1 @@
-"""Packages of conda: environment files, the solver, locked archives."""
+"""Conda packages: environment files, the solver, locked archives."""

@@ -1,4 +1,4 @@
-"""What an ``environment.yml`` says: channels, packages of conda, and requirements for pip."""
+"""Read an ``environment.yml``: channels with credentials, conda packages, requirements for pip."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from string import Template
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from terradask._software.indexes.configured import Found, Machine
+from terradask._software.indexes.configured import ConfiguredIndex, Machine
 from terradask._software.indexes.credentials import credentials_for
 from terradask._software.indexes.indexes import is_loopback_url, without_user
 from terradask._software.refused import file_refused
 from terradask._software.software_file import unreadable
 
-#: What conda and conda-lock know; of a prefix and a name hosts need nothing.
+#: Keys of conda and conda-lock; hosts ignore prefix and name.
 _KEYS = ("name", "channels", "dependencies", "platforms", "prefix")
 _SHAPE = "names of channels and dependencies, such as channels: [conda-forge]"
 
 
 @dataclass(frozen=True)
 class CondaFile:
-    """What the file says."""
+    """The contents of an environment file that hosts use."""
 
     channels: tuple[str, ...]
-    #: Each as conda's match specification.
+    #: Match specifications of conda.
     dependencies: tuple[str, ...]
     #: Lines of a requirements file.
     pip: tuple[str, ...] = ()
 
 
 def read_conda_file(path: Path, subdir: str) -> CondaFile:
-    """Read the file, for hosts of this subdirectory of channels. Raises `SoftwareUnusable`."""
+    """Read the file for hosts of this channel subdirectory. Raises `SoftwareUnusable`."""
     document = _parsed(path)
     unknown = sorted(str(key) for key in document if key not in _KEYS)
     if "variables" in unknown:
@@ -44,16 +44,16 @@ def read_conda_file(path: Path, subdir: str) -> CondaFile:
             advice="move them to `environ` of the cluster",
         )
     if unknown:
-        raise file_refused(path, f"it has {', '.join(unknown)}, and may have {', '.join(_KEYS)}")
+        raise file_refused(path, f"it has {', '.join(unknown)}; known keys: {', '.join(_KEYS)}")
     platforms = _texts(path, document, "platforms")
     if platforms and subdir not in platforms:
-        raise file_refused(path, f"it is for {', '.join(platforms)}, and hosts are {subdir}")
+        raise file_refused(path, f"it is for {', '.join(platforms)}; hosts are {subdir}")
     channels = _texts(path, document, "channels")
     if not channels:
         raise file_refused(
             path,
-            "it names no channels, and those that are configured here hosts don't know",
-            advice="write them into it, such as channels: [conda-forge]",
+            "it names no channels; channels from .condarc aren't sent to hosts",
+            advice="add channels to the file, such as channels: [conda-forge]",
         )
     return CondaFile(channels, *_dependencies(path, document))
 
@@ -66,10 +66,10 @@ def _parsed(path: Path) -> Mapping[Any, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise unreadable(path, error) from error
     except yaml.YAMLError as error:
-        # Its own text repeats lines, which may have credentials.
+        # YAML's error repeats lines, which may have credentials.
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f" in line {mark.line + 1}"
-        raise file_refused(path, f"it is no YAML{where}") from None
+        raise file_refused(path, f"it is not valid YAML{where}") from None
     if document is None:
         raise file_refused(path, "it is empty", advice=f"write {_SHAPE}")
     if not isinstance(document, dict):
@@ -80,7 +80,7 @@ def _parsed(path: Path) -> Mapping[Any, Any]:
 def _texts(path: Path, document: Mapping[Any, Any], key: str) -> tuple[str, ...]:
     found = document.get(key) or ()
     if not isinstance(found, list | tuple) or not all(isinstance(each, str) for each in found):
-        raise file_refused(path, f"its {key} are no list of texts")
+        raise file_refused(path, f"its {key} must be a list of strings")
     return tuple(each.strip() for each in found)
 
 
@@ -100,25 +100,25 @@ def _dependencies(
         else:
             raise file_refused(
                 path,
-                f"its dependencies have {entry!r}, which is neither a package nor pip's list",
-                advice="write each as a text, such as - numpy>=2, and those of pip as - pip: [...]",
+                f"its dependencies have {entry!r}, which is neither a package nor a pip list",
+                advice="write packages as strings, such as - numpy>=2, and pip's as - pip: [...]",
             )
     return tuple(conda), tuple(pip)
 
 
-# ---- the channels that it names, with their credentials ------------------------------------------
-# Credentials leave this process in the cluster's secret alone.
+# ---- channels, with their credentials ------------------------------------------------------------
+# Credentials leave this process only in the cluster's secret.
 
 
-#: Where names of channels are looked for, unless conda's variable says otherwise.
+#: Base URL of channel names, unless conda's variable overrides it.
 _ALIAS = "https://conda.anaconda.org"
 _ALIAS_VARIABLE = "CONDA_CHANNEL_ALIAS"
 _ANACONDA = "https://repo.anaconda.com"
-#: What conda takes for `defaults` on Linux.
+#: conda's meaning of `defaults` on Linux.
 _DEFAULTS = (f"{_ANACONDA}/pkgs/main", f"{_ANACONDA}/pkgs/r")
 _TOKEN = re.compile(r"^(?P<shared>.*?)(?P<token>/t/[^/]+)(?P<rest>/.*)?$")
 _SUBDIR = re.compile(r"/(?:noarch|(?:linux|osx|win)-[a-z0-9]+)$")
-#: What can stand in a line of ``software.lock``.
+#: The characters that a line of ``software.lock`` may contain.
 _URL = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~!+%-]+)*")
 
 
@@ -133,14 +133,14 @@ class CondaChannel:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can ask it."""
+        """Whether only this machine can reach the channel."""
         return is_loopback_url(self.url)
 
 
-def read_channels(
+def file_channels(
     path: Path, named: Iterable[str], environ: Mapping[str, str], machine: Machine
 ) -> tuple[CondaChannel, ...]:
-    """Return the channels that a file names, in its order, once each. Asks none.
+    """Return the channels of a file in its order, without duplicates. Sends no request.
 
     Raises `SoftwareUnusable`.
     """
@@ -152,14 +152,14 @@ def read_channels(
     if not found:
         raise file_refused(
             path,
-            "it names no channel but nodefaults",
+            "it names no channel except nodefaults",
             advice="write channels: [conda-forge], or others",
         )
     return tuple(found.values())
 
 
-def channels_here(urls: Iterable[str], environ: Mapping[str, str]) -> list[CondaChannel]:
-    """Return channels, by their URLs without credentials, with those that are configured here.
+def configured_channels(urls: Iterable[str], environ: Mapping[str, str]) -> list[CondaChannel]:
+    """Return channels for URLs without credentials, with the locally configured credentials.
 
     Raises `SoftwareUnusable`.
     """
@@ -168,7 +168,7 @@ def channels_here(urls: Iterable[str], environ: Mapping[str, str]) -> list[Conda
 
 
 def _urls(path: Path, text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the URLs that conda takes for a channel's text, which may have variables."""
+    """Return the URLs of a channel's text, which may have variables, as conda expands it."""
     full = Template(text).safe_substitute(environ)
     if unset := re.search(r"\$\{?(\w+)", full):
         raise file_refused(
@@ -185,8 +185,8 @@ def _urls(path: Path, text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     if re.match(r"[./~]|[A-Za-z]:|.*\\", full):
         raise file_refused(
             path,
-            f"the channel {full} is a folder of this machine, which hosts don't have",
-            advice="name a channel that hosts reach by its URL",
+            f"the channel {full} is a local folder, which hosts don't have",
+            advice="use a channel that hosts can reach by URL",
         )
     base = _ANACONDA if full.startswith("pkgs/") else environ.get(_ALIAS_VARIABLE, _ALIAS)
     return (f"{base.rstrip('/')}/{full}",)
@@ -197,7 +197,7 @@ def _channel(path: Path, url: str, environ: Mapping[str, str], machine: Machine)
         bare, user = without_user(url)
         parts = urlsplit(bare)
     except ValueError:
-        # Its error repeats the URL.
+        # The original error repeats the URL.
         raise file_refused(path, "the URL of a channel is malformed") from None
     token = _TOKEN.match(parts.path)
     if token is not None:
@@ -206,18 +206,20 @@ def _channel(path: Path, url: str, environ: Mapping[str, str], machine: Machine)
     if not _URL.fullmatch(bare):
         raise file_refused(
             path,
-            # The rest may have credentials in a wrong place.
-            f"the channel {parts.scheme}://{parts.hostname or ''}… is none that hosts can ask",
-            advice="name a channel of conda-forge's kind, or one by its http or https URL",
+            # The remainder may contain misplaced credentials.
+            f"hosts can't use the channel {parts.scheme}://{parts.hostname or ''}…",
+            advice="use a channel name such as conda-forge, or an http or https URL",
         )
     if token is not None:
         return CondaChannel(bare, token["shared"] + token["token"])
-    known = credentials_for(bare, user, Found(url, str(path)), environ, machine, of_uv=False).text
-    return CondaChannel(bare, known or _of_rattler(parts.hostname or "", environ, machine))
+    known = credentials_for(
+        bare, user, ConfiguredIndex(url, str(path)), environ, machine, of_uv=False
+    ).text
+    return CondaChannel(bare, known or _rattler_credentials(parts.hostname or "", environ, machine))
 
 
-def _of_rattler(host: str, environ: Mapping[str, str], machine: Machine) -> str | None:
-    """Return what ``pixi auth login`` or ``rattler auth login`` has written to its file."""
+def _rattler_credentials(host: str, environ: Mapping[str, str], machine: Machine) -> str | None:
+    """Return the credentials that ``pixi auth login`` or ``rattler auth login`` stored."""
     file = environ.get("RATTLER_AUTH_FILE") or machine.home / ".rattler/credentials.json"
     try:
         stored = json.loads(Path(file).read_text(encoding="utf-8"))
@@ -233,6 +235,6 @@ def _of_rattler(host: str, environ: Mapping[str, str], machine: Machine) -> str 
             user, password = (quote(basic[key], safe="") for key in ("username", "password"))
             return f"{user}:{password}"
     except (OSError, LookupError, TypeError, ValueError, AttributeError):
-        # rattler too passes over a file that it can't read.
+        # rattler too ignores an unreadable file.
         return None
     return None

@@ -1,5 +1,5 @@
-"""The hosts' packages by an ``environment.yml``: conda's as rattler solves them, and those of its
-list for pip as uv resolves them beside these.
+"""Lock hosts to an ``environment.yml``: rattler solves the conda packages, and uv resolves the pip
+list on top of them.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement
 
-from terradask._software.client_versions import SAME, why_not_with_client
-from terradask._software.conda.file import read_channels, read_conda_file
+from terradask._software.client_versions import SAME, client_mismatch
+from terradask._software.conda.file import file_channels, read_conda_file
 from terradask._software.conda.solver import CondaPackage, CondaSolver, subdir_of
 from terradask._software.host_packages import BootLock, download, packages_cache
 from terradask._software.hosts import python_version
 from terradask._software.indexes.configured import Machine
-from terradask._software.indexes.folder_archives import folders_here
+from terradask._software.indexes.folder_archives import local_folders
 from terradask._software.indexes.indexes import read_indexes
 from terradask._software.local_wheels import LocalWheel
 from terradask._software.lock import CONDA_DASK, SoftwareLock, with_conda
@@ -32,46 +32,46 @@ from terradask._software.scan import OWN, TOOLS
 from terradask._software.software_file import read_requirements_file
 from terradask.errors import BaselineError, SetupError
 
-#: Of every host, in the version that suits the others.
+#: Packages of every host, in a version that suits the others.
 _ANY = ("bokeh", "pip")
-#: A file's path in a line of requirements, which counts from the folder of the file.
+#: An included file in a line of requirements, relative to the folder of the including file.
 _INCLUDED = re.compile(r"^(-r|--requirement|-c|--constraint)(?:\s+|=|(?<=^-[rc]))(\S.*)$")
-#: More patch releases than any Python has had.
+#: An upper bound of Python's patch releases.
 _MOST_PATCHES = 64
 
 
 def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
     """Lock the hosts' environment to an ``environment.yml``.
 
-    Raises `SoftwareUnusable`, `SoftwareNotResolved`, `SetupError`, and of its list for pip as
-    `Requirements.resolve` does.
+    Raises `SoftwareUnusable`, `SoftwareNotResolved`, `SetupError`, and for the pip list the
+    errors of `Requirements.resolve`.
     """
     said = read_conda_file(path, subdir_of(architecture))
     machine = replace(Machine.here(environ), folder=path.parent)
-    channels = read_channels(path, said.channels, environ, machine)
+    channels = file_channels(path, said.channels, environ, machine)
     solver = CondaSolver(path, channels, architecture, environ)
-    lines = [_with_whole_path(line, path.parent) for line in said.pip]
+    lines = [_with_absolute_path(line, path.parent) for line in said.pip]
     specs = [spec for spec in said.dependencies if solver.name(spec) not in {OWN, *TOOLS}]
     for spec in specs:
         solver.check_version(spec, _versions_here())
     conda = solver.solve([*specs, *_base(_names(lines))])
     with ThreadPoolExecutor(1) as pool:
-        # It is downloaded once on each machine.
+        # Each machine downloads it once.
         installer = pool.submit(installer_wheel, architecture)
         lock = SoftwareLock(python_version())
         if lines:
-            lock = _of_pip(lines, solver, conda, machine)
+            lock = _resolve_pip_list(lines, solver, conda, machine)
         lock = with_conda(lock, conda, installer.result(), channels)
-    why = why_not_with_client(lock.versions)
+    why = client_mismatch(lock.versions)
     if why is not None:
-        raise file_refused(path, why, advice="let the file have the versions of here")
+        raise file_refused(path, why, advice="use the local versions in the file")
     return lock
 
 
-def _of_pip(
+def _resolve_pip_list(
     lines: Sequence[str], solver: CondaSolver, conda: Sequence[CondaPackage], machine: Machine
 ) -> SoftwareLock:
-    """Resolve the list for pip: of what conda's packages contain, no index is asked."""
+    """Resolve the pip list. No index is asked for packages that conda provides."""
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         listed = Path(made, "requirements.txt")
         listed.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -80,18 +80,18 @@ def _of_pip(
         request = replace(
             Request.of_file(listed, said),
             is_hashed=False,
-            # conda has that, but for what the list names: uv prefers the versions of here.
+            # conda provides these unless the list names them: uv prefers the local versions.
             has_base=True,
             provided=solver.distributions(conda),
         )
         environ = indexes.environ(solver.environ)
-        folders = folders_here(solver.environ, machine)
+        folders = local_folders(solver.environ, machine)
         found = Requirements(solver.path, solver.architecture, environ, folders).resolve(request)
     return found.lock(python_version(), indexes)
 
 
 def _base(of_pip: Collection[str]) -> list[str]:
-    """Return what every host needs, unless the list for pip has it."""
+    """Return the packages of every host that the pip list lacks."""
     same = {CONDA_DASK if name == "dask" else name: name for name in SAME}
     return [
         f"python {python_version()}.*",
@@ -105,14 +105,14 @@ def _base(of_pip: Collection[str]) -> list[str]:
 
 
 def _versions_here() -> dict[str, list[str]]:
-    """Return the versions that hosts may have of packages that both sides need alike."""
+    """Return the versions that hosts may have of packages that must match the client's."""
     here = {name: [importlib.metadata.version(name)] for name in SAME}
     python = python_version()
     patches = [f"{python}.{patch}" for patch in range(_MOST_PATCHES)]
     return {**here, CONDA_DASK: here["dask"], "python": [python, *patches]}
 
 
-def _with_whole_path(line: str, folder: Path) -> str:
+def _with_absolute_path(line: str, folder: Path) -> str:
     included = _INCLUDED.match(line)
     if included is None or "://" in included[2]:
         return line
@@ -120,7 +120,7 @@ def _with_whole_path(line: str, folder: Path) -> str:
 
 
 def _names(lines: Iterable[str]) -> set[str]:
-    """Return the packages that lines name, as far as they do."""
+    """Return the package names in lines of requirements."""
     found = set()
     for line in lines:
         try:
@@ -131,30 +131,30 @@ def _names(lines: Iterable[str]) -> set[str]:
     return found
 
 
-# ---- what installs conda's packages on hosts: a wheel in one version, by hash --------------------
+# ---- the installer of conda packages on hosts: a wheel in one version, by hash -------------------
 
 INSTALLER = "py-rattler"
 
 
 def installer_lock() -> BootLock:
-    """Return its version and hashes."""
+    """Return the installer's version and hashes."""
     return BootLock(files(__package__).joinpath("installer.lock").read_bytes())
 
 
 def installer_wheel(architecture: str) -> LocalWheel:
-    """Return its wheel for hosts of a processor architecture, downloaded by pip unless it is there.
+    """Return the installer's wheel for a processor architecture, downloaded by pip if necessary.
 
     Raises `SetupError`.
     """
     lock, folder = installer_lock(), packages_cache() / "conda"
     (package,) = lock.hashes
-    found = lock.chosen(folder, architecture)
+    found = lock.select(folder, architecture)
     if not found:
         try:
             download(lock, folder, architecture)
         except BaselineError as error:
             raise _unavailable(package, folder, str(error.given)) from error
-        found = lock.chosen(folder, architecture)
+        found = lock.select(folder, architecture)
     if not found:
         raise _unavailable(package, folder, f"no wheel for {architecture}")
     version = package.removeprefix(f"{INSTALLER}==")
@@ -163,9 +163,9 @@ def installer_wheel(architecture: str) -> LocalWheel:
 
 def _unavailable(package: str, folder: Path, why: str) -> SetupError:
     return SetupError(
-        f"{package}, which installs conda's packages on hosts, can't be had.",
+        f"{package}, which installs conda packages on hosts, is not available.",
         given=why,
-        allowed=f"its wheel for hosts' processors, from pip's index or in {folder}",
+        allowed=f"its wheel for the hosts' processors, from pip's index or in {folder}",
         advice="configure pip's index (PIP_INDEX_URL, or pip.conf), or copy the wheel there "
         "from a machine that has downloaded it",
     )

@@ -1,8 +1,7 @@
-"""Ask conda's channels by rattler: a program of its own, which reads a request and prints the
-answer, both in JSON.
+"""Query conda channels with rattler: a program that reads a JSON request and prints a JSON reply.
 
-rattler's threads may still let go of objects when Python ends, and crash it. So a user's process
-never has them, and this one ends without that.
+rattler's threads may still release objects when Python exits, and crash the process. So rattler
+runs in this process of its own, never in a user's.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ _SECONDS = 300
 _RETRIES = 3
 _READS = 16
 
-#: A request, or the answer to one.
+#: A request, or the reply to one.
 Document = dict[str, Any]
 
 
 def main() -> None:
     """Answer the request on standard input."""
-    answer = asyncio.run(_answered(json.load(sys.stdin)))
+    answer = asyncio.run(_answer(json.load(sys.stdin)))
     print(json.dumps(answer), flush=True)
     os._exit(0)
 
 
-async def _answered(request: Document) -> Document:
+async def _answer(request: Document) -> Document:
     from rattler.exceptions import SolverError
 
     credentials = {url: each for url, each in request["channels"] if each is not None}
     client = _client(credentials)
     try:
         if request["do"] == "list":
-            return {"paths": await _listed(client, request["urls"], credentials)}
-        return await _solved(client, request, credentials)
+            return {"paths": await _list_files(client, request["urls"], credentials)}
+        return await _solve(client, request, credentials)
     except SolverError as error:
         return {"unsolvable": str(error).strip()}
-    except Exception as error:  # noqa: BLE001 - rattler's errors have no base of their own
+    except Exception as error:  # noqa: BLE001 - rattler's errors have no common base class
         return {"unanswered": str(error).strip() or type(error).__name__}
 
 
@@ -57,13 +56,13 @@ def _client(credentials: Mapping[str, str]) -> Client:
     from rattler import Client
     from rattler.networking import AddHeadersMiddleware, RetryMiddleware
 
-    def more(host: str, path: str) -> dict[str, str] | None:
+    def credential_headers(host: str, path: str) -> dict[str, str] | None:
         return headers(host, path, credentials)
 
-    return Client([RetryMiddleware(_RETRIES), AddHeadersMiddleware(more)])
+    return Client([RetryMiddleware(_RETRIES), AddHeadersMiddleware(credential_headers)])
 
 
-async def _solved(client: Client, request: Document, credentials: Mapping[str, str]) -> Document:
+async def _solve(client: Client, request: Document, credentials: Mapping[str, str]) -> Document:
     from rattler import (
         Channel,
         ChannelPriority,
@@ -77,7 +76,7 @@ async def _solved(client: Client, request: Document, credentials: Mapping[str, s
     )
     from rattler.package import BuildString
 
-    # By the URL that is asked, which may have a token.
+    # Keyed by the requested URL, which may have a token.
     channels = {with_token(url, credentials): url for url, _ in request["channels"]}
     asked = [Channel(url) for url in channels]
     specs = [MatchSpec(spec) for spec in request["specs"]]
@@ -95,27 +94,27 @@ async def _solved(client: Client, request: Document, credentials: Mapping[str, s
             ],
             channel_priority=ChannelPriority.Strict,
             timeout=datetime.timedelta(seconds=_SECONDS),
-            # Of other channels than the file's the user knows nothing.
+            # Users don't know of channels beside those of the file.
             channel_relations="disabled",
         )
-        behind = await _behind(gateway, platforms, asked, specs, records)
+        behind = await _from_later_channel(gateway, platforms, asked, specs, records)
     if behind is not None:
         channel, names = behind
         return {"channel": channels[channel.base_url.rstrip("/")], "behind": names}
-    return {"records": [_described(record, channels) for record in records]}
+    return {"records": [_describe(record, channels) for record in records]}
 
 
-async def _behind(
+async def _from_later_channel(
     gateway: Gateway,
     platforms: Sequence[Subdir],
     channels: Sequence[Channel],
     specs: Sequence[MatchSpec],
     records: Sequence[RepoDataRecord],
 ) -> tuple[Channel, list[str]] | None:
-    """Return a channel with the packages that it has, and that are from one behind it.
+    """Return a channel, and those of its packages that the solution takes from a later channel.
 
-    rattler lets the version in a file's own entry choose the channel, and the one behind it may be
-    everyone's.
+    The version in a file's own entry makes rattler choose the channel, and a later one may be
+    writable by everyone.
     """
     free = {spec.name.normalized for spec in specs if spec.channel is not None}
     left = {record.name.normalized: record for record in records}
@@ -134,7 +133,7 @@ async def _behind(
     return None
 
 
-def _described(record: RepoDataRecord, channels: Mapping[str, str]) -> Document:
+def _describe(record: RepoDataRecord, channels: Mapping[str, str]) -> Document:
     url = record.url
     for asked, bare in channels.items():
         if url.startswith(f"{asked}/"):
@@ -149,8 +148,10 @@ def _described(record: RepoDataRecord, channels: Mapping[str, str]) -> Document:
     }
 
 
-async def _listed(client: Client, urls: Sequence[str], credentials: Mapping[str, str]) -> list[str]:
-    """Return the paths of all files in archives, by their lists."""
+async def _list_files(
+    client: Client, urls: Sequence[str], credentials: Mapping[str, str]
+) -> list[str]:
+    """Return the paths of all files in archives, from the channel's file lists."""
     from rattler.package_streaming import PackageArchive
 
     turn = asyncio.Semaphore(_READS)

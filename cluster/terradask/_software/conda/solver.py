@@ -1,4 +1,4 @@
-"""rattler as the solver: exact archives of conda's packages for the hosts' platform."""
+"""Solve conda environments for the hosts' platform with rattler: exact archives."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 RESOLVER = "rattler"
 
-#: Of Amazon Linux 2023.
+#: glibc of Amazon Linux 2023.
 _HOST_KERNEL = "6.1"
-#: conda's own variable for a machine whose driver it can't see: hosts'.
+#: conda's variable that overrides the detected CUDA driver, here for the hosts'.
 _CUDA_VARIABLE = "CONDA_OVERRIDE_CUDA"
 _SECONDS = 600
 _DISTRIBUTION = re.compile(
@@ -46,26 +46,26 @@ class CondaPackage:
 
     name: str
     version: str
-    #: Of its archive, without credentials.
+    #: URL of the archive, without credentials.
     url: str
     sha256: str
-    #: Whether it needs Python, and so may have packages of its index.
+    #: Whether it needs Python, and so may be a package of the Python index.
     needs_python: bool = field(default=False, compare=False)
 
     @property
     def line(self) -> str:
-        """Its line in ``software.lock``."""
+        """The package's line in ``software.lock``."""
         return f"conda {self.url} --hash=sha256:{self.sha256}"
 
 
 def subdir_of(architecture: str) -> str:
-    """Return the subdirectory of channels for hosts of a processor architecture."""
+    """Return the channel subdirectory of a processor architecture."""
     return "linux-64" if architecture == "x86_64" else f"linux-{MACHINES[architecture]}"
 
 
 @dataclass(frozen=True)
 class CondaSolver:
-    """Solves for hosts of one processor architecture, with these channels, in their order."""
+    """Solve for one processor architecture with these channels, in priority order."""
 
     path: Path
     channels: Sequence[CondaChannel]
@@ -73,12 +73,12 @@ class CondaSolver:
     environ: Mapping[str, str]
 
     def name(self, spec: str) -> str:
-        """Return the package of a specification. Raises as `check_version`."""
+        """Return the package name of a specification. Raises the errors of `check_version`."""
         return _name(self._parsed(spec))
 
     def check_version(self, spec: str, here: Mapping[str, Sequence[str]]) -> None:
-        """Check that a specification allows one of the versions that hosts may have of its package,
-        if it is one of these. Raises `SoftwareUnusable`, `SetupError`.
+        """Check that a specification allows a version in `here`, the versions that hosts may have
+        of packages that must match the client's. Raises `SoftwareUnusable`, `SetupError`.
         """
         from rattler.exceptions import InvalidVersionSpecError
         from rattler.version import Version, VersionSpec
@@ -90,24 +90,24 @@ class CondaSolver:
         try:
             asked = VersionSpec(match.version)
         except InvalidVersionSpecError:
-            # Whatever it is, the solver says it of the whole file.
+            # The solver reports everything else about the whole file.
             return
         if not any(asked.matches(Version(each)) for each in allowed):
             raise file_refused(
                 self.path,
-                f"it has {spec}, and here is {_name(match)} {allowed[0]}",
-                advice="make the cluster where this version is installed, or let the file have "
-                "the version of here",
+                f"it has {spec}, and the client has {_name(match)} {allowed[0]}",
+                advice="make the cluster where this version is installed, or use the local version "
+                "in the file",
             )
 
     def solve(self, specs: Sequence[str]) -> list[CondaPackage]:
-        """Return the packages of a solution, by name.
+        """Return the packages of a solution, sorted by name.
 
         Raises `SoftwareNotResolved`, `SoftwareUnusable`, `SetupError`.
         """
         for spec in specs:
             self._parsed(spec)
-        # What is kept of a channel names its URL, with its token.
+        # rattler's cache of a channel contains its URL, with the token.
         has_token = any((each.credentials or "").startswith("/") for each in self.channels)
         answer = self._ask(
             "solve",
@@ -119,16 +119,16 @@ class CondaSolver:
         if "behind" in answer:
             raise file_refused(
                 self.path,
-                f"{answer['channel']} has {', '.join(answer['behind'])}, and in none of the "
-                "versions that are asked for: a channel behind it isn't taken instead",
-                advice="ask for another version, put the channels into another order, or name "
-                "the channel of the package: CHANNEL::PACKAGE",
+                f"{answer['channel']} has {', '.join(answer['behind'])} only in versions other "
+                "than requested; a channel of lower priority is not used instead",
+                advice="request another version, reorder the channels, or name the package's "
+                "channel: CHANNEL::PACKAGE",
             )
         return sorted(map(self._package, answer["records"]), key=lambda package: package.name)
 
     def distributions(self, packages: Sequence[CondaPackage]) -> dict[str, str]:
-        """Return the version of each Python package that these contain, by its name in an index:
-        conda has other names for some. Reads lists of files in archives.
+        """Return the versions of the Python packages that these contain, by index name, from lists
+        of files in archives: conda renames some packages.
 
         Raises `SoftwareNotResolved`.
         """
@@ -142,7 +142,7 @@ class CondaSolver:
             from rattler.exceptions import InvalidMatchSpecError
         except ImportError as error:
             raise SetupError(
-                "rattler, which solves environments of conda for hosts, is not installed.",
+                "rattler, which solves conda environments for hosts, is not installed.",
                 given=f"software = {self.path}",
                 advice="pip install 'terradask[conda]'",
             ) from error
@@ -151,18 +151,18 @@ class CondaSolver:
         except InvalidMatchSpecError as error:
             raise self._refused(spec, str(error).splitlines()[0]) from None
         if "://" in spec and "::" not in spec:
-            raise self._refused(spec, "an archive, and not a package of a channel")
+            raise self._refused(spec, "an archive, not a package of a channel")
         if match.channel is not None:
             url = match.channel.base_url.rstrip("/")
             if url not in {channel.url for channel in self.channels}:
-                raise self._refused(spec, "of a channel that isn't in its channels")
+                raise self._refused(spec, "its channel is not among the file's channels")
         return match
 
     def _refused(self, spec: str, why: str) -> SoftwareUnusable:
         return file_refused(
             self.path,
             f"its dependencies have {_hidden(spec)!r}: {_hidden(why)}",
-            advice="write it as conda does, such as numpy>=2, and the channel into channels",
+            advice="write it as conda does, such as numpy>=2, and list its channel in channels",
         )
 
     def _virtual_packages(self) -> list[list[str]]:
@@ -170,18 +170,18 @@ class CondaSolver:
             ["__unix", "0", "0"],
             ["__linux", _HOST_KERNEL, "0"],
             ["__glibc", "{}.{}".format(*HOST_GLIBC), "0"],
-            # Of the oldest processor: instance types differ, the environment is one.
+            # The oldest processor level: all instance types share the environment.
             ["__archspec", "1", MACHINES[self.architecture]],
         ]
         cuda = self.environ.get(_CUDA_VARIABLE)
         return [*found, ["__cuda", cuda, "0"]] if cuda else found
 
     def _ask(self, what: str, **more: Any) -> dict[str, Any]:
-        """Return the answer of `conda_query`. Raises `SoftwareNotResolved`."""
+        """Return the reply of `conda_query`. Raises `SoftwareNotResolved`."""
         channels = [[each.url, each.credentials] for each in self.channels]
         try:
             done = subprocess.run(
-                # Without the working directory's own modules.
+                # -P keeps the working directory's modules out.
                 [sys.executable, "-P", "-m", conda_query.__name__],
                 input=json.dumps({"do": what, "channels": channels, **more}),
                 env=without_aws_secrets(self.environ),
@@ -195,8 +195,8 @@ class CondaSolver:
         except (OSError, subprocess.TimeoutExpired) as error:
             raise self._not_resolved(type(error).__name__, unanswered=True) from error
         except ValueError as error:
-            said = done.stderr.strip() or f"it ended with {done.returncode}"
-            raise self._not_resolved(said, unanswered=True) from error
+            problem = done.stderr.strip() or f"it ended with {done.returncode}"
+            raise self._not_resolved(problem, unanswered=True) from error
         for outcome in ("unsolvable", "unanswered"):
             if outcome in answer:
                 raise self._not_resolved(answer[outcome], unanswered=outcome == "unanswered")
@@ -210,17 +210,17 @@ class CondaSolver:
     def _package(self, record: Mapping[str, Any]) -> CondaPackage:
         name, url, sha256 = record["name"], record["url"], record["sha256"]
         if sha256 is None:
-            raise self._lacking(name, "the channel has no SHA-256 of it")
+            raise self._unusable(name, "the channel lists no SHA-256 for it")
         needs = {need.split()[0] for need in record["depends"]}
         is_of_python = not needs.isdisjoint(("python", "python_abi"))
         package = CondaPackage(name, record["version"], url, sha256, is_of_python)
         if not is_conda_line(package.line):
-            raise self._lacking(name, f"its URL is none that hosts take: {_hidden(url)}")
+            raise self._unusable(name, f"hosts can't use its URL: {_hidden(url)}")
         return package
 
-    def _lacking(self, name: str, why: str) -> SoftwareUnusable:
+    def _unusable(self, name: str, why: str) -> SoftwareUnusable:
         return file_refused(
-            self.path, f"{name}: {why}", advice="take another version, or from another channel"
+            self.path, f"{name}: {why}", advice="use another version or another channel"
         )
 
 

@@ -1,5 +1,5 @@
-"""Variables that open an AWS account. A file of packages may be of a stranger's repository, and
-names an index that gets the values of variables.
+"""Environment variables with AWS credentials, which are kept from package tools: a packages file
+from a stranger's repository can send variables to an index that it names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAMES = frozenset(
         "AWS_SESSION_TOKEN",
         "AWS_SECURITY_TOKEN",
         "AWS_CONTAINER_AUTHORIZATION_TOKEN",
-        # With it a job of GitHub's gets what AWS takes for a role.
+        # With it a GitHub job gets the token that AWS accepts for a role.
         "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
     }
 )
@@ -25,17 +25,16 @@ _NAMED = re.compile(rf"\$\{{?({'|'.join(sorted(_NAMES))})\b")
 
 
 def without_aws_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those that open an AWS account."""
+    """Return the variables without AWS credentials."""
     return {name: value for name, value in environ.items() if name not in _NAMES}
 
 
 def refuse_aws_secrets(path: Path, text: str) -> None:
-    """Refuse a text, of a file, that names such a variable. Raises `SoftwareUnusable`."""
+    """Refuse a file's text that names such a variable. Raises `SoftwareUnusable`."""
     if named := _NAMED.search(text):
         raise file_refused(
             path,
-            f"it names the variable {named[1]}, whose value opens your AWS account: the index "
-            "would get it",
-            advice="find out whose file that is; credentials of an index belong into a variable "
-            "of their own, such as one with a token of CodeArtifact",
+            f"it names the variable {named[1]}, which would send your AWS credentials to the index",
+            advice="find out who wrote the file; keep an index's credentials in a variable of "
+            "their own, such as one with a CodeArtifact token",
         )

@@ -1,4 +1,4 @@
-"""What uv's and pip's variables and files say about indexes, as they say it."""
+"""Read package indexes from the variables and configuration files of uv and pip, unchanged."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from terradask._software.refused import index_settings_refused
 
 #: pip's settings that variables set too.
 _OF_PIP = ("index-url", "extra-index-url", "keyring-provider", "no-index", "find-links")
-#: How uv calls an index that is a page of links.
+#: uv's format name of an index that is a page of links.
 _PAGE = "flat"
 #: uv's settings that may be paths.
 _LOCATIONS = frozenset({"index-url", "extra-index-url", "find-links", "cache-dir"})
 
 
 @dataclass(frozen=True)
-class Found:
-    """An index as it was configured."""
+class ConfiguredIndex:
+    """An index as configured."""
 
     #: It may have credentials.
     url: str = field(repr=False)
@@ -38,15 +38,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Machine:
-    """Where configuration files lie."""
+    """The places of configuration files."""
 
     #: ``sys.platform``.
     platform: str
     home: Path
     folder: Path
-    #: Of the Python environment.
+    #: The Python environment.
     prefix: Path
-    #: Of the system's files; another one in tests.
+    #: The root of system files; another folder in tests.
     root: Path = Path("/")
 
     @classmethod
@@ -56,8 +56,8 @@ class Machine:
         return cls(sys.platform, Path(home) if home else Path.home(), Path.cwd(), Path(sys.prefix))
 
 
-def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
-    """Return uv's indexes, first those that come first."""
+def uv_indexes(environ: Mapping[str, str], machine: Machine) -> Iterator[ConfiguredIndex]:
+    """Yield uv's indexes in priority order."""
     files = uv_tables(environ, machine)
     keyring = environ.get("UV_KEYRING_PROVIDER") or next(
         (table["keyring-provider"] for _, table, _ in files if "keyring-provider" in table), ""
@@ -74,7 +74,7 @@ def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
             for index in table.get("index", ()):
                 if index.get("format") == _PAGE:
                     continue
-                yield Found(
+                yield ConfiguredIndex(
                     index["url"],
                     where,
                     index.get("name"),
@@ -83,29 +83,31 @@ def of_uv(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
                     uses_keyring,
                 )
             for url in table.get("extra-index-url", ()):
-                yield Found(url, where, keyring=uses_keyring)
+                yield ConfiguredIndex(url, where, keyring=uses_keyring)
             if "index-url" in table:
-                yield Found(table["index-url"], where, is_default=True, keyring=uses_keyring)
+                yield ConfiguredIndex(
+                    table["index-url"], where, is_default=True, keyring=uses_keyring
+                )
         except (AttributeError, LookupError, TypeError) as error:
             raise index_settings_refused(str(path), "an index without a URL") from error
 
 
-def of_pip(environ: Mapping[str, str], machine: Machine) -> Iterator[Found]:
-    """Return pip's indexes: the extra ones first, since the first that has a name decides."""
+def pip_indexes(environ: Mapping[str, str], machine: Machine) -> Iterator[ConfiguredIndex]:
+    """Yield pip's indexes, extra ones first: the first one that has a name decides."""
     settings = _pip_settings(environ, machine)
     if settings.get("no-index", ("",))[0].lower() in ("1", "true", "yes", "on"):
         return
     keyring = settings.get("keyring-provider", ("",))[0] in ("import", "subprocess")
     urls, source = settings.get("extra-index-url", ("", ""))
     for url in urls.split():
-        yield Found(url, source, keyring=keyring)
+        yield ConfiguredIndex(url, source, keyring=keyring)
     if "index-url" in settings:
         url, source = settings["index-url"]
-        yield Found(url.strip(), source, is_default=True, keyring=keyring)
+        yield ConfiguredIndex(url.strip(), source, is_default=True, keyring=keyring)
 
 
 def find_links(environ: Mapping[str, str], machine: Machine) -> list[str]:
-    """Return where uv and pip look for archives besides indexes: pages of links, and folders."""
+    """Return the pages of links and folders where uv and pip look for archives beside indexes."""
     found = environ.get("UV_FIND_LINKS", "").split(",")
     for _, table, _ in uv_tables(environ, machine):
         found += map(str, table.get("find-links", ()))
@@ -115,14 +117,14 @@ def find_links(environ: Mapping[str, str], machine: Machine) -> list[str]:
 
 
 def is_remote_url(url: str) -> bool:
-    """Return whether it is none of a folder of this machine."""
+    """Return whether a URL is not a local folder."""
     return url.startswith(("http:", "https:"))
 
 
 def uv_tables(
     environ: Mapping[str, str], machine: Machine
 ) -> list[tuple[Path, dict[str, Any], str]]:
-    """Return the settings in each of uv's files, first the one that counts most, and its name.
+    """Return the settings and name of each uv file, in priority order.
 
     Raises `SoftwareUnusable`.
     """
@@ -130,7 +132,7 @@ def uv_tables(
 
 
 def _pip_settings(environ: Mapping[str, str], machine: Machine) -> dict[str, tuple[str, str]]:
-    """Return the text of each setting that counts, and where it stands."""
+    """Return the effective text of each setting, and its source."""
     settings: dict[str, tuple[str, str]] = {}
     for section in ("global", "install"):
         for path in _pip_files(environ, machine):
@@ -143,24 +145,24 @@ def _pip_settings(environ: Mapping[str, str], machine: Machine) -> dict[str, tup
     return settings
 
 
-def _named(text: str, variable: str, *, keyring: bool, is_default: bool = False) -> Found:
+def _named(text: str, variable: str, *, keyring: bool, is_default: bool = False) -> ConfiguredIndex:
     """Return the index of a variable's entry: a URL, or ``name=URL``."""
     found = re.match(r"([A-Za-z0-9._-]+)=(.+)", text)
     name, url = (found[1], found[2]) if found else (None, text)
-    return Found(url, variable, name, is_default, keyring=keyring)
+    return ConfiguredIndex(url, variable, name, is_default, keyring=keyring)
 
 
 def _uv_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
-    """Return the files that uv reads, first the one that counts most."""
+    """Return uv's configuration files in priority order."""
     if environ.get("UV_CONFIG_FILE"):
         return [machine.folder / environ["UV_CONFIG_FILE"]]
     if environ.get("UV_NO_CONFIG", "").lower() in ("1", "true", "yes", "on"):
         return []
     found = []
     for folder in (machine.folder, *machine.folder.parents):
-        # A folder's uv.toml hides its pyproject.toml.
+        # uv.toml hides the pyproject.toml beside it.
         here = [folder / "uv.toml", folder / "pyproject.toml"]
-        has_settings = [path for path in here if path.is_file() and _is_of_uv(path)]
+        has_settings = [path for path in here if path.is_file() and _is_uv_file(path)]
         if has_settings:
             found.append(has_settings[0])
             break
@@ -176,7 +178,7 @@ def _uv_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
     return [path for path in found if path.is_file()]
 
 
-def _is_of_uv(path: Path) -> bool:
+def _is_uv_file(path: Path) -> bool:
     return path.name == "uv.toml" or "uv" in _toml(path).get("tool", {})
 
 
@@ -185,26 +187,26 @@ def _uv_settings(path: Path) -> tuple[dict[str, Any], str]:
     if path.name == "pyproject.toml":
         document = document["tool"]["uv"]
     try:
-        # The pip interface, which resolves here, has a table of its own.
+        # uv's pip interface, which resolves here, has its own table.
         merged = {**document, **document.get("pip", {})}
-        return _with_whole_paths(merged, path.parent), str(path)
+        return _with_absolute_paths(merged, path.parent), str(path)
     except (AttributeError, TypeError) as error:
         raise index_settings_refused(str(path), "settings that uv can't read") from error
 
 
-def _with_whole_paths(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Return uv's settings with paths that don't count from the folder of their file."""
+def _with_absolute_paths(settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Return uv's settings with absolute paths, relative to the folder of the file."""
 
-    def whole(location: str) -> str:
+    def absolute(location: str) -> str:
         return location if re.match(r"[A-Za-z][\w+.-]*:", location) else str(folder / location)
 
     found = dict(settings)
     for name in _LOCATIONS & settings.keys():
         value = settings[name]
-        found[name] = whole(value) if isinstance(value, str) else list(map(whole, value))
+        found[name] = absolute(value) if isinstance(value, str) else list(map(absolute, value))
     if "index" in settings:
         found["index"] = [
-            {**index, "url": whole(index["url"])} if isinstance(index.get("url"), str) else index
+            {**index, "url": absolute(index["url"])} if isinstance(index.get("url"), str) else index
             for index in settings["index"]
         ]
     return found
@@ -214,16 +216,16 @@ def _toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        # The chained error could repeat a line with credentials.
+        # The original error could repeat a line with credentials.
         raise index_settings_refused(str(path), type(error).__name__) from None
 
 
 def _pip_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
-    """Return the files that pip reads, last the one that counts most."""
+    """Return pip's configuration files, in ascending priority."""
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         return []
-    # pip passes over the user's own files then.
+    # pip ignores the user's files then.
     is_own_read = not (named and Path(named).exists())
     home, root = machine.home, machine.root
     if machine.platform == "win32":

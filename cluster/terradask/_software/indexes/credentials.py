@@ -1,6 +1,6 @@
-"""Credentials of package indexes: from URLs, uv's variables and store, netrc and the keyring.
+"""Find credentials of package indexes in URLs, uv's variables and store, netrc and the keyring.
 
-They leave this process in the cluster's secret alone.
+Credentials leave this process only in the cluster's secret.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from terradask._software.indexes.configured import Found, Machine
-from terradask._software.uv import ask_uv
+from terradask._software.indexes.configured import ConfiguredIndex, Machine
+from terradask._software.uv import run_uv
 from terradask_modules.programs import environ_for_programs, find_program
 
 _SECONDS = 20
@@ -24,7 +24,7 @@ _SECONDS = 20
 
 @dataclass(frozen=True)
 class Credentials:
-    """``user:password`` as in a URL, and where it is from."""
+    """``user:password`` as in a URL, and its source."""
 
     text: str | None = field(default=None, repr=False)
     source: str | None = None
@@ -33,13 +33,13 @@ class Credentials:
 def credentials_for(
     url: str,
     user: str | None,
-    found: Found,
+    found: ConfiguredIndex,
     environ: Mapping[str, str],
     machine: Machine,
     *,
     of_uv: bool = True,
 ) -> Credentials:
-    """Return an index's credentials; `user` is what stands in front of its host."""
+    """Return an index's credentials; `user` is the user name in its URL."""
     if user and ":" in user:
         return Credentials(user, found.source)
     if found.name:
@@ -51,12 +51,12 @@ def credentials_for(
             return Credentials(_joined(login, password), f"{variable}_…")
     host = urlsplit(url).hostname or ""
     for path in _netrc_files(environ, machine):
-        if (known := _in_netrc(path, host, user)) is not None:
+        if (known := _netrc_credentials(path, host, user)) is not None:
             return Credentials(known, str(path))
-    if of_uv and (stored := _in_store(url, user, environ, machine)) is not None:
+    if of_uv and (stored := _stored_credentials(url, user, environ, machine)) is not None:
         return Credentials(stored, "uv auth login")
     if user and found.keyring:
-        kept = _in_keyring(url, host, unquote(user), environ)
+        kept = _keyring_credentials(url, host, unquote(user), environ)
         if kept is not None:
             return Credentials(_joined(unquote(user), kept), "keyring")
     return Credentials(user, found.source) if user else Credentials()
@@ -72,27 +72,27 @@ def _netrc_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
     return [machine.home / ".netrc", machine.home / "_netrc"]
 
 
-def _in_netrc(path: Path, host: str, user: str | None) -> str | None:
+def _netrc_credentials(path: Path, host: str, user: str | None) -> str | None:
     try:
         found = netrc.netrc(str(path)).authenticators(host)
     except (OSError, ValueError, netrc.NetrcParseError):
-        # Its parser's error repeats what it has read. uv and pip pass over such a file too.
+        # The parser's error repeats the file's text. uv and pip ignore such a file too.
         return None
     if found is None or (user and unquote(user) != found[0]):
         return None
     return _joined(found[0], found[2] or "")
 
 
-def _in_store(
+def _stored_credentials(
     url: str, user: str | None, environ: Mapping[str, str], machine: Machine
 ) -> str | None:
-    """Ask uv for what ``uv auth login`` has put into its file, if there is one."""
+    """Ask uv for the credentials that ``uv auth login`` stored, if its file exists."""
     data = environ.get("XDG_DATA_HOME") or machine.home / ".local/share"
     folder = environ.get("UV_CREDENTIALS_DIR") or Path(data, "uv/credentials")
     if not Path(folder, "credentials.toml").is_file():
         return None
     named = url if user is None else url.replace("://", f"://{user}@", 1)
-    said = ask_uv(
+    said = run_uv(
         ["auth", "helper", "--protocol=bazel", "--preview-features=auth-helper", "get"],
         {**environ, "UV_CREDENTIALS_DIR": str(folder)},
         seconds=_SECONDS,
@@ -102,13 +102,13 @@ def _in_store(
         (header,) = json.loads(said.output)["headers"]["Authorization"]
         login, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
     except (AttributeError, LookupError, TypeError, ValueError):
-        # It has none for this index, or is a uv without this command.
+        # Nothing stored for this index, or a uv without this command.
         return None
     return _joined(login, password) if header.startswith("Basic ") else None
 
 
-def _in_keyring(url: str, host: str, user: str, environ: Mapping[str, str]) -> str | None:
-    """Ask the keyring's program, as uv does: for the URL, then for its host."""
+def _keyring_credentials(url: str, host: str, user: str, environ: Mapping[str, str]) -> str | None:
+    """Ask the keyring program for the URL, then for its host, as uv does."""
     program = find_program("keyring", environ)
     if program is None:
         return None

@@ -1,6 +1,5 @@
-"""Packages that pip or uv takes from folders of this machine: indexes with ``file://``, and
-``find-links``. Hosts can't look there, and an index that they ask may have another author's package
-under the name.
+"""Packages from local folders (``file://`` indexes and ``find-links``), which hosts can't read and
+whose names may belong to another author in an index.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from packaging.utils import (
 from packaging.version import Version
 
 from terradask._common.checksum import sha256_of_file
-from terradask._software.indexes.configured import Machine, find_links, of_pip, of_uv
+from terradask._software.indexes.configured import Machine, find_links, pip_indexes, uv_indexes
 from terradask._software.package_origin import conda_origin, direct_origin
 from terradask._software.pylock import DirectPackage
 from terradask._software.resolver import Resolver, lacking
@@ -35,13 +34,13 @@ class Folder:
     """A folder with archives."""
 
     path: Path
-    #: Its own archives, by the package's name. An index has a folder and a page for each package
-    #: besides (PEP 503).
+    #: The folder's archives by package name. A folder index also has a folder and a page per
+    #: package (PEP 503).
     archives: Mapping[str, Sequence[Path]]
 
     @classmethod
     def read(cls, path: Path) -> Folder:
-        """List a folder; one that can't be read is empty."""
+        """List a folder; an unreadable one is empty."""
         archives: dict[str, list[Path]] = {}
         for archive in _files(path):
             named = _named(archive.name)
@@ -59,32 +58,30 @@ class Folder:
         )
 
 
-def folders_here(environ: Mapping[str, str], machine: Machine) -> list[Folder]:
-    """Return the folders among uv's and pip's indexes, and in ``find-links``: what is installed
-    came by either, whichever of them hosts' indexes are taken from.
+def local_folders(environ: Mapping[str, str], machine: Machine) -> list[Folder]:
+    """Return the local folders in uv's and pip's indexes and ``find-links``. Installed packages may
+    come from either tool, whichever one provides the hosts' indexes.
     """
-    named = [each.url for read in (of_uv, of_pip) for each in read(environ, machine)]
+    named = [each.url for read in (uv_indexes, pip_indexes) for each in read(environ, machine)]
     named += find_links(environ, machine)
     folders = [_folder_of(each, machine.folder) for each in named]
     return [Folder.read(each) for each in dict.fromkeys(folders) if each is not None]
 
 
 def _folder_of(location: str, relative_to: Path) -> Path | None:
-    """Return the folder that an index's URL or an entry of ``find-links`` means; None if it is
-    elsewhere.
-    """
+    """Return the local folder of an index URL or ``find-links`` entry; None for a remote one."""
     if location.startswith("file:"):
         return relative_to / url2pathname(urlsplit(location).path)
     return None if "://" in location else relative_to / Path(location).expanduser()
 
 
-def only_in_folders(
+def find_only_in_folders(
     packages: Mapping[str, str], folders: Sequence[Folder], resolve: Resolver
 ) -> dict[str, Path]:
-    """Return which of these packages, by name with their version, lie in a folder, and in the
-    indexes that hosts ask not at all or as other archives; with the folder.
+    """Return the packages (name -> version) that a folder has and the hosts' indexes lack, or have
+    with other hashes, each with its folder.
 
-    Asks no index for what no folder has. Raises as `resolve` does.
+    Sends no request for packages that no folder has. Raises the resolver's errors.
     """
     there: dict[str, tuple[Path, frozenset[str]]] = {}
     for name, version in packages.items():
@@ -102,15 +99,15 @@ def only_in_folders(
     }
 
 
-def only_on_pages(packages: Mapping[str, str], resolve: Resolver) -> tuple[DirectPackage, ...]:
-    """Return which of these packages, by name with their version, uv takes from pages of links.
+def find_only_on_pages(packages: Mapping[str, str], resolve: Resolver) -> tuple[DirectPackage, ...]:
+    """Return the packages (name -> version) that uv takes from pages of links.
 
-    Raises as `resolve` does.
+    Raises the resolver's errors.
     """
     pins = [
         f"{name}=={version}"
         for name, version in packages.items()
-        # No index may be asked for what came from none.
+        # No index may be asked for a package that came from none.
         if not (direct_origin(one := importlib.metadata.distribution(name)) or conda_origin(one))
     ]
     absent = lacking(resolve, pins)
@@ -151,7 +148,7 @@ class _Links(HTMLParser):
 
 
 def _named(filename: str) -> tuple[str, Version] | None:
-    """Return an archive's name and version; None of other files."""
+    """Return an archive's name and version; None for other files."""
     try:
         if filename.endswith(".whl"):
             return parse_wheel_filename(filename)[:2]

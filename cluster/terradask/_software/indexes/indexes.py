@@ -1,7 +1,7 @@
-"""The package indexes that uv or pip is configured with here, which hosts are to ask too.
+"""The package indexes that uv or pip is configured with locally, which hosts use too.
 
-uv's settings count where they name an index, else pip's: uv resolves, and most who configure it
-have told it all. Files are read as their tools' documentation says where they lie:
+uv's settings take precedence if they name an index, else pip's: uv resolves, and users of uv
+usually configure all indexes there. The places of files are documented at
 https://docs.astral.sh/uv/concepts/configuration-files and
 https://pip.pypa.io/en/stable/topics/configuration.
 """
@@ -20,17 +20,17 @@ from packaging.markers import InvalidMarker, Marker
 from packaging.utils import canonicalize_name
 
 from terradask._software.indexes.configured import (
-    Found,
+    ConfiguredIndex,
     Machine,
     find_links,
     is_remote_url,
-    of_pip,
-    of_uv,
+    pip_indexes,
+    uv_indexes,
 )
 from terradask._software.indexes.credentials import Credentials, credentials_for
 from terradask._software.refused import index_settings_refused
 
-#: In place of a URL: uv's and pip's own default index, or the one that hosts' image names.
+#: In place of a URL: the default index of uv and pip, or the one that the hosts' image names.
 PUBLIC = "public"
 #: https://pip.pypa.io/en/stable/reference/requirements-file-format/#using-environment-variables
 _VARIABLE = re.compile(r"\$\{([A-Z0-9_]+)\}")
@@ -42,33 +42,33 @@ class Index:
 
     #: Without credentials.
     url: str
-    #: Where it was configured: a variable, or a file.
+    #: The variable or file that configured it.
     source: str
     name: str | None = None
-    #: The one that is asked last.
+    #: Asked last.
     is_default: bool = False
-    #: Asked only for packages that a project's settings assign to it.
+    #: Asked only for the packages that a project's settings assign to it.
     explicit: bool = False
-    #: Whether hosts could ask it: a folder of this machine they can't.
+    #: Whether hosts can reach it; false for a local folder.
     is_remote: bool = True
     #: ``user:password`` as in a URL.
     credentials: str | None = field(default=None, repr=False)
-    #: Where the credentials are from.
+    #: Source of the credentials.
     credentials_from: str | None = None
 
     @property
     def option(self) -> str:
-        """How it stands in a line of ``software.lock``."""
+        """The index as an option in a line of ``software.lock``."""
         return f"--{'default-' if self.is_default else ''}index={self.url}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can ask it."""
+        """Whether only this machine can reach the index."""
         return is_loopback_url(self.url)
 
     @property
     def with_credentials(self) -> str:
-        """Its URL, as installers take it."""
+        """The URL with credentials, as installers take it."""
         if self.credentials is None:
             return self.url
         return self.url.replace("://", f"://{self.credentials}@", 1)
@@ -76,7 +76,7 @@ class Index:
 
 @dataclass(frozen=True)
 class Indexes:
-    """The indexes of one tool, in the order in which they are asked; the default one is last."""
+    """The indexes of one tool in priority order, the default one last."""
 
     #: ``uv``, ``pip``, or None if neither names an index.
     tool: str | None
@@ -84,22 +84,22 @@ class Indexes:
 
     @property
     def for_hosts(self) -> tuple[Index, ...]:
-        """Those that hosts ask for any name; empty if the image decides alone."""
+        """The indexes that hosts use for any name; empty if only the image decides."""
         asked = tuple(each for each in self.every if each.is_remote and not each.explicit)
         return () if all(each.url == PUBLIC for each in asked) else asked
 
     def options(self, url: str | None = None) -> tuple[str, ...]:
-        """Return the options of a package's line: of the index that has it, else of all."""
+        """Return the options of a package's line: its index if `url` is given, else all indexes."""
         if url is None:
             return tuple(each.option for each in self.for_hosts)
         if self.tool is None:
             return ()
         known = next((each for each in self.every if each.url == url), None)
-        # Only the tool's own default index is asked without being configured.
+        # The tool's own default index alone is used without configuration.
         return (f"--default-index={url}" if known is None else known.option,)
 
     def credentials(self, options: Iterable[str]) -> dict[str, str]:
-        """Return the credentials of the indexes that lines name, by URL."""
+        """Return the credentials of the indexes in lines, by URL."""
         named = {option.partition("=")[2] for option in options}
         return {
             each.url: each.credentials
@@ -108,17 +108,17 @@ class Indexes:
         }
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return uv's variables: pip's indexes as its own; its own settings stay as they are."""
+        """Return uv's variables, with pip's indexes added; uv's own settings stay unchanged."""
         if self.tool != "pip":
-            return {**environ, **self._default_of_uv()}
+            return {**environ, **self._uv_default_variable()}
         own = [each for each in self.every if each.is_remote and each.url != PUBLIC]
         asked = " ".join(each.with_credentials for each in own if not each.is_default)
         default = [each.with_credentials for each in own if each.is_default]
         named = {"UV_INDEX": asked, "UV_DEFAULT_INDEX": "".join(default)}
         return {**environ, **{name: value for name, value in named.items() if value}}
 
-    def _default_of_uv(self) -> dict[str, str]:
-        """Return the variable of the default index, which uv takes over that of a file."""
+    def _uv_default_variable(self) -> dict[str, str]:
+        """Return the variable of the default index, which overrides that of a file."""
         default = next((each for each in self.every if each.is_default), None)
         if default is None or default.url == PUBLIC or not default.is_remote:
             return {}
@@ -126,7 +126,7 @@ class Indexes:
         return {"UV_DEFAULT_INDEX": f"{name}{default.with_credentials}"}
 
     def as_dicts(self) -> list[dict[str, object]]:
-        """Return each as JSON has it, without credentials."""
+        """Return each index as JSON, without credentials."""
         return [
             {
                 "url": each.url,
@@ -136,67 +136,67 @@ class Indexes:
                 "tool": self.tool,
                 "source": each.source,
                 "credentials": each.credentials_from,
-                "hosts": "never" if not each.is_remote else self._asked_by_hosts(each),
+                "hosts": "never" if not each.is_remote else self._host_use(each),
             }
             for each in self.every
         ]
 
-    def _asked_by_hosts(self, index: Index) -> str:
+    def _host_use(self, index: Index) -> str:
         if index.explicit:
             return "explicit"
         return "asked" if index in self.for_hosts else "image"
 
 
 def read_indexes(
-    environ: Mapping[str, str], machine: Machine | None = None, more: Sequence[Found] = ()
+    environ: Mapping[str, str], machine: Machine | None = None, more: Sequence[ConfiguredIndex] = ()
 ) -> Indexes:
-    """Return the indexes that are configured here, with their credentials; first those that a
-    requirements file names.
+    """Return the locally configured indexes with credentials, after those in `more`, such as a
+    requirements file's.
 
-    Asks no index. Raises `SoftwareUnusable`.
+    Sends no request. Raises `SoftwareUnusable`.
     """
     machine = machine or Machine.here(environ)
-    for tool, read in (("uv", of_uv), ("pip", of_pip)):
+    for tool, read in (("uv", uv_indexes), ("pip", pip_indexes)):
         found = _unique(read(environ, machine))
         if found:
             return Indexes(tool, _ordered(_unique([*more, *found]), environ, machine))
     return Indexes("uv" if more else None, _ordered(_unique(more), environ, machine))
 
 
-def pages_here(environ: Mapping[str, str], machine: Machine) -> frozenset[str]:
-    """Return the pages of links that uv and pip are configured with, without credentials."""
+def link_pages(environ: Mapping[str, str], machine: Machine) -> frozenset[str]:
+    """Return the pages of links in the configuration of uv and pip, without credentials."""
     return frozenset(without_user(each)[0] for each in find_links(environ, machine))
 
 
 def expanded(text: str, environ: Mapping[str, str]) -> str:
-    """Return a line of requirements with the values of its variables, as uv and pip read it."""
+    """Expand the variables in a line of requirements, as uv and pip do."""
     return _VARIABLE.sub(lambda found: environ.get(found[1]) or found[0], text)
 
 
 def is_index(url: str, pages: Container[str]) -> bool:
-    """Return whether hosts can ask for names there: it is no page of links, and no folder."""
+    """Return whether hosts can use a URL as an index: neither a page of links nor a folder."""
     return is_remote_url(url) and without_user(url)[0] not in pages
 
 
 def is_loopback_url(url: str) -> bool:
-    """Return whether only this machine can ask what is there."""
+    """Return whether only this machine can reach a URL."""
     host = urlsplit(url).hostname or ""
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def without_user(url: str) -> tuple[str, str | None]:
-    """Return a URL without its credentials, and these."""
+    """Split a URL into the URL without credentials, and the credentials."""
     parts = urlsplit(url)
     user, has_user, host = parts.netloc.rpartition("@")
-    # An at sign elsewhere would look like credentials to those who search for them.
+    # A search for credentials would match an at sign elsewhere.
     path = parts.path.replace("@", "%40").rstrip("/")
     bare = urlunsplit((parts.scheme, host.lower(), path, "", ""))
     return bare, user if has_user else None
 
 
-def _unique(found: Iterable[Found]) -> list[Found]:
-    """Return the first of each URL and of each name, and one default: as uv does."""
-    kept: list[Found] = []
+def _unique(found: Iterable[ConfiguredIndex]) -> list[ConfiguredIndex]:
+    """Return the first index of each URL and name, and one default, as uv does."""
+    kept: list[ConfiguredIndex] = []
     for each in found:
         if each.is_default and any(other.is_default for other in kept):
             continue
@@ -207,19 +207,19 @@ def _unique(found: Iterable[Found]) -> list[Found]:
 
 
 def _ordered(
-    found: Sequence[Found], environ: Mapping[str, str], machine: Machine
+    found: Sequence[ConfiguredIndex], environ: Mapping[str, str], machine: Machine
 ) -> tuple[Index, ...]:
     default = [each for each in found if each.is_default]
     others = [each for each in found if not each.is_default]
-    every = [*others, *(default or [Found(PUBLIC, "default", is_default=True)])]
+    every = [*others, *(default or [ConfiguredIndex(PUBLIC, "default", is_default=True)])]
     return tuple(_read(each, environ, machine) for each in every)
 
 
-def _read(found: Found, environ: Mapping[str, str], machine: Machine) -> Index:
+def _read(found: ConfiguredIndex, environ: Mapping[str, str], machine: Machine) -> Index:
     try:
         url, user = without_user(found.url)
     except ValueError:
-        # Its error repeats the URL.
+        # The original error repeats the URL.
         raise index_settings_refused(found.source, "an index whose URL is malformed") from None
     if unset := re.search(r"\$\{([^}]*)\}", found.url):
         raise index_settings_refused(
@@ -239,16 +239,16 @@ def _read(found: Found, environ: Mapping[str, str], machine: Machine) -> Index:
     )
 
 
-# ---- which index a uv project takes a package from: [tool.uv.sources] ----------------------------
-# Others may have another author's package under the name:
+# ---- the index that a uv project takes a package from: [tool.uv.sources] -------------------------
+# Other indexes may have another author's package of the name:
 # https://docs.astral.sh/uv/concepts/indexes/#pinning-a-package-to-an-index
 
 
 def index_sources(
     indexes: Indexes, machine: Machine, markers: Mapping[str, str]
 ) -> dict[str, Index]:
-    """Return the index of each package that the project in the working directory, or one above it,
-    takes from a certain one.
+    """Return the pinned index of each package in the project of the working directory or of a
+    folder above it.
 
     Raises `SoftwareUnusable`.
     """
@@ -261,7 +261,7 @@ def index_sources(
             if index is None or canonicalize_name(name) in found:
                 continue
             if index not in by_name:
-                raise index_settings_refused(str(path), f"no index has the name {index!r}")
+                raise index_settings_refused(str(path), f"no index is named {index!r}")
             found[canonicalize_name(name)] = by_name[index]
     return found
 
@@ -278,7 +278,7 @@ def _sources(path: Path) -> Mapping[str, Any]:
 
 
 def _index_name(source: Any, markers: Mapping[str, str]) -> str | None:
-    """Return the index of the source that holds on hosts."""
+    """Return the index of the source that applies on hosts."""
     every: Iterable[Any] = source if isinstance(source, list) else [source]
     for each in every:
         if isinstance(each, dict) and "index" in each and _holds(each.get("marker"), markers):

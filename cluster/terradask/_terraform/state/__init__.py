@@ -1,1 +1,1 @@
-"""Terraform's state: where it lies, its lock, moving it, breaking a lock, noticing an older one."""
+"""Terraform's state: its place, its lock, breaking a lock, detecting an older version."""

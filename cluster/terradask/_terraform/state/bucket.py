@@ -1,4 +1,4 @@
-"""The bucket of the networks' states, made outside of Terraform, which needs it first."""
+"""Create the bucket of the networks' states outside Terraform, which needs it first."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from terradask._terraform.state.s3 import MAKE_BUCKET, bucket_errors, missing_bu
 from terradask.errors import AccessDenied, AwsError, BackendMissing, InvalidInput
 from terradask_modules.iam import POLICY_VERSION, deny_without_tls
 
-#: Marks a bucket that terradask made, and whose settings it sees to.
+#: Tag of a bucket that terradask created and configures.
 TAG = "terradask:state"
 
-#: How long an overwritten state can be brought back.
+#: How long an overwritten state can be restored.
 NONCURRENT_DAYS = 90
 
 _RULE = "terradask-old-versions"
-#: For so long are calls repeated on a bucket that S3 doesn't know everywhere yet, as the Terraform
+#: How long to retry calls on a new bucket that S3 doesn't know everywhere yet, as the Terraform
 #: provider does: https://github.com/hashicorp/terraform-provider-aws/issues/33478.
 _SETTLED_SECONDS = 120.0
 _PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
@@ -43,13 +43,13 @@ def make_state_bucket(
     warn: Callable[[str], None],
     owner: str | None = None,
 ) -> bool:
-    """Make the bucket, or see to its settings: private, versioned, encrypted, TLS alone, old
+    """Create the bucket, or check its settings: private, versioned, encrypted, only TLS, old
     versions kept for 90 days.
 
-    Interrupted, the next call goes on. A bucket that exists under a name from the settings, and
-    that terradask didn't make, keeps its own settings: it is only looked at.
+    After an interruption, the next call continues. An existing bucket with a name from the settings
+    that terradask didn't create keeps its own settings.
 
-    S3 may not know a new bucket everywhere at once: each call is repeated for two minutes.
+    S3 may not know a new bucket everywhere at once: each call is retried for two minutes.
 
     Raises `AwsError`, `BackendMissing` for a bucket of another account that isn't there,
     `AccessDenied`, `AwsError`.
@@ -72,7 +72,7 @@ def make_state_bucket(
     client = aws.client("s3")
     wanted = {**_tags(aws, bucket), **tags, TAG: "true"}
     settings = {
-        # The mark first: by it the next call knows that the rest is terradask's to do.
+        # The tag first: it tells the next call that terradask configures the bucket.
         "s3:PutBucketTagging": lambda: client.put_bucket_tagging(
             Bucket=bucket,
             Tagging={"TagSet": [{"Key": k, "Value": v} for k, v in sorted(wanted.items())]},
@@ -101,7 +101,7 @@ def make_state_bucket(
         "s3:PutLifecycleConfiguration": lambda: client.put_bucket_lifecycle_configuration(
             Bucket=bucket, LifecycleConfiguration={"Rules": _with_expiry(_rules(aws, bucket))}
         ),
-        # Last: a bucket without it is one whose making was interrupted.
+        # Last: a bucket without it is incomplete.
         "s3:PutBucketVersioning": lambda: client.put_bucket_versioning(
             Bucket=bucket, VersioningConfiguration={"Status": "Enabled"}
         ),
@@ -112,9 +112,8 @@ def make_state_bucket(
 
 
 def _settled(bucket: str, action: str, call: Callable[[], _Result]) -> _Result:
-    """Call S3, and again for a while where its answer is that of a bucket that was made, or
-    deleted, a moment ago. botocore repeats neither.
-
+    """Call S3, and retry for a while if its answer is that of a bucket that was just created or
+    deleted. botocore retries neither.
     Raises `BackendMissing`, `AccessDenied`, `AwsError`.
     """
     deadline = time.monotonic() + _SETTLED_SECONDS
@@ -133,16 +132,15 @@ def _settled(bucket: str, action: str, call: Callable[[], _Result]) -> _Result:
                 raise AwsError(
                     f"S3 still works on bucket {bucket}, {_SETTLED_SECONDS:.0f} s later",
                     given=f"{action}: {error}",
-                    advice="run the command again in some minutes: it goes on where it was. A name "
-                    "that another account has given up can take an hour",
+                    advice="run the command again in some minutes: it continues. A name that "
+                    "another account has given up can take an hour",
                 ) from error
             time.sleep(next(pauses, _PAUSES_SECONDS[-1]))
 
 
 def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool) -> bool:
-    """See that the bucket is there, its owner's and in the workspace's region, before Terraform,
-    whose own calls expect no owner, reads the state in it; return whether it is versioned.
-
+    """Check that the bucket exists, with its owner and in the workspace's region, before Terraform
+    reads the state, without an expected owner; return whether it is versioned.
     Raises `BackendMissing`, `AwsError`, `AccessDenied`, `InvalidInput`.
 
     Permissions needed: ``s3:ListBucket``; ``s3:GetBucketVersioning``, without which old versions
@@ -163,11 +161,8 @@ def check_state_bucket(aws: Aws, bucket: str, *, own_name: bool) -> bool:
 
 
 def unversioned(bucket: str) -> str:
-    """Return the warning of a bucket that isn't versioned."""
-    return (
-        f"warning: bucket {bucket} keeps no old versions: a state that is overwritten can't be "
-        "brought back"
-    )
+    """Return the warning about a bucket without versioning."""
+    return f"warning: bucket {bucket} keeps no old versions: an overwritten state can't be restored"
 
 
 def _region(aws: Aws, bucket: str, *, own_name: bool) -> str | None:
@@ -198,7 +193,7 @@ def _header(answer: Mapping[str, Any]) -> str | None:
 
 
 def _exists_for_others(client: Any, bucket: str) -> bool:
-    """Return whether the bucket answers, so that it was its owner whom S3 refused."""
+    """Return whether the bucket answers, so that S3 refused its owner."""
     try:
         client.head_bucket(Bucket=bucket)
     except (AccessDenied, ClientError):
@@ -207,7 +202,7 @@ def _exists_for_others(client: Any, bucket: str) -> bool:
 
 
 def _create(aws: Aws, bucket: str) -> bool:
-    # us-east-1 is the one region that may not be named.
+    # us-east-1 is the only region that may not be named.
     where = (
         {}
         if aws.region == "us-east-1"
@@ -234,7 +229,7 @@ def _create(aws: Aws, bucket: str) -> bool:
 
 
 def _is_mine(aws: Aws, bucket: str) -> bool:
-    """Return whether the caller sees the bucket: in us-east-1 a second creation is no error."""
+    """Return whether the caller has the bucket: in us-east-1 a second creation is no error."""
     try:
         aws.client("s3").head_bucket(Bucket=bucket)
     except AccessDenied:
@@ -272,7 +267,7 @@ def _not_of(owner: str, bucket: str) -> AwsError:
 def _encryption(kms_key_arn: str | None) -> dict[str, Any]:
     if kms_key_arn is None:
         return {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
-    # With a key for the bucket, S3 asks KMS once and not for every object.
+    # With a bucket key, S3 calls KMS once instead of for every object.
     return {
         "ApplyServerSideEncryptionByDefault": {
             "SSEAlgorithm": "aws:kms",
@@ -322,7 +317,7 @@ def _tags(aws: Aws, bucket: str) -> dict[str, str]:
 
 
 def _held(aws: Aws, bucket: str, action: str, method: str, missing: str) -> Mapping[str, Any]:
-    """Return what a bucket has of something; empty where S3 answers that it has none."""
+    """Return a part of a bucket's configuration; empty if S3 answers that there is none."""
     get: Callable[..., Mapping[str, Any]] = getattr(aws.client("s3"), method)
     with unless(missing):
         return _settled(bucket, action, lambda: get(Bucket=bucket))

@@ -1,5 +1,5 @@
-"""The lock on a state: what is written into it, whether its holder is provably gone, the wait for
-it, and the end of a killed command's.
+"""A state's lock: its contents, the proof that its holder is gone, waiting for it, and removing a
+killed command's.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from terradask_host.documents import plain_lines
 
 @dataclass(frozen=True)
 class LockInfo:
-    """What Terraform writes into a lock. Each text is one line without control characters: callers
-    who may only plan write locks too.
+    """Terraform's contents of a lock. Each text is one line without control characters, since
+    callers who may only plan write locks too.
     """
 
     #: The lock's id.
     id: str | None = None
     #: ``user@host``.
     holder: str | None = None
-    #: When it was taken, as Terraform writes it.
+    #: Time of acquisition, in Terraform's form.
     since: str | None = None
     #: Such as ``OperationTypeApply``.
     operation: str | None = None
-    #: What is locked.
+    #: The locked object.
     path: str | None = None
 
     @classmethod
     def from_text(cls, text: str) -> LockInfo:
-        """Read the text in which Terraform describes a lock (``Lock Info: …``)."""
+        """Read Terraform's description of a lock (``Lock Info: …``)."""
         info = dict(
             re.findall(r"^\s*(ID|Path|Operation|Who|Created):[ \t]*(.*?)[ \t]*$", text, re.M)
         )
@@ -54,7 +54,7 @@ class LockInfo:
 
     @classmethod
     def from_json(cls, content: bytes) -> LockInfo:
-        """Read a lock; what another program wrote gets an id made from its content."""
+        """Read a lock; one of another program gets an id from its content."""
         try:
             info = parse_json(content)
         except ValueError:
@@ -74,7 +74,7 @@ class LockInfo:
 
     @property
     def seconds(self) -> float | None:
-        """When it was taken, in seconds since the epoch."""
+        """Time of acquisition, in seconds since the epoch."""
         created = re.match(
             r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(\.\d{1,6})?\d*(?: \+0000 UTC|Z)",
             self.since or "",
@@ -86,7 +86,7 @@ class LockInfo:
         ).timestamp() + float(created[3] or 0)
 
     def describe(self) -> str:
-        """Return who holds it since when, and for what."""
+        """Return the holder, the time and the operation in words."""
         doing = (
             f" ({self.operation.removeprefix('OperationType').lower()})" if self.operation else ""
         )
@@ -97,7 +97,7 @@ class LockInfo:
 
     @property
     def _moment(self) -> str | None:
-        """When it was taken, to the second; as it is given where that can't be read."""
+        """Time of acquisition, to the second; the original text if unreadable."""
         if self.seconds is None:
             return self.since
         return datetime.datetime.fromtimestamp(self.seconds, datetime.UTC).strftime(
@@ -105,10 +105,10 @@ class LockInfo:
         )
 
 
-#: A Terraform that locks a state says so this long after its start; then it waits.
+#: Latest time after its start at which a Terraform reports a locked state; then it waits.
 _LOCKING_SECONDS = 30
 
-#: A process is noted this long after its start at most.
+#: Latest time after its start at which a process is recorded.
 _NOTED_SECONDS = 0.5
 
 
@@ -131,7 +131,7 @@ def _is_terraform(command: Sequence[str]) -> bool:
 
 
 def _works_on(folder: str | None, path: str | None) -> bool:
-    """Return whether the folder in which a Terraform runs is initialised for a state in S3."""
+    """Return whether a Terraform's working folder is initialised for a state in S3."""
     try:
         backend = json.loads(
             (Path(folder or os.devnull) / ".terraform/terraform.tfstate").read_bytes()
@@ -143,14 +143,14 @@ def _works_on(folder: str | None, path: str | None) -> bool:
 
 
 def proof_of_end(lock: LockInfo, note: Mapping[str, Any] | None) -> str | None:
-    """Return why nothing holds a lock any more; None where that can't be proven."""
+    """Return why no process holds a lock any more; None if unproven."""
     locked_at = lock.seconds
     if note is None or locked_at is None or not _took(lock, note, locked_at):
         return None
     command, pid = note.get("command") or "the command", note.get("child")
     if note.get("boot_id", this_machine()["boot_id"]) != this_machine()["boot_id"]:
         return f"this machine was restarted since {command} took it"
-    # Where it wasn't noted when the process was started, any process of the number may be it.
+    # If it wasn't recorded when the process started, any process with the id may be it.
     if pid and is_alive(pid) and note.get("child_started") in (None, process_started(pid)):
         return None
     # One of another checkout: the killed one may have waited for its lock.
@@ -162,21 +162,20 @@ def proof_of_end(lock: LockInfo, note: Mapping[str, Any] | None) -> str | None:
 
 
 def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None:
-    """Return why it was a command that has ended itself that took a lock, without knowing; None
-    where that can't be proven.
+    """Return why a finished command holds a lock without knowing it; None if unproven.
 
-    S3 makes a lock once. Where its answer is lost, the SDK in Terraform asks again, and is refused
-    because of its own first attempt: Terraform then says that its own lock is another's, and ends.
+    S3 creates a lock once. If its answer is lost, Terraform's SDK retries, and is refused because
+    of its own first attempt: Terraform then reports its own lock as another's, and ends.
     """
     locked_at = lock.seconds
     if ended is None or locked_at is None or not lock.id or not is_this_user(lock.holder):
         return None
     if lock.operation != f"OperationType{ended['command'].rpartition(' ')[2].capitalize()}":
         return None
-    # Terraform dates the lock by this machine's clock, after it was noted as started.
+    # Terraform dates the lock by this machine's clock, after its start was recorded.
     if not ended["started_at"] - _NOTED_SECONDS <= locked_at <= ended["ended_at"]:
         return None
-    # Those of another checkout that took one and have ended gave it back, or were killed.
+    # Terraforms of other checkouts that took one and ended have released it, or were killed.
     if may_hold(lock.path, earliest=locked_at - _LOCKING_SECONDS, latest=locked_at + 1):
         return None
     return (
@@ -186,7 +185,7 @@ def proof_of_loss(lock: LockInfo, ended: Mapping[str, Any] | None) -> str | None
 
 
 def _took(lock: LockInfo, note: Mapping[str, Any], locked_at: float) -> bool:
-    """Return whether the noted command took a lock, in the seconds after its start."""
+    """Return whether the recorded command took a lock in the seconds after its start."""
     if (
         not lock.id
         or not is_this_user(lock.holder)
@@ -202,10 +201,10 @@ def _took(lock: LockInfo, note: Mapping[str, Any], locked_at: float) -> bool:
 
 _Result = TypeVar("_Result")
 
-#: So many answers in a row may get lost to a Terraform that takes a lock.
+#: Number of consecutive lost answers to a Terraform that takes a lock.
 _LOSSES = 3
 
-#: Breaks a lock; called with it, and why its owner is gone.
+#: Breaks a lock; takes the lock, and the proof that its owner is gone.
 BreakLock = Callable[[LockInfo, str], None]
 
 
@@ -240,11 +239,10 @@ def run_past_lock(
     find_lock: Callable[[], LockInfo | None],
     on_wait: Callable[[str], None],
 ) -> _Result:
-    """Run a command that locks the state; where a lock stands in its way, once more, after saying
-    whose it is.
+    """Run a command that locks the state; retry once after reporting the holder of a foreign lock.
 
-    A lock that the command took itself without hearing so is removed, and the command runs again;
-    also where Terraform doesn't say whose lock it is, because S3 misses a young bucket's object.
+    A lock that the command itself took unknowingly is removed, and the command runs again; also if
+    Terraform doesn't name the holder because S3 misses a young bucket's object.
 
     Raises `StateLocked`.
     """
@@ -264,7 +262,7 @@ def run_past_lock(
         return run(seconds)
 
     try:
-        # At once: Terraform waits without saying for whom.
+        # At once: Terraform waits without naming the holder.
         done = run_but_for_itself(0)
     except StateLocked as error:
         locked = error
@@ -274,7 +272,7 @@ def run_past_lock(
         return done
     proof = left_by_killed(locked, folder_lock.killed)
     if proof is not None:
-        on_wait("removing the lock on the state that a killed Terraform left here")
+        on_wait("removing the state lock of a killed Terraform")
         break_lock(_lock_of(locked), proof)
     elif limit_seconds > 0:
         on_wait(f"waiting up to {limit_seconds} s: {locked.problem}")
@@ -286,7 +284,7 @@ def run_past_lock(
 
 
 def left_by_killed(error: StateLocked, killed: Mapping[str, Any] | None) -> str | None:
-    """Return why a state's lock is that of a command that was killed in this folder; else None."""
+    """Return why a state's lock belongs to a command killed in this folder; else None."""
     return proof_of_end(_lock_of(error), killed)
 
 

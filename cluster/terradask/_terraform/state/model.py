@@ -1,4 +1,4 @@
-"""What a stack's state says."""
+"""The contents of a stack's state."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from terradask.errors import TerraformError
 
 @dataclass(frozen=True)
 class StateVersion:
-    """Which state it is, and how often it was written; zero and empty if there is none."""
+    """The lineage and serial of a state; empty and zero if there is none."""
 
     serial: int = 0
     lineage: str = ""
 
     def is_before(self, other: StateVersion) -> bool:
-        """Return whether another version came later; of another lineage none did."""
+        """Return whether another version is newer; never across lineages."""
         return self.lineage == other.lineage and self.serial < other.serial
 
 
 @dataclass(frozen=True)
 class StateInfo(StateVersion):
-    """What is known of a state."""
+    """The known contents of a state."""
 
     #: The resources in it, without data sources: address -> id.
     ids: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def version(self) -> StateVersion:
-        """Which state it is, and how often it was written."""
+        """The lineage and serial."""
         return StateVersion(self.serial, self.lineage)
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StateInfo:
-        """Read a state as Terraform writes it. Raises `TerraformError`."""
+        """Read Terraform's JSON. Raises `TerraformError`."""
         try:
             ids = {
                 ".".join(
@@ -60,7 +60,7 @@ def state_of(content: bytes, name: str) -> Any:
         return parse_json(content) if content.strip() else None
     except ValueError as error:
         raise TerraformError(
-            "the state can't be read: it was cut off while it was written",
+            "the state can't be read: its writing was interrupted",
             verb="state",
             given=f"{name}: {error}",
             advice="restore an earlier version of the object: aws s3api list-object-versions "

@@ -1,4 +1,4 @@
-"""The state of a workspace's network: its place, its bucket, and whose it is."""
+"""The state of a workspace's network: its place, its bucket, and its owner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class NetworkState:
-    """The state of a workspace's network, in the bucket that the settings name."""
+    """The state of a workspace's network, in the bucket of the settings."""
 
     def __init__(self, loaded: LoadedSettings, aws: Aws, *, progress: Progress) -> None:
         self._loaded = loaded
@@ -31,7 +31,7 @@ class NetworkState:
         self._progress = progress
 
     def place(self) -> S3Backend:
-        """Return where it lies."""
+        """Return its place."""
         state, workspace, account = (
             self._settings.state,
             self._settings.workspace,
@@ -46,9 +46,10 @@ class NetworkState:
         )
 
     def prepare(self) -> None:
-        """Have a bucket, and refuse another network's state in it, before Terraform reads there.
+        """Ensure that the bucket exists, and refuse another network's state in it, before Terraform
+        reads it.
 
-        A missing bucket is made unless the settings name it: then its name may be a mistake.
+        A missing bucket is created unless the settings name it, since the name may be a mistake.
 
         Raises `StateConflict`, `BackendMissing`, `AwsError`, `AccessDenied`, `InvalidInput`.
         """
@@ -59,8 +60,8 @@ class NetworkState:
         self._refuse_foreign(place)
 
     def make_bucket(self) -> bool:
-        """Make the bucket, or see to its settings, as `make_state_bucket` says; return whether it
-        was made.
+        """Create the bucket, or check its settings (`make_state_bucket`); return whether it was
+        created.
         """
         check_state_key(self._loaded, self._aws.account_id)
         return self._make_bucket()
@@ -85,7 +86,7 @@ class NetworkState:
     def _see_to_bucket(self, bucket: str) -> None:
         own_name, missing = self._settings.state.bucket is None, None
         try:
-            # Versioning is what a making ends with: without it, one was interrupted.
+            # Versioning is the last step: without it, the creation was interrupted.
             if check_state_bucket(self._aws, bucket, own_name=own_name):
                 return
         except BackendMissing as error:
@@ -95,7 +96,7 @@ class NetworkState:
         if own_name:
             try:
                 if self._make_bucket():
-                    self._progress(Message(f"bucket {bucket} is made, for the network's state"))
+                    self._progress(Message(f"created bucket {bucket} for the network's state"))
                 return
             except AccessDenied as denied:
                 if missing is not None:
@@ -103,13 +104,11 @@ class NetworkState:
         self._warn(unversioned(bucket))
 
     def _refuse_file(self, place: S3Backend) -> None:
-        """Refuse to go on where the network's state lies in a file, which Terraform wouldn't
-        read.
-        """
+        """Refuse a network's state in a file, which Terraform wouldn't read."""
         path = self._loaded.state_dir / "state" / "network.tfstate"
         if path.exists():
             raise StateConflict(
-                "the network's state lies in a file, and terradask keeps it in S3",
+                "the network's state is in a file, and terradask keeps it in S3",
                 given=path,
                 allowed=place.name,
                 advice=f"if it is this network's: aws s3 cp {path} {place.name}; then, or if it "
@@ -117,7 +116,7 @@ class NetworkState:
             )
 
     def _refuse_foreign(self, place: S3Backend) -> None:
-        """Refuse another network's state: a shared bucket, or a setting changed by mistake."""
+        """Refuse another network's state: a shared bucket, or a wrong setting."""
         document = place.document()
         if document is None or not StateInfo.from_json(document).ids:
             return
@@ -144,12 +143,12 @@ class NetworkState:
 
 
 def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
-    """Return a state's ``account``, ``region`` and ``workspace``, as its resources name them."""
+    """Return the ``account``, ``region`` and ``workspace`` in a state's resources."""
     owners: dict[str, set[str]] = {"account": set(), "region": set(), "workspace": set()}
     for resource in document.get("resources", ()):
         for instance in resource.get("instances", ()) if resource.get("mode") == "managed" else ():
             attributes = instance.get("attributes") or {}
-            # arn:partition:service:region:account:…, without what is global.
+            # arn:partition:service:region:account:…; global parts are left out.
             arn = [*str(attributes.get("arn") or "").split(":"), *[""] * 5]
             owners["region"] |= {arn[3]} - {""}
             owners["account"] |= {arn[4]} - {""}
@@ -160,8 +159,8 @@ def owners_of(document: Mapping[str, Any]) -> dict[str, set[str]]:
 
 
 def check_state_key(loaded: LoadedSettings, account: str) -> None:
-    """Refuse a key of another account that the settings file alone names: its author could be the
-    key's owner, and make the state unreadable. Raises `InvalidInput`.
+    """Refuse a key of another account that only the settings file names: the key's owner could make
+    the state unreadable. Raises `InvalidInput`.
     """
     state = loaded.settings.state
     if state.kms_key_arn is None or not loaded.is_of_file("state.kms_key_arn"):

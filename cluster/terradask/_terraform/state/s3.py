@@ -1,4 +1,4 @@
-"""A state in an object of S3: read and lock it without Terraform."""
+"""A state in an S3 object: read and lock it without Terraform."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from terradask._terraform.state.lock import LockInfo, locked_error, proof_of_end
 from terradask._terraform.state.model import StateInfo, state_of
 from terradask.errors import AccessDenied, BackendMissing
 
-#: The command that makes the bucket of the networks' states.
+#: The command that creates the bucket of the networks' states.
 MAKE_BUCKET = "terradask init --state s3"
 
 _LOCK = ".tflock"
 
 
 class S3Backend:
-    """A state in an object of S3, locked by an object beside it as Terraform's ``use_lockfile``
-    does.
+    """A state in an S3 object, locked by an object beside it, like Terraform's ``use_lockfile``.
 
     Permissions needed: ``s3:GetObject`` on the object, ``s3:GetObject``, ``s3:PutObject`` and
     ``s3:DeleteObject`` on the one with ``.tflock`` behind its name, and ``s3:ListBucket``; with a
@@ -37,11 +36,11 @@ class S3Backend:
     Parameters
     ----------
     owner
-        The account that must have the bucket. None: the one in the name of a workspace's bucket.
-    encryption
-        What every write names, by `encrypted_with`. None: what the workspace's bucket has.
-    made_by
-        The command that makes the bucket.
+        The account that must own the bucket. None: the one in a workspace bucket's name.
+        encryption
+        Options of every write, from `encrypted_with`. None: the workspace bucket's default.
+        made_by
+        The command that creates the bucket.
     """
 
     def __init__(
@@ -63,26 +62,22 @@ class S3Backend:
         self.name = f"s3://{bucket}/{key}"
 
     def document(self) -> Mapping[str, Any] | None:
-        """Return the state as Terraform's JSON; None where there is none. Raises `BackendMissing`,
-        `TerraformError`.
-        """
+        """Return the state's JSON, or None. Raises `BackendMissing`, `TerraformError`."""
         found = self._get(self.key)
         document = None if found is None else state_of(found.content, self.name)
         return document or None
 
     def read(self) -> StateInfo | None:
-        """Return what is known of the state; None where there is none. Raises `BackendMissing`,
-        `TerraformError`.
-        """
+        """Return the state's known contents, or None. Raises `BackendMissing`, `TerraformError`."""
         document = self.document()
         return None if document is None else StateInfo.from_json(document)
 
     @contextlib.contextmanager
     def held(
-        self, folder: Path, killed: Mapping[str, Any] | None, say: Callable[[str], None]
+        self, folder: Path, killed: Mapping[str, Any] | None, report: Callable[[str], None]
     ) -> Iterator[None]:
-        """Hold the lock on the object, for a command in a stack's folder; break that of the command
-        which was killed there, as `FolderLock.killed` knows it. Raises `StateLocked`.
+        """Hold the object's lock for a command in a stack's folder; break that of a command killed
+        there (`FolderLock.killed`). Raises `StateLocked`.
         """
         lock = {
             "ID": str(uuid.uuid4()),
@@ -100,7 +95,7 @@ class S3Backend:
                 continue
             if proof_of_end(found, killed) is None:
                 raise locked_error(found, {"verb": "state", "folder": str(folder)})
-            say(f"removing the lock that a killed command left on {self.name}")
+            report(f"removing a killed command's lock on {self.name}")
             self.break_lock(found.id)
         try:
             yield
@@ -108,12 +103,12 @@ class S3Backend:
             self._delete(self.key + _LOCK)
 
     def lock(self) -> LockInfo | None:
-        """Return the lock, whether its holder is alive or not."""
+        """Return the lock, even of a dead holder."""
         found = self._get(self.key + _LOCK)
         return None if found is None else LockInfo.from_json(found.content)
 
     def break_lock(self, lock_id: str | None) -> None:
-        """Delete the lock of this id, and none that was taken meanwhile."""
+        """Delete the lock of this id, and no newer one."""
         found = self._get(self.key + _LOCK)
         if found is not None and LockInfo.from_json(found.content).id == lock_id:
             self._delete(self.key + _LOCK, etag=found.etag)
@@ -140,7 +135,7 @@ class S3Backend:
 
 
 def encrypted_with(kms_key_arn: str | None) -> dict[str, str]:
-    """Return how a write names its encryption: with a key, or with S3's own."""
+    """Return the options of an encrypted write: with a key, or with S3's own."""
     if kms_key_arn is None:
         return {"ServerSideEncryption": "AES256"}
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key_arn}
@@ -148,7 +143,7 @@ def encrypted_with(kms_key_arn: str | None) -> dict[str, str]:
 
 @contextlib.contextmanager
 def bucket_errors(bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> Iterator[None]:
-    """Raise `BackendMissing` or `AccessDenied`, with bucket and action, for S3's answers."""
+    """Raise `BackendMissing` or `AccessDenied` with bucket and action for S3's errors."""
     try:
         yield
     except AccessDenied as denied:
@@ -162,7 +157,7 @@ def bucket_errors(bucket: str, action: str, *, made_by: str = MAKE_BUCKET) -> It
 
 
 def missing_bucket(bucket: str, made_by: str = MAKE_BUCKET) -> BackendMissing:
-    """Return the error for a state's bucket that isn't there."""
+    """Return the error for a missing state bucket."""
     return BackendMissing(
         "the bucket for the state doesn't exist",
         given=bucket,

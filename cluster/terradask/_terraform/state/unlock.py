@@ -1,4 +1,4 @@
-"""Break the lock on a state, and record by which user and why."""
+"""Break the lock on a state, and record by whom and why."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class BrokenLock:
-    """A lock that was broken."""
+    """A broken lock."""
 
-    #: When, in UTC.
+    #: Time, in UTC.
     at: str
     #: ``network``, or the cluster's name.
     stack: str
-    #: Where the state lies.
+    #: Place of the state.
     state: str
-    #: `lock_id`, `holder`, `since`, `operation`: the lock, as Terraform wrote it.
+    #: `lock_id`, `holder`, `since`, `operation`: Terraform's contents of the lock.
     lock_id: str | None
     holder: str | None
     since: str | None
     operation: str | None
-    #: What proved that its owner was gone, or that it was forced.
+    #: The proof that its owner was gone, or that it was forced.
     reason: str
     #: Whether there was no proof.
     forced: bool
-    #: `broken_by`, `caller_arn`: who broke it: ``user@host``, and the caller's ARN in AWS.
+    #: `broken_by`, `caller_arn`: ``user@host``, and the caller's ARN in AWS.
     broken_by: str
     caller_arn: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as what is written down."""
+        """Return the record."""
         return {"format": FORMAT, **asdict(self)}
 
 
 def unlock(
     place: S3Backend, *, folder: Path, state_dir: Path, caller: Aws, force: str | None = None
 ) -> BrokenLock | None:
-    """Break a lock whose owner is provably gone, or which is named.
+    """Break a named lock, or one whose owner is provably gone.
 
     Raises `StateLocked`, `FolderBusy`, `InvalidInput`.
 
@@ -61,7 +61,7 @@ def unlock(
     lock = place.lock()
     if lock is None:
         return None
-    # Where this lock is held, no command of this folder runs: each one inherits it.
+    # While this lock is held, no command of this folder runs: each one inherits it.
     with FolderLock(folder, limit_seconds=0) as folder_lock:
         proof = proof_of_end(lock, folder_lock.killed)
         if force is not None and force != lock.id:
@@ -73,7 +73,7 @@ def unlock(
             )
         if proof is None and force is None:
             raise _unproven(lock, folder)
-        # Written down first: no lock is broken in silence.
+        # Recorded first: no lock is broken without a record.
         broken = write_down(
             place, lock, stack=folder.name, proof=proof, state_dir=state_dir, caller=caller
         )
@@ -94,7 +94,7 @@ def write_down(
     caller: Aws,
     unless_denied: Callable[[str], None] | None = None,
 ) -> BrokenLock:
-    """Write down, here and in the bucket, that a lock is being broken. Raises `AccessDenied`."""
+    """Record locally and in the bucket that a lock is being broken. Raises `AccessDenied`."""
     broken = BrokenLock(
         at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         stack=stack,
@@ -127,7 +127,7 @@ def _unproven(lock: LockInfo, folder: Path) -> StateLocked:
     error.allowed = "a lock of this user on this machine, whose command was killed"
     error.advice = (
         "terradask can't prove that the command that took it has ended: ask "
-        f"{lock.holder or 'the other users of this workspace'}, and wait while it runs. When you "
-        f"are sure that it has ended: terradask unlock {folder.name} --force {lock.id or 'LOCK_ID'}"
+        f"{lock.holder or 'the other users of this workspace'}, and wait while it runs. Once it "
+        f"has surely ended: terradask unlock {folder.name} --force {lock.id or 'LOCK_ID'}"
     )
     return error

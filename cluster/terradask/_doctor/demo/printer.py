@@ -1,4 +1,4 @@
-"""Show a demo in steps, with times, and fail when a promise isn't kept."""
+"""Print a demo in steps, with times, and fail at a broken promise."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from terradask_modules.errors import TerradaskError
 
 
 class DemoFailed(TerradaskError):
-    """A step of the demo was not as promised."""
+    """A step of the demo broke its promise."""
 
     def __init__(self, step: str, *, promised: str, found: Any) -> None:
         super().__init__(
@@ -34,8 +34,8 @@ class DemoFailed(TerradaskError):
         self.found = found
 
 
-class Story:
-    """Shows the demo."""
+class DemoPrinter:
+    """Print the demo's steps, checks and progress."""
 
     def __init__(self, write: Callable[[str], None], now: Callable[[str], object] = str) -> None:
         self._write = write
@@ -47,43 +47,43 @@ class Story:
 
     @property
     def seconds(self) -> float:
-        """How long the story has taken so far."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def started(self, step: Step) -> None:
-        """Show that a step begins."""
+        """Print a step's title."""
         self._number += 1
         self._title = step.what
         self._write("")
         self._write(click.style(f"{self._number}. {step.what}", bold=True))
 
     def ended(self, result: StepResult) -> None:
-        """Show how long a step took; trouble after the first is only told."""
+        """Print a step's duration; errors after the first are only printed."""
         if result.cause is None:
             took = f"   {result.seconds:.1f} s; {self.seconds:.1f} s since the start"
             self._write(click.style(took, dim=True))
         elif self._has_failed:
-            self.show(f"while taking everything back: {result.cause}")
+            self.show(f"while removing everything: {result.cause}")
         self._has_failed = self._has_failed or result.cause is not None
 
     def show(self, text: str) -> None:
-        """Show a text."""
+        """Print a text, indented."""
         for line in text.splitlines():
             self._write(f"   {line}".rstrip())
 
     def end(self, text: str) -> None:
-        """Show the end."""
+        """Print the end."""
         self._write("")
         self._write(click.style(text, bold=True))
 
     def check(self, promise: str, kept: bool, found: Any = None) -> None:
-        """Show that a promise is kept. Raises `DemoFailed`."""
+        """Print a kept promise. Raises `DemoFailed` for a broken one."""
         if not kept:
             raise DemoFailed(self._title, promised=promise, found=found)
         self._write(f"   {click.style('ok', fg='green')} {promise}")
 
     def progress(self, event: ProgressEvent) -> None:
-        """Show a long operation: its finished phases, and on the moving line the present one."""
+        """Print finished phases of a long operation, and its current phase on the moving line."""
         match event:
             case PhaseStarted(phase, subject):
                 self._now(f"{subject}: {phase}")

@@ -1,7 +1,7 @@
-"""A plan of which parts were left out is refused: a check would find nothing where it sees nothing.
+"""Refuse an incomplete plan: a check finds nothing in a part that is missing.
 
-The parts are those of https://developer.hashicorp.com/terraform/internals/json-format. People leave
-some out, for size or for secrets, before they hand a plan on.
+The parts are those of https://developer.hashicorp.com/terraform/internals/json-format. Plans are
+sometimes shortened, for size or to remove secrets.
 """
 
 from __future__ import annotations
@@ -11,38 +11,39 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from terradask._common.naming import some
+from terradask._common.plan_modules import value_resources
 from terradask_modules.errors import InvalidInput, TerradaskError
 
-#: Formats of the same major number differ in what they add.
+#: Formats of the same major version differ in additions.
 _KNOWN_FORMATS = ("0", "1")
 #: The keys of ``count`` and ``for_each`` in addresses.
 INDEX = re.compile(r"\[[^\]]*\]")
 _NAMED = 3
 
 
-def check_whole(document: Mapping[str, Any], configured: Collection[str]) -> None:
-    """Refuse a plan's JSON unless all is there that the checks read; `configured`: the addresses in
-    its configuration. Raises `InvalidInput`.
+def check_complete(document: Mapping[str, Any], configured: Collection[str]) -> None:
+    """Refuse a plan's JSON without all parts that the checks read. `configured` are the addresses
+    of its configuration. Raises `InvalidInput`.
     """
     given = _missing(document, configured)
     if given is not None:
         raise InvalidInput(
-            "no policy can be checked: this is no whole plan",
+            "policy can't be checked: the plan is incomplete",
             given=given,
             allowed="all that terraform show -json PLAN prints, of format 1, of a plan without "
             "errors",
-            advice="pass it on as it is: what is left out is not checked; if it is whole, "
+            advice="pass it unchanged: missing parts can't be checked; if it is complete, "
             "terradask doesn't support this version of Terraform",
         )
 
 
 def _missing(document: Mapping[str, Any], configured: Collection[str]) -> str | None:
-    """Return what is missing, in words; None if nothing is."""
+    """Return a phrase for the missing part; None if nothing is missing."""
     major = str(document["format_version"]).partition(".")[0]
     if major not in _KNOWN_FORMATS:
         return f"format_version {document['format_version']}"
     if document.get("errored") is True:
-        return "the plan of a run that failed"
+        return "the plan of a failed run"
     planned = document.get("planned_values") or {}
     changes = [*_managed(document)]
     stays = {
@@ -51,7 +52,11 @@ def _missing(document: Mapping[str, Any], configured: Collection[str]) -> str | 
         if entry["change"].get("after") is not None
         and list(entry["change"]["actions"]) not in (["delete"], ["forget"])
     }
-    values = set(_planned(planned.get("root_module") or {}))
+    values = {
+        str(entry["address"])
+        for entry in value_resources(planned.get("root_module") or {})
+        if entry.get("mode") == "managed"
+    }
     outputs = {
         name
         for name, change in (document.get("output_changes") or {}).items()
@@ -82,25 +87,17 @@ def _missing(document: Mapping[str, Any], configured: Collection[str]) -> str | 
 
 def _managed(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for entry in document.get("resource_changes") or []:
-        # A deposed object is what is left of a replaced one: it only goes.
+        # A deposed object, left over from a replacement, is only removed.
         if entry.get("mode") == "managed" and "deposed" not in entry:
             yield {**entry, "change": entry.get("change") or {}}
 
 
-def _planned(module: Mapping[str, Any]) -> Iterator[str]:
-    for entry in module.get("resources") or []:
-        if entry.get("mode") == "managed":
-            yield str(entry["address"])
-    for child in module.get("child_modules") or []:
-        yield from _planned(child)
-
-
-#: The exceptions of reading JSON with the wrong structure.
+#: Exceptions from reading JSON with the wrong structure.
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError)
 
 
 def unreadable_plan(error: BaseException) -> TerradaskError:
-    """Return the error to raise for one of `UNREADABLE`; it contains nothing of the plan."""
+    """Return the error to raise for one of `UNREADABLE`, without contents of the plan."""
     if isinstance(error, TerradaskError):
         return error
     return InvalidInput(
