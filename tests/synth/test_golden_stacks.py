@@ -66,7 +66,6 @@ def test_a_networks_stack_is_the_golden_one(synth_text: SynthText, name: str) ->
 
     name = f"network-{name}"
     check_golden(file_of(name), kept_text(name, shown))
-    assert golden_stack(name) == json.loads(shown(name))
 
 
 def parted(text: str) -> tuple[str, dict[str, Any]]:
@@ -92,7 +91,6 @@ def test_a_clusters_stack_is_the_golden_one(synth_text: SynthText, name: str) ->
 
     stack = f"cluster-{name}"
     check_golden(file_of(stack), kept_text(stack, shown))
-    assert golden_stack(stack) == json.loads(shown(stack))
     assert ECHO in shown(stack)
     _, echo = parted(synth_text("etl", **CLUSTERS[name]))
     given = ClusterSettings.model_validate(CLUSTERS[name].get("cluster", {})).model_dump_json()
