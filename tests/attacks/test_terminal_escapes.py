@@ -192,11 +192,11 @@ def test_only_these_places_print() -> None:
         "_app.py",  # the version
         "_completion.py",  # click's script
         "_demo.py",  # the demo's own words
+        "_deployments.py",  # a `Drawing`
         "_output.py",
         "_plan.py",  # what `to_terminal` and `to_text` return
         "_run.py",  # JSON in ASCII
         "_story.py",
-        "_watch.py",  # a `Drawing`
     }
 
 
