@@ -175,7 +175,7 @@ def test_a_secret_without_tags_under_the_clusters_name_is_left_alone(scene: Scen
     secrets.delete_secret(**named, ForceDeleteWithoutRecovery=True)
     secrets.create_secret(Name=named["SecretId"], SecretString="theirs")
     plan = scene.workspace.plan_cluster("etl")
-    with pytest.raises(ForeignResources, match="secret under the name") as refused:
+    with pytest.raises(ForeignResources, match="secret with the name") as refused:
         scene.workspace.apply(plan)
     assert refused.value.advice is not None
     assert "aws secretsmanager delete-secret" in refused.value.advice

@@ -31,9 +31,9 @@ from terradask._observe.live_view import LiveView
 from terradask._plans.render_terminal import to_terminal, to_text
 from terradask._plans.summary import summarise
 from terradask._terraform.state.lock import LockInfo
-from terradask.cli import _run, _story
+from terradask.cli import _progress, _run
 from terradask.cli._invocation import Invocation, confirm
-from terradask.cli._output import result, result_json, say, styled
+from terradask.cli._output import message, result, result_json, styled
 from terradask.errors import DocumentFormat, HostFailed, PolicyViolation, TerradaskError
 
 from ..unit.damaged_documents import small_plan
@@ -117,7 +117,7 @@ def test_findings_of_policy_are_plain() -> None:
 
 def test_a_command_prints_none(capsys: pytest.CaptureFixture[str]) -> None:
     result(TEXT)
-    say(TEXT)
+    message(TEXT)
     result(styled(TEXT, fg="red"), TEXT)
     result_json({TEXT: TEXT})
     _run._failed(Invocation(), TerradaskError(TEXT, given=TEXT))
@@ -126,7 +126,7 @@ def test_a_command_prints_none(capsys: pytest.CaptureFixture[str]) -> None:
     error = TerradaskError("x")
     error.add_note(TEXT)
     _run._failed(Invocation(), error)
-    story = _story.Story()
+    story = _progress.ProgressLines()
     for event in (
         Message(TEXT),
         Warned(TEXT),
@@ -153,7 +153,7 @@ def test_a_question_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_live_line_has_none_and_no_markup() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=200, color_system=None)
-    story = _story.Story()
+    story = _progress.ProgressLines()
     with console.status("") as status:
         story._status = status
         story(Message(TEXT))
@@ -179,7 +179,7 @@ def test_a_plan_shows_none_of_the_states_values(tmp_path: Path) -> None:
 
 
 def test_only_these_places_print() -> None:
-    """What prints goes by `say`, `result` and `styled`, or is one of these, which take control
+    """What prints goes by `message`, `result` and `styled`, or is one of these, which take control
     characters out themselves or print nothing of others.
     """
     calls = ("click.echo(", "click.secho(", "Console(", "print(")
@@ -196,7 +196,7 @@ def test_only_these_places_print() -> None:
         "_output.py",
         "_plan.py",  # what `to_terminal` and `to_text` return
         "_run.py",  # JSON in ASCII
-        "_story.py",
+        "_progress.py",
     }
 
 

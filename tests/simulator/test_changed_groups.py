@@ -238,7 +238,7 @@ def test_a_running_cluster_whose_cluster_json_was_deleted_is_said_mended_and_end
     shown = in_this_process("status", NAME).stderr
     assert f"terradask apply {NAME} writes it again" in shown
     assert f"terradask stop {NAME} ends the hosts without it" in shown
-    assert f"{NAME}: it runs, and its cluster.json is gone" in in_this_process("list").stderr
+    assert f"{NAME}: it runs, and its cluster.json is missing" in in_this_process("list").stderr
     (stray,) = Workspace.load().strays(grace_seconds=0).strays
     assert "its hosts run, and its cluster.json is gone" in str(stray.held)
     assert desired(autoscaling) == before
@@ -252,7 +252,7 @@ def test_a_running_cluster_whose_cluster_json_was_deleted_is_said_mended_and_end
     # It can be ended without it too.
     lose()
     stopped = in_this_process("stop", NAME)
-    assert f"its cluster.json is gone from the bucket; terradask apply {NAME}" in stopped.stderr
+    assert f"its cluster.json is missing in the bucket; terradask apply {NAME}" in stopped.stderr
     assert set(desired(autoscaling).values()) == {0}
     eventually(lambda: sim.running_instances() == [])
     workspace.apply(workspace.plan_cluster(NAME))

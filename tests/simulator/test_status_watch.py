@@ -80,7 +80,7 @@ def test_a_pipe_gets_a_line_for_each_event(deployment: Deployment) -> None:
     process.send_signal(signal.SIGINT)
     rest, said = process.communicate(timeout=PROCESS_SECONDS)
     assert process.returncode == 0
-    assert said == "closed; the cluster goes on\n"
+    assert said == "closed; the cluster keeps running\n"
     # Each event once.
     told = [*lines, *rest.splitlines(keepends=True)]
     assert len(told) == len(set(told))

@@ -274,7 +274,7 @@ def test_a_stack_and_a_saved_plan_exclude_each_other(nowhere: Path) -> None:
 
 
 def test_nobody_deploys_a_name_that_nobody_has_heard_of_without_being_asked() -> None:
-    from terradask.cli._apply import _refuse_unheard_of
+    from terradask.cli._apply import _refuse_unknown
     from terradask.errors import ClusterNotFound
 
     deployed = {"by-hand"}
@@ -283,13 +283,13 @@ def test_nobody_deploys_a_name_that_nobody_has_heard_of_without_being_asked() ->
         deployment=lambda name: SimpleNamespace(exists=name in deployed),
         unfinished=lambda: ["half-made"],
     )
-    _refuse_unheard_of(workspace, ("network", "etl", "by-hand", "half-made"))
+    _refuse_unknown(workspace, ("network", "etl", "by-hand", "half-made"))
     with pytest.raises(ClusterNotFound, match="plan") as refused:
-        _refuse_unheard_of(workspace, ("plan",))
+        _refuse_unknown(workspace, ("plan",))
     assert "etl" in str(refused.value.allowed)
     assert "--plan" in str(refused.value.advice)
     workspace.settings.clusters = {}
-    _refuse_unheard_of(workspace, ("plan",))
+    _refuse_unknown(workspace, ("plan",))
 
 
 def test_no_credentials(nowhere: Path) -> None:

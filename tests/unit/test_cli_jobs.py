@@ -24,17 +24,20 @@ def _no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (("run", "-c", "etl"), "COMMAND"),
         (("run", "--env", "TOKEN", "--", "true"), "--env takes NAME=VALUE"),
-        (("run", "--secret", "NOT_SET_9", "--", "true"), "NOT_SET_9 isn't set here"),
+        (("run", "--secret", "NOT_SET_9", "--", "true"), "NOT_SET_9 isn't set in this environment"),
         (("batch", "--", "true"), "either --map-over or --array"),
         (("run", "--timeout", "soon", "--", "true"), "timeout is not a duration"),
         (("run", "--env", "1A=x", "--", "true"), "invalid name"),
         (("run", "--", "x" * 70_000), "its command has over"),
         (("run", "--file", "large.bin", "--", "true"), "files are too large"),
         (("batch", "--array", "0-9999,0-9", "--", "true"), "it has over 10000 tasks"),
-        (("batch", "--map-over", "", "--", "true"), "there is no file"),
-        (("batch", "--map-over", "names.txt", "--", "true"), "there is no file names.txt"),
+        (("batch", "--map-over", "", "--", "true"), "no file "),
+        (("batch", "--map-over", "names.txt", "--", "true"), "no file names.txt"),
         (("batch", "--map-over", "latin.txt", "--", "true"), "aren't UTF-8"),
-        (("run", "-c", "etl", "--vm-type", "m7i.large", "--", "true"), "--vm-type: the hosts"),
+        (
+            ("run", "-c", "etl", "--vm-type", "m7i.large", "--", "true"),
+            "--vm-type: --cluster names",
+        ),
     ],
 )
 def test_what_cant_run_is_refused_before_a_cluster_is_made(

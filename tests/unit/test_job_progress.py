@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from terradask.cli._job import PROGRESS_SECONDS, Progress, progress_line
+from terradask.cli._job import PROGRESS_SECONDS, JobProgress, progress_line
 from terradask_host.jobs import JobRecord
 from terradask_host.rules.job_tasks import JobTask
 
@@ -33,14 +33,14 @@ def test_lines_come_at_times_and_once_and_the_last_one_at_once(
 ) -> None:
     now = 0.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    progress = Progress()
-    progress.tell(RECORD)
+    progress = JobProgress()
+    progress.report(RECORD)
     assert capsys.readouterr().err == ""
     now = PROGRESS_SECONDS
-    progress.tell(RECORD)
-    progress.tell(RECORD)
+    progress.report(RECORD)
+    progress.report(RECORD)
     assert capsys.readouterr().err == f"{progress_line(RECORD)}\n"
     done = over("succeeded", "succeeded")
-    progress.tell(done)
-    progress.tell(done)
+    progress.report(done)
+    progress.report(done)
     assert capsys.readouterr().err == f"{progress_line(done)}\n"

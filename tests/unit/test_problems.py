@@ -20,7 +20,7 @@ from terradask._observe.status import (
     scheduler_text,
     watchdog_of,
 )
-from terradask.cli._deployments import _story
+from terradask.cli._deployments import status_text
 from terradask.errors import AccessDenied
 from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
@@ -288,7 +288,7 @@ def test_a_replaced_scheduler_and_problems_are_shown_to_people_and_scripts() -> 
         scheduler_boot=2, scheduler_since=AT, problems=("workers: Launch is suspended",)
     )
     overview = ClusterOverview("default", "etl", "running", status=second)
-    story = _story(overview, second)
+    story = status_text(overview, second)
     assert f"number 2 of this run since {AT}: the tasks and results of earlier ones" in story
     assert "problem    workers: Launch is suspended" in story
     document = overview.as_dict()

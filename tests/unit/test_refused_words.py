@@ -85,6 +85,6 @@ def test_what_aws_refuses_without_a_type_is_no_bug_of_terradask(
         assert _failed(Invocation(as_json=False), refusal("ValidationError")) == 1
         assert _failed(Invocation(as_json=False), KeyError("x")) == 1
     aws, own = capsys.readouterr().err.split("KeyError")
-    assert "AWS's word: correct what it names" in aws
+    assert "an error of AWS: correct its cause" in aws
     assert "this is a bug" not in aws
     assert "this is a bug in terradask" in own

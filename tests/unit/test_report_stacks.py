@@ -18,7 +18,7 @@ from terradask._plans.impact import RunningCluster
 from terradask._plans.report import PlanReport, ReportContext
 from terradask._workspace.clusters import Clusters
 from terradask._workspace.planner import Planner, in_order
-from terradask.cli._apply import _meant
+from terradask.cli._apply import _targets
 from terradask.errors import NoBaseline, SettingsError, TerraformCancelled, TerraformError
 from terradask_modules.where import Where
 from terradask_stacks.settings import Settings
@@ -189,16 +189,16 @@ def test_commit_of_a_checkout(tmp_path: Path):
 
 def test_words_of_apply_are_stacks_or_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    assert _meant((), None) == (None, None)
-    assert _meant(("network", "etl"), None) == (None, ("network", "etl"))
-    assert _meant(("./plans",), None) == (Path("plans"), None)
-    assert _meant(("plans/etl/plan.tfplan",), None) == (Path("plans/etl/plan.tfplan"), None)
-    assert _meant((), Path("kept")) == (Path("kept"), None)
+    assert _targets((), None) == (None, None)
+    assert _targets(("network", "etl"), None) == (None, ("network", "etl"))
+    assert _targets(("./plans",), None) == (Path("plans"), None)
+    assert _targets(("plans/etl/plan.tfplan",), None) == (Path("plans/etl/plan.tfplan"), None)
+    assert _targets((), Path("kept")) == (Path("kept"), None)
     Path("etl").mkdir()
-    assert _meant(("etl",), None) == (None, ("etl",))
+    assert _targets(("etl",), None) == (None, ("etl",))
     Path("etl/report.json").write_text('{"format": 1, "stacks": {}}')
     with pytest.raises(click.UsageError, match="exclude"):
-        _meant(("etl",), Path("kept"))
+        _targets(("etl",), Path("kept"))
     with pytest.raises(click.UsageError, match="name nothing else"):
-        _meant(("etl", "network"), None)
-    assert _meant(("etl",), None) == (Path("etl"), None)
+        _targets(("etl", "network"), None)
+    assert _targets(("etl",), None) == (Path("etl"), None)

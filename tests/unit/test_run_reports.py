@@ -16,7 +16,7 @@ from terradask._aws.session import Aws
 from terradask._dask.dashboard import DashboardForward
 from terradask._observe.events.timeline import Event
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports import kept
+from terradask._observe.reports import store as report_stores
 from terradask._observe.reports.report import read_report, report_page
 from terradask._observe.reports.store import ReportStore
 from terradask.errors import DocumentFormat, ReportNotFound
@@ -62,7 +62,7 @@ def test_the_newest_run_and_boot_come_first_and_nothing_else_counts(aws: Aws) ->
 def test_what_is_no_report_or_too_large_is_refused(
     aws: Aws, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    monkeypatch.setattr(kept, "MOST_PAGE_BYTES", 4_000)
+    monkeypatch.setattr(report_stores, "MOST_PAGE_BYTES", 4_000)
     put(aws, f"{LAST}/1.html.gz", content)
     store = ReportStore(aws, BUCKET, "etl")
     with pytest.raises(DocumentFormat, match="performance report") as refused:

@@ -9,7 +9,7 @@ import pytest
 from terradask._clusters.overview import ClusterOverview
 from terradask._observe.state import derive_state
 from terradask._observe.status import DeploymentStatus, _ssh_command, dial_address
-from terradask.cli._deployments import _story
+from terradask.cli._deployments import status_text
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_stacks.settings import ClusterSettings
@@ -80,7 +80,7 @@ def test_a_host_whose_instance_is_gone_is_lost_unless_it_left_in_order():
 
 
 def story(status):
-    return _story(ClusterOverview("default", status.name, status.state, status=status), status)
+    return status_text(ClusterOverview("default", status.name, status.state, status=status), status)
 
 
 def status(**facts):

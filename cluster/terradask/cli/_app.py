@@ -1,4 +1,4 @@
-"""The root command, and the groups that load their commands when they are named."""
+"""``command``: the root command, whose groups import commands when called."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, cast
 
 import click
 
-from terradask.cli._invocation import FOLDER, Invocation, flag, of
+from terradask.cli._invocation import FOLDER, Invocation, flag, invocation_of
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module when the command is asked for."""
+    """A group that imports a command's module when the command is called."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.lazy = dict(lazy or {})
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer meets them."""
+        """Return the names in the order of first use by newcomers."""
         return [*self.lazy, *self.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is meant; where there is none, name the nearest one."""
+        """Find a command; suggest the nearest name for an unknown one."""
         known = self.list_commands(ctx)
         if args and args[0] not in known and not args[0].startswith("-"):
             import difflib
@@ -56,20 +56,22 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
 
 
 def _debug(ctx: click.Context, _parameter: click.Parameter, value: bool) -> bool:
-    of(ctx).debug = of(ctx).debug or value
+    invocation_of(ctx).debug = invocation_of(ctx).debug or value
     return value
 
 
-def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, ...]) -> None:
+def _change_folder(
+    ctx: click.Context, parameter: click.Parameter, folders: tuple[str, ...]
+) -> None:
     if folders:
         ctx.call_on_close(partial(os.chdir, Path.cwd()))
     for folder in folders:
-        # Each from the one before, as with make and git; completion has to find the same settings.
+        # Relative to the previous one, as with make and git, also for completion.
         try:
             os.chdir(folder)
         except OSError as error:
             raise click.BadParameter(f"{folder!r}: {error.strerror}", ctx, parameter) from error
-    # The shell's completion asks when this context is closed already.
+    # For the shell's completion, which runs after this context is closed.
     ctx.meta[FOLDER] = Path.cwd()
 
 
@@ -124,7 +126,7 @@ def _go_to(ctx: click.Context, parameter: click.Parameter, folders: tuple[str, .
     multiple=True,
     expose_value=False,
     is_eager=True,
-    callback=_go_to,
+    callback=_change_folder,
     help="Run as if started in DIR, such as one folder per workspace of a repository.",
 )
 @flag("--debug", expose_value=False, callback=_debug, help="Show a traceback with an error.")

@@ -1,5 +1,5 @@
-"""``terradask apply`` and ``destroy``: the plan that was reviewed, or one that is shown and asked
-about; and a stack removed with what is in it.
+"""``terradask apply`` and ``destroy``: apply saved plans, or new ones after a question; destroy
+stacks.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from terradask.cli._invocation import (
     interruption,
     load_workspace,
 )
-from terradask.cli._output import say
+from terradask.cli._output import message
 from terradask.cli._plan import show
-from terradask.cli._story import Story
+from terradask.cli._progress import ProgressLines
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     _Round = tuple[Sequence[Plan], Sequence[PlanReport]]
 
 
-#: No name of a stack has any of these.
+#: Characters that names of stacks don't have.
 _PATH_SIGNS = re.compile(r"[/\\.]")
 
 
@@ -59,26 +59,26 @@ def apply(what: tuple[str, ...], saved: Path | None, start: bool) -> None:
     plan has expired. STACK is network or a cluster's name; by default the network, then every
     declared cluster. Clusters are deployed stopped.
     """
-    folder, stacks = _meant(what, saved)
+    folder, stacks = _targets(what, saved)
     check_answerable("apply")
-    story = Story()
-    workspace = load_workspace(progress=story)
+    progress = ProgressLines()
+    workspace = load_workspace(progress=progress)
     applied: list[PlanReport] = []
     clusters: list[str] = []
     if current().yes:
-        _refuse_unheard_of(workspace, stacks or ())
-    for plans, reports in _rounds(workspace, story, folder, stacks):
-        _apply(workspace, story, plans, reports)
+        _refuse_unknown(workspace, stacks or ())
+    for plans, reports in _rounds(workspace, progress, folder, stacks):
+        _apply(workspace, progress, plans, reports)
         applied += reports
-        stays = [plan.stack for plan in plans if not plan.destroy]
-        clusters += [stack for stack in stays if stack != NETWORK_STACK]
+        kept = [plan.stack for plan in plans if not plan.destroy]
+        clusters += [stack for stack in kept if stack != NETWORK_STACK]
     started = _start(workspace, clusters) if start else {}
     documents = [{**report.as_dict(), **started.get(report.stack, {})} for report in applied]
     answer(documents[0] if len(documents) == 1 else {"stacks": documents})
 
 
-def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[str, ...] | None]:
-    """Return the saved plans that are meant, or the stacks; None for the default ones."""
+def _targets(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[str, ...] | None]:
+    """Return the path of saved plans, or the stacks; None for the default ones."""
     from terradask._plans.folder import PlanFolder
     from terradask._plans.saved import PLAN_NAME
 
@@ -97,8 +97,10 @@ def _meant(what: Sequence[str], saved: Path | None) -> tuple[Path | None, tuple[
     return path, None
 
 
-def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
-    """Refuse a mistyped name if clusters are declared: no question would be asked about it."""
+def _refuse_unknown(workspace: Workspace, stacks: Sequence[str]) -> None:
+    """Refuse an unknown name if clusters are declared: with ``--yes``, no question protects from
+    a typing error.
+    """
     from terradask.errors import ClusterNotFound
 
     declared = sorted(workspace.settings.clusters)
@@ -110,8 +112,8 @@ def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
             "name",
             given=name,
             allowed=(
-                f"with --yes: network, the declared clusters ({', '.join(declared)}), or "
-                "those that are deployed"
+                f"with --yes: network, the declared clusters ({', '.join(declared)}), or deployed "
+                "ones"
             ),
             advice=(
                 f"declare [clusters.{name}] in terradask.toml, name the folder of saved plans "
@@ -121,11 +123,11 @@ def _refuse_unheard_of(workspace: Workspace, stacks: Sequence[str]) -> None:
 
 
 def _rounds(
-    workspace: Workspace, story: Story, folder: Path | None, stacks: Sequence[str] | None
+    workspace: Workspace, progress: ProgressLines, folder: Path | None, stacks: Sequence[str] | None
 ) -> Iterator[_Round]:
-    """Yield plans to apply together: saved ones at once; else the network's before clusters'."""
+    """Yield plans to apply together: all saved ones; else the network's before the clusters'."""
     if folder is not None:
-        with story.live():
+        with progress.live():
             plans = _open(workspace, folder)
             reports = [workspace.report(plan) for plan in plans]
         yield plans, reports
@@ -134,7 +136,7 @@ def _rounds(
     clusters = [name for name in names if name != NETWORK_STACK]
     for group in ([NETWORK_STACK] if NETWORK_STACK in names else [], clusters):
         if group:
-            with story.live():
+            with progress.live():
                 planned = workspace.plan(group)
             if planned.errors:
                 raise planned.errors[0]
@@ -152,7 +154,10 @@ def _open(workspace: Workspace, path: Path) -> list[Plan]:
 
 
 def _apply(
-    workspace: Workspace, story: Story, plans: Sequence[Plan], reports: Sequence[PlanReport]
+    workspace: Workspace,
+    progress: ProgressLines,
+    plans: Sequence[Plan],
+    reports: Sequence[PlanReport],
 ) -> None:
     """Show plans, ask once, and apply them."""
     for report in reports:
@@ -169,18 +174,18 @@ def _apply(
             workspace.note_applied(plan)
     names = ", ".join(plan.stack for plan in changing)
     if changing:
-        what = "this plan" if len(changing) == 1 else "these plans"
-        confirm(f"Apply {what} to {names}?")
+        plans_text = "this plan" if len(changing) == 1 else "these plans"
+        confirm(f"Apply {plans_text} to {names}?")
     else:
-        say("nothing to do")
+        message("nothing to do")
     for plan in changing:
         left = (
-            f"terradask apply {plan.stack} continues what was begun, terradask destroy "
-            f"{plan.stack} removes it"
+            f"terradask apply {plan.stack} continues it, terradask destroy {plan.stack} "
+            "removes the stack"
         )
-        with story.live(), interruption(left):
+        with progress.live(), interruption(left):
             workspace.apply(plan)
-        say(f"{plan.stack}: {'destroyed' if plan.destroy else 'deployed'}")
+        message(f"{plan.stack}: {'destroyed' if plan.destroy else 'deployed'}")
 
 
 def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
@@ -194,7 +199,7 @@ def _refuse_blocked(reports: Sequence[PlanReport]) -> None:
 
 
 def _refuse_while_running(plans: Sequence[Plan], reports: Sequence[PlanReport]) -> None:
-    """Refuse before anyone is asked what the apply itself would refuse."""
+    """Refuse before the question what the apply itself would refuse."""
     from terradask._plans.impact import refuse_while_running
 
     for plan, report in zip(plans, reports, strict=True):
@@ -203,12 +208,12 @@ def _refuse_while_running(plans: Sequence[Plan], reports: Sequence[PlanReport]) 
 
 
 def _start(workspace: Workspace, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Start clusters, then wait for their schedulers; return what scripts want to know of each."""
+    """Start clusters and wait for their schedulers; return the facts of each for ``--json``."""
     deployments = [workspace.deployment(name) for name in names]
     started = {each.name: started_run(each) for each in deployments}
     for each in deployments:
         address = scheduler_address(each)
-        say(f"{each.name}: scheduler at {address}")
+        message(f"{each.name}: scheduler at {address}")
         started[each.name]["scheduler_address"] = address
     return started
 
@@ -223,14 +228,14 @@ def destroy(stack: str) -> None:
     bucket is deleted with its content.
     """
     check_answerable("destroy")
-    story = Story()
-    workspace = load_workspace(progress=story)
+    progress = ProgressLines()
+    workspace = load_workspace(progress=progress)
     where = (
         f"workspace {workspace.settings.workspace.name}, {workspace.region}, account "
         f"{workspace.account_id}"
     )
     confirm(f"Destroy {stack} ({where}) with everything in it?")
-    with story.live(), interruption(f"terradask destroy {stack} finishes it"):
+    with progress.live(), interruption(f"terradask destroy {stack} completes it"):
         if stack == NETWORK_STACK:
             workspace.destroy_network()
         else:

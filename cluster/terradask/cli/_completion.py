@@ -1,4 +1,4 @@
-"""``terradask completion``: the script that completes commands, options and stacks."""
+"""``terradask completion`` and the completion of stacks, clusters and other names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def completion(shell: str) -> None:
 def complete_stack(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete a stack from what is declared or synthesised here, without a call of AWS."""
+    """Complete a locally declared or synthesised stack, without a call to AWS."""
     stacks = (_folder(ctx) / "cdktf.out/stacks").glob("*")
     synthesised = {path.name for path in stacks if path.is_dir()}
     return complete_declared(ctx, "clusters", {"network", *synthesised}, incomplete)
@@ -38,7 +38,7 @@ def complete_stack(
 def complete_cluster(
     ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete the name of a cluster, as :func:`complete_stack` does."""
+    """Complete the name of a cluster, like :func:`complete_stack`."""
     return [item for item in complete_stack(ctx, parameter, incomplete) if item.value != "network"]
 
 
@@ -48,7 +48,7 @@ cluster_argument = click.argument("name", shell_complete=complete_cluster)
 def complete_declared(
     ctx: click.Context, section: str, others: set[str], incomplete: str
 ) -> list[CompletionItem]:
-    """Complete a name of which terradask.toml has a table in a section, or one of the others."""
+    """Complete a name of a table in a section of terradask.toml, or one of `others`."""
     import tomllib
 
     folder = _folder(ctx)

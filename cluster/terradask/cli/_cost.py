@@ -1,4 +1,6 @@
-"""What runs of clusters have cost, who has done what, and what a run did, also when it is gone."""
+"""``terradask cost``, ``history`` and ``report``: show costs, history and performance of runs, also
+of deleted clusters.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from terradask._common.clock import utc_text
 from terradask._common.text_table import table
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
-from terradask.cli._output import caller_name, result, say, shortened
+from terradask.cli._output import caller_name, message, result, shortened
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
@@ -50,14 +52,14 @@ def cost(since: str | None, until: str | None, by: str, *, as_csv: bool) -> None
         result(_csv(costs))
     else:
         shown = _table(costs) if costs.rows else None
-        answer(costs.as_dict(), shown, otherwise="no run had an instance then")
+        answer(costs.as_dict(), shown, otherwise="no run had an instance in this period")
     for source, (oldest, newest) in sorted(costs.sources.items()):
         dates = oldest[:10] if oldest[:10] == newest[:10] else f"{oldest[:10]} to {newest[:10]}"
-        say(f"prices: {source}, of {dates}")
+        message(f"prices: {source}, of {dates}")
     if costs.unpriced_seconds:
-        say(
+        message(
             f"{_hours(costs.unpriced_seconds)} of {_hours(costs.instance_seconds)} instance-hours "
-            "have no price, and are in no amount"
+            "have no price and aren't included"
         )
 
 
@@ -68,19 +70,19 @@ def _table(costs: RunCosts) -> str:
     for row in costs.rows:
         first: list[object] = [caller_name(row.key) if costs.by == "owner" else row.key, row.runs]
         if is_by_run:
-            of, ended = row.facts, row.facts["ended_at"] or "goes on"
-            first = [row.key, of["cluster"], caller_name(of["owner"]), ended]
+            facts, ended = row.facts, row.facts["ended_at"] or "active"
+            first = [row.key, facts["cluster"], caller_name(facts["owner"]), ended]
         rows.append([*first, *_amounts(row.instances, row)])
-    whole = _amounts(sum(row.instances for row in costs.rows), costs)
-    rows.append(["total", *[None] * (len(heads) - 1), *whole])
+    total = _amounts(sum(row.instances for row in costs.rows), costs)
+    rows.append(["total", *[None] * (len(heads) - 1), *total])
     return table([*heads, "instances", "hours", "usd"], rows)
 
 
-def _amounts(instances: int, of: CostRow | RunCosts) -> list[object]:
-    usd = f"{of.usd:.2f}"
-    if of.unpriced_seconds:
-        usd = f"{usd} + ?" if of.usd else "?"
-    return [instances, _hours(of.instance_seconds), usd]
+def _amounts(instances: int, costs: CostRow | RunCosts) -> list[object]:
+    usd = f"{costs.usd:.2f}"
+    if costs.unpriced_seconds:
+        usd = f"{usd} + ?" if costs.usd else "?"
+    return [instances, _hours(costs.instance_seconds), usd]
 
 
 def _hours(seconds: int) -> str:
@@ -119,7 +121,7 @@ def history(since: str | None) -> None:
     answer(
         [entry.as_dict() for entry in found],
         table(heads, [_row(entry) for entry in found]) if found else None,
-        otherwise="nothing was noted then",
+        otherwise="no entries in this period",
     )
 
 
@@ -165,14 +167,14 @@ def report(name: str, *, run: str | None, output: Path | None, opens: bool, list
     deployment = load_workspace().deployment(name)
     if lists:
         return _list(deployment)
-    why = None if run is not None else _make_anew(deployment)
+    why = None if run is not None else _request_report(deployment)
     found = deployment.report(run)
     if why is not None:
-        say(f"{name}: no new report: {why}")
+        message(f"{name}: no new report: {why}")
     path = found.save(output)
     at, events = utc_text(found.at), len(found.events)
     if not current().as_json:
-        say(f"run {found.run}, report of {at}")
+        message(f"run {found.run}, report of {at}")
     facts = {"cluster": name, "run": found.run, "boot": found.boot, "at": at, "events": events}
     answer({**facts, "path": str(path)}, str(path))
     if opens:
@@ -188,24 +190,24 @@ def _list(deployment: Deployment) -> None:
     answer(
         [dict(zip(("run", "boot", "at", "size_bytes"), each, strict=True)) for each in kept],
         table(["run", "boot", "kept", "size"], rows) if kept else None,
-        otherwise=f"{deployment.name}: no reports are kept",
+        otherwise=f"{deployment.name}: no reports are stored",
     )
 
 
-def _make_anew(deployment: Deployment) -> str | None:
-    """Have a running cluster make its report; return why it hasn't. None for one that is over."""
+def _request_report(deployment: Deployment) -> str | None:
+    """Have a running cluster make its report; return the reason of a failure, or None."""
     from terradask._common.progress import silent
     from terradask._dask.standalone_dashboard import StandaloneDashboard, running_cluster
     from terradask.errors import ClusterNotFound, TerradaskError
 
     async def ask() -> str | None:
-        async with StandaloneDashboard(running_cluster(deployment.name, silent)) as lone:
-            return await lone.request_report()
+        async with StandaloneDashboard(running_cluster(deployment.name, silent)) as dashboard:
+            return await dashboard.request_report()
 
     try:
         return asyncio.run(ask()) if deployment.current_run() is not None else None
     except ClusterNotFound:
         return None
     except (TerradaskError, OSError) as error:
-        # What is kept already can be read without the cluster.
+        # Stored reports are readable without the cluster.
         return str(error).splitlines()[0]

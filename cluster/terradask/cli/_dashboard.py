@@ -15,7 +15,7 @@ import click
 from terradask._observe.keys import KeySet
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import flag, load_workspace
-from terradask.cli._output import result, say
+from terradask.cli._output import message, result
 from terradask_host.http_proxy.pages import METRICS_PAGE
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 from terradask_stacks.files import write_whole
@@ -64,11 +64,10 @@ def jupyter(*, name: str, shared: bool) -> None:
     running = _running(name)
     needed = {"jupyter": "has no notebook server"}
     if shared:
-        what = "serves its notebooks only to clients with its certificates"
-        needed["use_dashboard_https"] = what
-    for setting, what in needed.items():
+        needed["use_dashboard_https"] = "serves its notebooks only to clients with its certificates"
+    for setting, problem in needed.items():
         advice = f"set {setting}, then stop the cluster and apply it; see docs/notebooks.md"
-        _check(running, setting, what, advice)
+        _check(running, setting, problem, advice)
     _serve(running, shared=shared, notebooks=True)
 
 
@@ -79,12 +78,12 @@ def _running(name: str) -> Provisioned:
     return running_cluster(name, silent)
 
 
-def _check(running: Provisioned, setting: str, what: str, advice: str) -> None:
+def _check(running: Provisioned, setting: str, problem: str, advice: str) -> None:
     from terradask.errors import InvalidInput
 
     if not getattr(running.settings, setting):
         raise InvalidInput(
-            f"Cluster {running.deployment.name!r} {what}.",
+            f"Cluster {running.deployment.name!r} {problem}.",
             given=f"{setting} = false",
             allowed=f"{setting} = true",
             advice=advice,
@@ -95,8 +94,8 @@ def _serve(running: Provisioned, *, shared: bool, notebooks: bool = False) -> No
     from terradask._dask.standalone_dashboard import StandaloneDashboard
 
     async def print_shared() -> None:
-        async with StandaloneDashboard(running) as lone:
-            found = await lone.shared()
+        async with StandaloneDashboard(running) as dashboard:
+            found = await dashboard.shared()
         assert found is not None
         link = found.jupyter_link if notebooks else found.link
         if link is None:
@@ -105,23 +104,23 @@ def _serve(running: Provisioned, *, shared: bool, notebooks: bool = False) -> No
                 f"The hosts of cluster {running.deployment.name!r} serve no notebooks over HTTPS: "
                 "they run an older terradask, or were started before jupyter was set.",
             )
-        say(
+        message(
             "the browser asks whether to trust the certificate with the SHA-256 fingerprint "
             f"{found.fingerprint}"
         )
         result(link)
 
     async def serve() -> None:
-        async with StandaloneDashboard(running, jupyter=notebooks) as lone:
-            await lone.serve()
-            result(lone.link)
-            say("Ctrl-C ends it")
-            await lone.watch(say)
+        async with StandaloneDashboard(running, jupyter=notebooks) as dashboard:
+            await dashboard.serve()
+            result(dashboard.link)
+            message("Ctrl-C ends it")
+            await dashboard.watch(message)
 
     try:
         asyncio.run(print_shared() if shared else serve())
     except KeyboardInterrupt:
-        say("closed; the cluster keeps running")
+        message("closed; the cluster keeps running")
 
 
 def _outdated(running: Provisioned, problem: str) -> Exception:
@@ -172,7 +171,7 @@ def metrics(name: str, *, output: Path, private: bool) -> None:
         endpoint=None if is_aws(endpoint) else endpoint,
     )
     config = save_scrape_config(target, attachment.keys, output)
-    say(f"run {attachment.run.run_id}; the next start makes another certificate")
+    message(f"run {attachment.run.run_id}; the next start creates another certificate")
     result(str(config))
 
 

@@ -1,4 +1,4 @@
-"""``terradask demo``."""
+"""``terradask demo``: run the main job on the embedded AWS, with progress."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def demo() -> None:
     from terradask._doctor.demo.main_job import run_demo
     from terradask._doctor.demo.printer import DemoPrinter
 
-    with interruption("nothing is left: everything was on the embedded AWS, which has ended"):
+    with interruption("no resource remains: the embedded AWS has ended"):
         if not sys.stdout.isatty():
             run_demo(DemoPrinter(click.echo))
             return

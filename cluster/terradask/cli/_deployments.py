@@ -1,4 +1,4 @@
-"""Clusters that are deployed: list them, look at one, start it, stop it."""
+"""``terradask list``, ``status``, ``start`` and ``stop``: deployed clusters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, caller_name, result, result_json, say, usd
+from terradask.cli._output import ago, caller_name, message, result, result_json, usd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,23 +33,22 @@ if TYPE_CHECKING:
     from terradask._observe.status import DeploymentStatus
     from terradask._workspace.workspace import Workspace
 
-#: AWS ends an instance in a minute or two; a command that waits shows the end of it.
+#: Longest wait for the end of instances, which takes AWS a minute or two.
 _STOP_SECONDS = 300
 
 
-#: State that a list explains -> what it means, and what to do.
+#: State -> explanation and advice in a list.
 _NEXT_STEPS = {
-    "unfinished": "deployed or destroyed in part; terradask apply {name} or terradask destroy "
-    "{name} finishes it",
-    "unreadable": "its documents aren't as terradask writes them; terradask status {name} says "
-    "which",
-    "strange": "no cluster can have such a key; find out who wrote it",
-    "unowned": "orphaned resources of it are left; terradask sweep removes them",
+    "unfinished": "partly deployed or destroyed; terradask apply {name} or terradask destroy "
+    "{name} completes it",
+    "unreadable": "a document has a wrong format; terradask status {name} names it",
+    "strange": "no cluster can have such a key; find its writer",
+    "unowned": "orphaned resources remain; terradask sweep removes them",
 }
 
-#: What a list says of an unfinished one that was started and has hosts.
+#: Message about an unfinished cluster with a run and hosts.
 _LOST = (
-    "it runs, and its cluster.json is gone from the bucket; terradask apply {name} writes it "
+    "it runs, and its cluster.json is missing in the bucket; terradask apply {name} writes it "
     "again, terradask stop {name} ends its hosts"
 )
 
@@ -80,14 +79,14 @@ def list_deployments(all_workspaces: bool) -> None:
     declared = sorted(workspace.settings.clusters.keys() - mine)
     for one in found:
         if one.state == "unfinished" and one.hosts and one.started_at:
-            say(f"{one.name}: {_LOST.format(name=one.name)}")
+            message(f"{one.name}: {_LOST.format(name=one.name)}")
         elif one.state in _NEXT_STEPS:
-            say(f"{one.name}: {_NEXT_STEPS[one.state].format(name=one.name)}")
+            message(f"{one.name}: {_NEXT_STEPS[one.state].format(name=one.name)}")
     for one in found:
         if one.status is not None and one.status.why_ended is not None:
-            say(f"{one.name}: ended by itself: {_ending(one.status)}")
+            message(f"{one.name}: ended by itself: {_ending(one.status)}")
         for problem in () if one.status is None else one.status.problems:
-            say(f"{one.name}: {problem}")
+            message(f"{one.name}: {problem}")
     rows: list[list[object]] = [[one.workspace, *_row(one)] for one in found]
     rows += [
         [workspace.settings.workspace.name, name, "declared", *[None] * 9] for name in declared
@@ -121,7 +120,7 @@ def _row(one: ClusterOverview) -> list[object]:
 
 
 def _scheduler(status: DeploymentStatus) -> str | None:
-    """Return where a scheduler is, and its number if it replaced another in the run."""
+    """Return a scheduler's address, and its number if it is a replacement."""
     boot = status.scheduler_boot or 1
     return f"{status.scheduler_address} (number {boot})" if boot > 1 else status.scheduler_address
 
@@ -155,23 +154,24 @@ def status(name: str | None, events: bool, watched: bool) -> None:
     if events:
         if name is None:
             raise click.UsageError("--events needs a cluster: terradask status NAME --events")
-        told = workspace.deployment(name).events()
+        found_events = workspace.deployment(name).events()
         answer(
-            [event.as_dict() for event in told],
-            "\n".join(map(str, told)) if told else None,
+            [event.as_dict() for event in found_events],
+            "\n".join(map(str, found_events)) if found_events else None,
             otherwise=f"{name}: no events yet; terradask start {name} starts it",
         )
         return
     found = [one for one in workspace.overview(name) if one.status is not None]
-    stories = [_story(one, one.status) for one in found if one.status is not None]
+    texts = [status_text(one, one.status) for one in found if one.status is not None]
     answer(
         found[0].as_dict() if name is not None and found else [one.as_dict() for one in found],
-        "\n\n\n".join(stories) if stories else None,
+        "\n\n\n".join(texts) if texts else None,
         otherwise="no cluster is deployed; terradask list shows the declared ones",
     )
 
 
-def _story(one: ClusterOverview, status: DeploymentStatus) -> str:
+def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
+    """Return a cluster's status as text: facts, groups, hosts, and logs of failed hosts."""
     from terradask._observe.live_view import adapting_text
     from terradask._observe.status import scheduler_text
 
@@ -214,7 +214,7 @@ def _when(moment: str | None) -> str | None:
 
 
 def _ending(status: DeploymentStatus) -> str | None:
-    """Return when and why a run ended by itself; None where it goes on, or was stopped."""
+    """Return time and reason of a run's own end; None if it is active or was stopped."""
     if status.ended is not None:
         return f"{_when(status.ended.at)}: {status.ended.reason}"
     return status.why_ended
@@ -237,41 +237,41 @@ def start(name: str, workers: int | None, no_wait: bool) -> None:
     deployment = load_workspace().deployment(name)
     document = {"name": name, **started_run(deployment, workers)}
     if not no_wait:
-        document["scheduler_address"] = scheduler_address(deployment, on_wait=_say_hosts_once())
+        document["scheduler_address"] = scheduler_address(deployment, on_wait=_host_reporter())
     answer(document, document.get("scheduler_address", document["run_id"]))
 
 
 def started_run(deployment: Deployment, workers: int | None = None) -> dict[str, Any]:
-    """Start a cluster; return what scripts want to know of its run."""
-    with interruption(f"terradask stop {deployment.name} ends what was started"):
-        run = deployment.start(n_workers=workers, warn=say)
-    say(f"{deployment.name}: started as {run.run_id} with {run.n_workers} workers")
+    """Start a cluster; return its run's facts for ``--json``."""
+    with interruption(f"terradask stop {deployment.name} ends it"):
+        run = deployment.start(n_workers=workers, warn=message)
+    message(f"{deployment.name}: started as {run.run_id} with {run.n_workers} workers")
     return {"run_id": run.run_id, "n_workers": run.n_workers}
 
 
 def scheduler_address(
     deployment: Deployment, on_wait: Callable[[DeploymentStatus], None] | None = None
 ) -> str:
-    """Wait for the scheduler of a cluster that was started, and return its address to dial."""
+    """Wait for the scheduler of a started cluster, and return its address to dial."""
     settings = deployment.descriptor.cluster_settings
-    with interruption(f"terradask stop {deployment.name} ends what was started"):
+    with interruption(f"terradask stop {deployment.name} ends it"):
         attachment = deployment.attach(
             timeout_seconds=settings.create_timeout_seconds, on_wait=on_wait
         )
     return attachment.address(public=settings.way == "public")
 
 
-def _say_hosts_once() -> Callable[[DeploymentStatus], None]:
-    """Return a function that prints how far hosts are, and each line once."""
-    said: set[str] = set()
+def _host_reporter() -> Callable[[DeploymentStatus], None]:
+    """Return a function that prints the progress of hosts, each line once."""
+    printed: set[str] = set()
 
-    def say_new(status: DeploymentStatus) -> None:
+    def report_new(status: DeploymentStatus) -> None:
         for line in [f"  {report.describe()}" for report in status.hosts]:
-            if line not in said:
-                said.add(line)
-                say(line)
+            if line not in printed:
+                printed.add(line)
+                message(line)
 
-    return say_new
+    return report_new
 
 
 @click.command(short_help="Stop a cluster, keep it deployed")
@@ -285,25 +285,27 @@ def stop(name: str, no_wait: bool) -> None:
     destroy NAME` removes it.
     """
     deployment = load_workspace().deployment(name)
-    with interruption(f"terradask stop {name} finishes it"):
+    with interruption(f"terradask stop {name} completes it"):
         keyless = deployment.stop(wait_seconds=0 if no_wait else _STOP_SECONDS)
-    is_whole = deployment.exists
+    is_complete = deployment.exists
     if current().as_json:
         result_json(
-            deployment.status().as_dict() if is_whole else {"name": name, "state": "unfinished"}
+            deployment.status().as_dict() if is_complete else {"name": name, "state": "unfinished"}
         )
     else:
-        say(f"{name}: stopped")
-    if not is_whole:
-        say(f"{name}: its cluster.json is gone from the bucket; terradask apply {name} writes it")
+        message(f"{name}: stopped")
+    if not is_complete:
+        message(
+            f"{name}: its cluster.json is missing in the bucket; terradask apply {name} writes it"
+        )
     if not keyless:
-        private = is_whole and deployment.descriptor.cluster_settings.private_to_creator
-        say(
+        private = is_complete and deployment.descriptor.cluster_settings.private_to_creator
+        message(
             f"{name}: its keys stay in its secret, "
             + (
                 "which AWS denies you, until its creator stops, starts or destroys it"
                 if private
-                else "of which AWS takes no more versions today, until its next start or stop"
+                else "for which AWS accepts no more versions today, until its next start or stop"
             )
         )
 
@@ -311,15 +313,15 @@ def stop(name: str, no_wait: bool) -> None:
 # ---- status --watch ------------------------------------------------------------------------------
 
 
-#: Between two looks, each of which takes some seconds itself.
+#: Pause between two reads of the status, which take some seconds themselves.
 _SECONDS = 1.0
 _EVENTS_SECONDS = 5.0
-#: What machines cost takes calls of its own.
+#: Reading the price takes separate calls.
 _PRICE_SECONDS = 30.0
 
 
 def watch(workspace: Workspace, name: str) -> None:
-    """Show a cluster until Ctrl-C: drawn anew in a terminal, elsewhere a line for each event."""
+    """Show a cluster until Ctrl-C: as a live view in a terminal, else a line for each event."""
     from rich.console import Console
 
     console, deployment = Console(), workspace.deployment(name)
@@ -329,7 +331,7 @@ def watch(workspace: Workspace, name: str) -> None:
         else:
             _print_events(deployment)
     except KeyboardInterrupt:
-        say("closed; the cluster goes on")
+        message("closed; the cluster keeps running")
 
 
 def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> None:
@@ -359,10 +361,10 @@ def _draw(console: Console, workspace: Workspace, deployment: Deployment) -> Non
 
 
 def _print_events(deployment: Deployment) -> None:
-    said: set[str] = set()
+    printed: set[str] = set()
     while True:
         for event in deployment.events():
-            if str(event) not in said:
-                said.add(str(event))
+            if str(event) not in printed:
+                printed.add(str(event))
                 result(str(event))
         time.sleep(_EVENTS_SECONDS)

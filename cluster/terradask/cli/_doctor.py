@@ -1,6 +1,4 @@
-"""``terradask doctor``: what is missing here, and the fix for each; with ``--live`` the account
-check.
-"""
+"""``terradask doctor``: show missing parts and their fixes, or check the account (``--live``)."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from terradask.cli._invocation import (
     interruption,
     load_workspace,
 )
-from terradask.cli._output import Ready, plain, result, say, styled
-from terradask.cli._story import Story
+from terradask.cli._output import SafeText, message, plain, result, styled
+from terradask.cli._progress import ProgressLines
 
 if TYPE_CHECKING:
     from terradask._doctor.account_check.check import Offer
@@ -39,39 +37,39 @@ def run_live() -> int:
     from terradask._doctor.account_check.steps import Runner
 
     check_answerable("doctor --live")
-    story = Story()
+    progress = ProgressLines()
 
     def started(step: Step) -> None:
-        story(PhaseStarted(step.name, "check"))
+        progress(PhaseStarted(step.name, "check"))
 
     def ended(one: StepResult) -> None:
         if not current().as_json:
             _show(one)
 
     def ask(offer: Offer) -> None:
-        say(_terms(offer))
-        confirm("Make it, and remove it again?")
+        message(_terms(offer))
+        confirm("Create it, and remove it again?")
 
-    check = LiveCheck(load_workspace(), Runner(started, ended), progress=story)
+    check = LiveCheck(load_workspace(), Runner(started, ended), progress=progress)
     try:
-        with interruption("terradask doctor --live removes what is left, first"):
+        with interruption("the next terradask doctor --live removes remaining resources first"):
             check.run(ask)
     finally:
         path = check.write_report(Path.cwd())
         answer(check.report())
-        say(f"report: {path}, without the account's number")
+        message(f"report: {path}, without the account's number")
     failed = check.runner.failed
     if failed is None:
         return 0
-    say(f"failed at {failed.name}: {failed.what}")
+    message(f"failed at {failed.name}: {failed.what}")
     return failed.exit_code
 
 
 def _terms(offer: Offer) -> str:
     most = "an unknown price" if offer.most_usd is None else f"at most ${offer.most_usd}"
     return (
-        f"The check makes a network and a cluster of up to four hosts in account {offer.account}, "
-        f"{offer.region}, in a workspace of its own, and removes both. It costs {most}, and takes "
+        f"The check creates a network and a cluster of up to four hosts in account {offer.account},"
+        f" {offer.region}, in a separate workspace, and removes both. It costs {most}, and takes "
         f"at most {offer.limit_seconds / 60:.0f} minutes before the removal begins."
     )
 
@@ -92,7 +90,7 @@ def _show(one: StepResult) -> None:
             result(f"{indent}AWS: {words}")
 
 
-#: The network makes them: shown, but no failure.
+#: Created with the network: shown, but not a failure.
 _NO_FAILURE = {"service-roles"}
 
 _MISSING = 3
@@ -139,6 +137,6 @@ def doctor(ctx: click.Context, *, fix: bool, toolchain: bool, live: bool) -> Non
         lines.append(plain(_mark(finding), f"  {finding.check:<{width}} {finding.found}"))
         if finding.fix:
             lines.append(plain(f"{'':<9}{'':<{width}} to do: {finding.fix}"))
-    answer([asdict(finding) for finding in findings], Ready("\n".join(lines)))
+    answer([asdict(finding) for finding in findings], SafeText("\n".join(lines)))
     if any(not finding.ok and finding.check not in _NO_FAILURE for finding in findings):
         ctx.exit(_MISSING)

@@ -1,4 +1,4 @@
-"""``terradask env``: named environments, which the clusters of a workspace share."""
+"""``terradask env``: create, build, list and delete the workspace's named environments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from terradask.cli._invocation import (
     load_workspace,
     yes_option,
 )
-from terradask.cli._output import ago, say
+from terradask.cli._output import ago, message
 
 if TYPE_CHECKING:
     from terradask._software.named_environments import NamedEnvironment
@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 def _complete(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete an environment from what is declared here, without a call of AWS."""
+    """Complete a locally declared environment, without a call to AWS."""
     return complete_declared(ctx, "environments", {"default"}, incomplete)
 
 
 NAME = click.argument("name", shell_complete=_complete)
 
-#: Of an environment that settings here declare otherwise.
+#: Message about an environment whose declaration has changed.
 _DIFFERS = (
     "environment {name}: terradask.toml, or the file that it names, has changed since it was "
-    "created: terradask env create {name} brings that to the bucket"
+    "created: terradask env create {name} updates the bucket"
 )
 
 
@@ -64,9 +64,11 @@ def create(name: str) -> None:
     answer({**found.as_dict(), "changed": changed}, _lines(found))
     if current().as_json:
         return
-    say(f"environment {name}: {'created' if changed else 'is there as it is'}")
+    message(f"environment {name}: {'created' if changed else 'is unchanged'}")
     if changed:
-        say(f"next: Cluster(software={name!r}); after terradask env build {name} it starts faster")
+        message(
+            f"next: Cluster(software={name!r}); after terradask env build {name} it starts faster"
+        )
 
 
 @env.command(short_help="Build an environment on a host")
@@ -84,11 +86,11 @@ def build(name: str) -> None:
     workspace = load_workspace()
     environments = workspace.environments
     found = environments.stored.read(name)
-    # Without the right to write, it would be built in vain.
+    # Before the build, which needs the permission to write.
     environments.stored.check_writable(found)
     if environments.differs(found):
-        say(_DIFFERS.format(name=name))
-    say(f"environment {name}: a scheduler's host builds it")
+        message(_DIFFERS.format(name=name))
+    message(f"environment {name}: a scheduler's host builds it")
     with Cluster(
         f"env-{name}"[:32].rstrip("-"),
         n_workers=0,
@@ -131,7 +133,7 @@ def list_() -> None:
         otherwise="no environments; terradask env create default makes one with NumPy and pandas",
     )
     for name in () if current().as_json else differing:
-        say(_DIFFERS.format(name=name))
+        message(_DIFFERS.format(name=name))
 
 
 @env.command(short_help="Show the packages of an environment")
@@ -142,7 +144,7 @@ def inspect(name: str) -> None:
     found = _environments().stored.read(name)
     answer(found.as_dict(), _lines(found))
     if not current().as_json:
-        say(
+        message(
             f"Python {found.python} on {found.architecture}, created {ago(found.created_at)} "
             f"ago by {found.created_by}"
         )
@@ -160,7 +162,7 @@ def delete(name: str) -> None:
     environments.stored.read(name)
     confirm(f"Delete environment {name}?")
     environments.stored.delete(name)
-    say(f"environment {name}: deleted")
+    message(f"environment {name}: deleted")
 
 
 def _environments() -> Environments:

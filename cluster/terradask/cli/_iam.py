@@ -1,4 +1,4 @@
-"""``terradask iam``: the policies that people and pipelines need, exactly."""
+"""``terradask iam``: print the least IAM policies for people and pipelines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from terradask.cli._invocation import load_workspace, with_options
-from terradask.cli._output import result, result_json, say
+from terradask.cli._output import message, result, result_json
 
 if TYPE_CHECKING:
     from terradask_modules.caller_policies import Caller, CallerScope, GitHubActions
@@ -152,14 +152,17 @@ def _print(
             name, document = boundary_policy(scope)
             beside, scope = {name: document}, own
         if given is None:
-            say(_about_roles(scope))
+            message(_about_roles(scope))
     documents = caller_policies(scope, caller)
-    what = about(scope, caller)
-    say(what)
+    description = about(scope, caller)
+    message(description)
     trust = None if trusted is None else trusted.policy(scope)
     if form == "terraform":
         files = {
-            f"{role}.tf.json": {"//": what, **_terraform(role, documents, beside, trust, scope)}
+            f"{role}.tf.json": {
+                "//": description,
+                **_terraform(role, documents, beside, trust, scope),
+            }
         }
     else:
         files = {f"{name}.json": document for name, document in (documents | beside).items()}
@@ -179,7 +182,7 @@ def _print(
 
 
 def _about_roles(scope: CallerScope) -> str:
-    """Return what to do about the boundary of the roles that a caller makes."""
+    """Return advice about the permissions boundary of the roles that a caller creates."""
     arn = scope.permissions_boundary
     if arn is None:
         return (
@@ -187,7 +190,7 @@ def _about_roles(scope: CallerScope) -> str:
             "--no-boundary out, or name a network.permissions_boundary"
         )
     return (
-        f"make the policy {arn}, which is printed too, as an administrator, attach it to no user "
+        f"create the policy {arn}, which is printed too, as an administrator, attach it to no user "
         "or role, and set, before the network is applied: network.permissions_boundary = "
         f'"{arn}"'
     )
@@ -200,8 +203,8 @@ def _terraform(
     trust: dict[str, Any] | None,
     scope: CallerScope,
 ) -> dict[str, Any]:
-    """Return Terraform's configuration of the policies, of those `beside` that no user or role has,
-    and of the role that has them.
+    """Return Terraform's configuration of the policies, of the unattached ones in `beside`, and of
+    the role with the policies.
     """
     from terradask_modules.names import TAG_WORKSPACE
 
@@ -227,5 +230,5 @@ def _terraform(
 
 
 def _escaped(document: dict[str, Any]) -> str:
-    """Return a document as Terraform's text: variables in it are IAM's."""
+    """Return a document as a Terraform string, with IAM's variables escaped."""
     return json.dumps(document).replace("${", "$${")

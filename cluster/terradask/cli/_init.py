@@ -1,4 +1,4 @@
-"""Begin: write the settings, and make the bucket for the network's state."""
+"""``terradask init``: write a settings file, and create the bucket of the network's state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._invocation import answer, current, flag, json_option
-from terradask.cli._output import say
+from terradask.cli._output import message
 from terradask_modules.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -46,25 +46,25 @@ def init(out: Path, force: bool, state: str | None) -> None:
     if force or state is None or not path.exists():
         _write_starter(path, force=force)
     if state is not None:
-        bucket, made = _make_bucket(path)
-        say(f"bucket {bucket}: {'made' if made else 'exists already'}")
+        bucket, made = _create_bucket(path)
+        message(f"bucket {bucket}: {'created' if made else 'exists already'}")
         document["state_bucket"] = bucket
     answer(document, str(path))
     if not current().as_json:
-        say("next: terradask doctor, then terradask plan")
+        message("next: terradask doctor, then terradask plan")
 
 
-def _make_bucket(path: Path) -> tuple[str, bool]:
-    """Make the bucket, or see to its settings; return its name, and whether it was made."""
+def _create_bucket(path: Path) -> tuple[str, bool]:
+    """Create the bucket or complete its settings; return its name, and whether it is new."""
     from terradask._common.progress import Warned
     from terradask._workspace.context import SettingsSource, WorkspaceContext
     from terradask._workspace.states import StackStates
 
-    def tell(event: ProgressEvent) -> None:
+    def warn(event: ProgressEvent) -> None:
         if isinstance(event, Warned):
-            say(event.text)
+            message(event.text)
 
-    network = StackStates(WorkspaceContext.load(SettingsSource(path, {}), progress=tell)).network
+    network = StackStates(WorkspaceContext.load(SettingsSource(path, {}), progress=warn)).network
     made = network.make_bucket()
     return network.place().bucket, made
 

@@ -1,4 +1,6 @@
-"""What one call of the command line knows: how to speak, what an interruption leaves."""
+"""``Invocation``: options and state of one call of the command line, and helpers that read it
+(shared options, answers, questions).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from terradask.cli._output import plain, result, result_json, say
+from terradask.cli._output import message, plain, result, result_json
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-#: Where a context's ``meta`` holds the folder that ``-C`` named.
+#: Key of the folder of ``-C`` in a context's ``meta``.
 FOLDER = "terradask.folder"
 
 
@@ -32,60 +34,60 @@ class Invocation:
 
     #: Show tracebacks.
     debug: bool = False
-    #: The result, or the error, is one JSON document.
+    #: Print the result, or the error, as one JSON document.
     as_json: bool = False
-    #: The user has answered every question with yes.
+    #: Answer every question with yes.
     yes: bool = False
-    #: What to do about whatever is left when the user interrupts now; None where nothing is.
+    #: Advice about remaining resources after an interruption at this moment, if any.
     after_interrupt: str | None = None
-    #: The signal that interrupts.
+    #: The interrupting signal.
     ended_by: int = signal.SIGINT
 
 
-def of(ctx: click.Context) -> Invocation:
-    """Return the invocation that a click context belongs to."""
+def invocation_of(ctx: click.Context) -> Invocation:
+    """Return the invocation of a click context."""
     return ctx.ensure_object(Invocation)
 
 
 def current() -> Invocation:
-    """Return the invocation that is running."""
-    return of(click.get_current_context())
+    """Return the running invocation."""
+    return invocation_of(click.get_current_context())
 
 
 def load_workspace(progress: Progress | None = None) -> Workspace:
-    """Return the workspace of the folder that the command works in."""
+    """Load the workspace of the command's folder."""
     from terradask._workspace.workspace import Workspace
 
     return Workspace.load(progress=progress)
 
 
-def _noted(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
-    setattr(of(ctx), str(parameter.name), given)
+def _store(ctx: click.Context, parameter: click.Parameter, given: bool) -> None:
+    setattr(invocation_of(ctx), str(parameter.name), given)
 
 
-#: Adds an option that is given or not.
+#: Adds a boolean option.
 flag = partial(click.option, is_flag=True)
-_noted_option = partial(flag, expose_value=False, callback=_noted)
-#: Adds ``--json`` for what is shown by `answer`; an error of the command is then JSON too.
-json_option = _noted_option("--json", "as_json", help="Print JSON.")
-#: Adds ``--yes``, which `confirm` looks at.
-yes_option = _noted_option("--yes", "-y", help="Don't ask.")
+_stored_option = partial(flag, expose_value=False, callback=_store)
+#: Adds ``--json`` for results of `answer`; errors are then JSON too.
+json_option = _stored_option("--json", "as_json", help="Print JSON.")
+#: Adds ``--yes``, which `confirm` reads.
+yes_option = _stored_option("--yes", "-y", help="Don't ask.")
 
 
 def answer(document: Any, text: str | None = None, otherwise: str | None = None) -> None:
-    """Print what a command has found: with ``--json`` as a document, else as a text; where there is
-    none, say what stands in for it.
+    """Print a command's result: with ``--json`` the document, else the text; without a text, print
+    `otherwise` as a message.
     """
     if current().as_json:
         result_json(document)
     elif text is not None:
         result(text)
     elif otherwise is not None:
-        say(otherwise)
+        message(otherwise)
 
 
 def with_options(*options: Callable[[Function], Function]) -> Callable[[Function], Function]:
-    """Add options that several commands have, in this order."""
+    """Add shared options, in this order."""
     return lambda function: reduce(lambda inner, add: add(inner), reversed(options), function)
 
 
@@ -94,7 +96,7 @@ asking_options = with_options(yes_option, json_option)
 
 
 def format_option(purpose: str) -> Callable[[Function], Function]:
-    """Add ``--format``, where markdown is for some purpose."""
+    """Add ``--format``; `purpose` describes the use of markdown."""
     return click.option(
         "--format",
         "form",
@@ -107,28 +109,28 @@ def format_option(purpose: str) -> Callable[[Function], Function]:
 
 @contextlib.contextmanager
 def interruption(advice: str) -> Iterator[None]:
-    """Say what to do about what is left, should the user interrupt inside of this block."""
+    """Print advice about remaining resources if the user interrupts inside this block."""
     invocation = current()
     before, invocation.after_interrupt = invocation.after_interrupt, advice
     yield
-    # Not in a `finally`: the advice has to outlive the interruption that it is about.
+    # Not in a `finally`: the advice must outlive the interruption.
     invocation.after_interrupt = before
 
 
-# ---- questions before something is changed -------------------------------------------------------
+# ---- questions before a change -------------------------------------------------------------------
 
 
 def check_answerable(verb: str) -> None:
-    """Refuse before the work, where no terminal could answer the question after it."""
+    """Fail before the work if no terminal can answer the later question."""
     if not current().yes and not sys.stdin.isatty():
         raise InvalidInput(
             f"{verb} asks before it changes anything, but standard input is not a terminal",
             allowed="a terminal, or --yes",
-            advice=f"check what it would do, then run terradask {verb} with --yes",
+            advice=f"check its effect, then run terradask {verb} with --yes",
         )
 
 
 def confirm(question: str) -> None:
-    """Ask before something is changed, unless ``--yes`` answers; after no, raise an error."""
+    """Ask before a change, unless ``--yes`` answers; raise an error after no."""
     if not current().yes and not click.confirm(plain(question), err=True):
         raise TerradaskError("declined: nothing was changed")

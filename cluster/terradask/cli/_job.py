@@ -1,4 +1,4 @@
-"""``terradask job``: the jobs of clusters, from any machine; also of clusters that are gone."""
+"""``terradask job``: list, show, follow and cancel jobs, also of deleted clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from terradask._common.text_table import table
 from terradask.cli._app import LazyGroup
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
-from terradask.cli._output import result, result_json, say, shortened
+from terradask.cli._output import message, result, result_json, shortened
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 _POLL_SECONDS = 2.0
-#: So many tasks are shown, unless all are asked for.
+#: Most shown tasks without --all.
 _SHOWN = 50
-#: What is shown of tasks -> its name in `JobTask`.
+#: Column -> attribute of `JobTask`.
 _COLUMNS = {
     "task": "index",
     "input": "input",
@@ -80,14 +80,14 @@ def list_jobs(name: str, last: int) -> None:
 
 
 def _readable(deployment: Deployment, jobs: Iterable[str]) -> Iterator[JobRecord]:
-    """Yield jobs' records; one that can't be read is told, and doesn't hide the others."""
+    """Yield jobs' records; report unreadable ones and continue."""
     from terradask.errors import DocumentFormat, JobNotFound
 
     for job in jobs:
         try:
             yield deployment.job(job)
         except (DocumentFormat, JobNotFound) as error:
-            say(f"{deployment.name}/{job}: {error.problem}")
+            message(f"{deployment.name}/{job}: {error.problem}")
 
 
 @job.command(short_help="Show a job and its tasks")
@@ -101,17 +101,17 @@ def status(job: str, *, shows_all: bool, failed: bool) -> None:
     if current().as_json:
         result_json({**_as_dict(record), "tasks": [vars(task) for task in record.tasks]})
         return
-    say(f"{progress_line(record)}: {shortened(record.command_line)}")
+    message(f"{progress_line(record)}: {shortened(record.command_line)}")
     tasks = [task for task in record.tasks if not failed or task.state == "failed"]
-    # What went wrong is what is looked for.
+    # Failed tasks first.
     tasks.sort(key=lambda task: (task.state == "succeeded", task.index))
     shown = tasks if shows_all else tasks[:_SHOWN]
     facts = ([getattr(task, name) for name in _COLUMNS.values()] for task in shown)
-    # --json has all of an input, which may have kilobytes.
+    # --json has complete inputs, which may have kilobytes.
     rows = [[shortened(one) if isinstance(one, str) else one for one in row] for row in facts]
     result(table(list(_COLUMNS), rows))
     if len(shown) < len(tasks):
-        say(f"and {len(tasks) - len(shown)} more: --all")
+        message(f"and {len(tasks) - len(shown)} more: --all")
 
 
 @job.command(short_help="Show the output of a task")
@@ -163,14 +163,14 @@ def wait(job: str, *, timeout: float | None) -> int:
 
     deployment, record = _record_of(job)
     deadline = None if timeout is None else time.monotonic() + timeout
-    progress = Progress()
+    progress = JobProgress()
     while not record.is_over:
-        progress.tell(record)
+        progress.report(record)
         if deadline is not None and time.monotonic() > deadline:
             raise JobTimeout(record.cluster, record.id, timeout or 0.0)
         time.sleep(_POLL_SECONDS)
         record = deployment.job(record.id)
-    progress.tell(record)
+    progress.report(record)
     if record.is_lost:
         counts = record.counts
         raise JobLost(record.cluster, record.id, counts["pending"] + counts["running"])
@@ -185,10 +185,10 @@ def cancel(job: str) -> None:
 
     _, record = _record_of(job)
     if record.is_over:
-        return say(f"{record.name}: it is over: {record.state}")
+        return message(f"{record.name}: it is over: {record.state}")
     with Cluster.from_name(record.cluster, show_widget=False) as cluster:
         cluster.job(record.id).cancel()
-    return say(f"{record.name}: cancelled")
+    return message(f"{record.name}: cancelled")
 
 
 def _record_of(job: str) -> tuple[Deployment, JobRecord]:
@@ -207,15 +207,15 @@ def _as_dict(record: JobRecord) -> dict[str, object]:
     return {**facts, **more, "counts": record.counts}
 
 
-# ---- what a task writes, on this process's output; and how far a job is --------------------------
+# ---- output of tasks, and progress of jobs -------------------------------------------------------
 
 
-#: Between two lines about a job that is waited for.
+#: Shortest time between two lines about a job.
 PROGRESS_SECONDS = 10.0
 
 
 class Outlet:
-    """Writes a task's bytes as they are, but to a terminal without control characters."""
+    """Write a task's bytes unchanged; to a terminal, without control characters."""
 
     def __init__(self) -> None:
         self._decoders = {
@@ -230,41 +230,41 @@ class Outlet:
             self.write(stream, b"", is_last=True)
 
     def write(self, stream: int, content: bytes, *, is_last: bool = False) -> None:
-        """Write what a task has written to standard output (1) or standard error (2)."""
+        """Write a task's standard output (1) or standard error (2)."""
         from terradask._clusters.jobs.output import printable_text
 
         target = sys.stdout if stream == 1 else sys.stderr
         try:
             binary = getattr(target, "buffer", None)
             if target.isatty() or binary is None:
-                # A character may come in two pieces.
+                # A character may arrive in two pieces.
                 text = self._decoders[stream].decode(content, is_last)
                 target.write(printable_text(text.encode(errors="replace")))
             else:
                 binary.write(content)
             target.flush()
         except BrokenPipeError:
-            # `| head` has seen enough. The command runs on.
+            # The reader has closed, as `| head` does. The command continues.
             os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
 
 
-class Progress:
-    """Tells how far a job is: at its end, and at times before if it has changed."""
+class JobProgress:
+    """Print a job's progress: at its end, and before that at intervals if it has changed."""
 
     def __init__(self) -> None:
-        self._said, self._at = "", time.monotonic()
+        self._last, self._at = "", time.monotonic()
 
-    def tell(self, record: JobRecord) -> None:
-        """Say a line, unless it is too early or was said."""
+    def report(self, record: JobRecord) -> None:
+        """Print a progress line, unless it is too early or unchanged."""
         line = progress_line(record)
         is_due = record.is_over or time.monotonic() >= self._at + PROGRESS_SECONDS
-        if is_due and line != self._said:
-            say(line)
-            self._said, self._at = line, time.monotonic()
+        if is_due and line != self._last:
+            message(line)
+            self._last, self._at = line, time.monotonic()
 
 
 def progress_line(record: JobRecord) -> str:
-    """Return how many of a job's tasks are how far."""
+    """Return a job's state with its numbers of tasks by state."""
     counts = record.counts
     others = [
         f"{counts[state]} {state}"

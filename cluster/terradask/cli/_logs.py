@@ -1,4 +1,4 @@
-"""``terradask logs``: what the hosts of a cluster print, also when it is gone."""
+"""``terradask logs``: show the logs of a cluster's hosts, even after its destruction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import FOLDER, flag, load_workspace
-from terradask.cli._output import Ready, plain, result, say
+from terradask.cli._output import SafeText, message, plain, result
 
 if TYPE_CHECKING:
     from terradask._observe.logs.lines import LogLine
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: Below this width, lines have a short time and the end of an instance id.
 _WIDE_COLUMNS = 100
 _ID_CHARACTERS = 6
-#: The same time again, which narrow terminals have no room for.
+#: Dask's repetition of the time, removed on narrow terminals.
 _DASKS_TIME = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} - ", re.ASCII)
 _COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_black")
 
@@ -34,11 +34,11 @@ _COLOURS = ("cyan", "green", "yellow", "blue", "magenta", "bright_black")
 def complete_hosts(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Complete a host of the cluster's last run; this asks AWS once or twice."""
+    """Complete a host of the cluster's last run, with one or two calls to AWS."""
     from terradask._workspace.workspace import Workspace
 
     words = {"scheduler", "workers"}
-    # A completion has nowhere to say what is wrong.
+    # A completion can't show errors.
     with contextlib.suppress(Exception), contextlib.chdir(ctx.meta.get(FOLDER) or Path.cwd()):
         hosts = Workspace.load().deployment(ctx.params["name"]).log_hosts()
         words |= hosts.keys() | {group.removesuffix("-spot") for group in hosts.values()}
@@ -85,18 +85,18 @@ def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **as
     try:
         is_any = _show_json(lines) if as_json else _show(lines)
     except BrokenPipeError:
-        # `| head` has seen enough. Python would complain when it flushes at the end.
+        # The reader has closed, as `| head` does. Prevents an error of Python's last flush.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if not is_any:
-        say(f"{name}: no such lines")
+        message(f"{name}: no such lines")
 
 
 def _show_json(lines: Iterable[LogLine]) -> bool:
     is_any = False
     for line in lines:
         is_any = True
-        # In ASCII: what tasks print is never a terminal's control character.
+        # ASCII, so without control characters from tasks' output.
         result(json.dumps(line.as_dict()))
     return is_any
 
@@ -109,16 +109,16 @@ def _show(lines: Iterable[LogLine]) -> bool:
     for line in lines:
         if line.run != run:
             run = line.run
-            say(f"run {run or 'unknown'}")
+            message(f"run {run or 'unknown'}")
         if is_narrow and line.at.date() != day:
             day = line.at.date()
-            say(f"{day} (UTC)")
-        result(Ready(format_line(line, is_narrow=is_narrow, in_colour=is_terminal)))
+            message(f"{day} (UTC)")
+        result(SafeText(format_line(line, is_narrow=is_narrow, in_colour=is_terminal)))
     return run != ""
 
 
 def format_line(line: LogLine, *, is_narrow: bool = False, in_colour: bool = False) -> str:
-    """Return a line as a terminal shows it, or a file."""
+    """Return a line for a terminal or a file."""
     at = f"{line.at:%H:%M:%S}" if is_narrow else f"{line.at:%Y-%m-%dT%H:%M:%SZ}"
     label, text = plain(line.label), line.plain_text
     if is_narrow:
@@ -126,6 +126,6 @@ def format_line(line: LogLine, *, is_narrow: bool = False, in_colour: bool = Fal
     if is_narrow and label != line.group:
         label = f"{line.group}/…{line.host[-_ID_CHARACTERS:]}"
     if in_colour:
-        # The same in each call.
+        # Stable over calls.
         label = click.style(label, fg=_COLOURS[zlib.crc32(line.host.encode()) % len(_COLOURS)])
     return f"{at} {label} {text}"

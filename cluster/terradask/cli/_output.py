@@ -1,4 +1,4 @@
-"""How the commands speak: results to standard output, the story to standard error."""
+"""Print results to standard output, and messages to standard error, without control characters."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from terradask._common.text_table import duration
 from terradask_host.documents import plain_text
 
 
-class Ready(str):
-    """Text that a terminal gets as it is: all that others wrote in it is plain already."""
+class SafeText(str):
+    """Text that is printed unchanged: its foreign parts have no control characters."""
 
 
-def styled(text: str, **style: Any) -> Ready:
-    """Return text in a colour, for `say` and `result`."""
-    return Ready(click.style(plain_text(text), **style))
+def styled(text: str, **style: Any) -> SafeText:
+    """Return coloured text, for `message` and `result`."""
+    return SafeText(click.style(plain_text(text), **style))
 
 
 def plain(*parts: str) -> str:
-    """Return parts as one text without control characters, but for those that are ready."""
-    return "".join(part if isinstance(part, Ready) else plain_text(part) for part in parts)
+    """Join parts to a text without control characters; keep those of `SafeText`."""
+    return "".join(part if isinstance(part, SafeText) else plain_text(part) for part in parts)
 
 
 def result(*parts: str) -> None:
-    """Print a result. Others wrote some of it, in documents, tags and names: no control character
-    of theirs reaches a terminal.
-    """
+    """Print a result, without control characters: documents, tags and names may contain some."""
     click.echo(plain(*parts))
 
 
@@ -39,13 +37,13 @@ def result_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, default=str))
 
 
-def say(*parts: str) -> None:
-    """Print a line of the story, as `result` does."""
+def message(*parts: str) -> None:
+    """Print a message to standard error, without control characters."""
     click.echo(plain(*parts), err=True)
 
 
 def ago(moment: str | datetime | None) -> str | None:
-    """Return how long ago a moment was, such as ``3 min``."""
+    """Return the age of a moment, such as ``3 min``."""
     if moment is None:
         return None
     if isinstance(moment, str):
@@ -54,17 +52,17 @@ def ago(moment: str | datetime | None) -> str | None:
 
 
 def shortened(text: str, most: int = 80) -> str:
-    """Return the beginning of a text: a table's row is one line."""
+    """Return the beginning of a text, for one line of a table."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def caller_name(arn: str | None) -> str | None:
-    """Return what names the caller in an ARN: the user, or the role with its session."""
+    """Return the caller's name in an ARN: the user, or the role with its session."""
     return None if arn is None else arn.rpartition(":")[2].partition("/")[2] or arn
 
 
 def usd(hourly: Decimal | None) -> str | None:
-    """Return a price by the hour: ``?`` where it isn't known, nothing where nothing costs."""
+    """Return an hourly price: ``?`` if unknown, None if zero."""
     if hourly is None:
         return "?"
     return f"{hourly:.4f}" if hourly else None

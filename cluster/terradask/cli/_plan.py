@@ -1,5 +1,5 @@
-"""``terradask plan``, ``drift`` and ``synth``: what applying stacks would change, what was changed
-outside Terraform, and stacks as Terraform JSON.
+"""``terradask plan``, ``drift`` and ``synth``: plan stacks, find changes outside Terraform, and
+write stacks as Terraform JSON.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import Ready, result, result_json, say
-from terradask.cli._story import Story
+from terradask.cli._output import SafeText, message, result, result_json
+from terradask.cli._progress import ProgressLines
 from terradask_stacks.files import write_whole
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ def plan(
     if accept_older_state and not stacks:
         raise click.UsageError("--accept-older-state needs the name of a STACK.")
     if out is not None:
-        # What is in the way is said before the work.
+        # Fail before the work if the folder isn't usable.
         PlanFolder(out).check_own()
-    story = Story()
-    with story.live():
-        workspace = load_workspace(progress=story)
+    progress = ProgressLines()
+    with progress.live():
+        workspace = load_workspace(progress=progress)
         for stack in stacks if accept_older_state else ():
             workspace.accept_older_state(stack)
         planned = workspace.plan(
@@ -89,7 +89,7 @@ def plan(
         if out is not None:
             planned.save(out)
     if out is not None and planned.plans:
-        say(f"saved; apply exactly this: terradask apply {out}")
+        message(f"saved; apply exactly this: terradask apply {out}")
     report = planned.report
     show(
         report.plans[0] if len(stacks) == 1 and report.plans else report,
@@ -114,18 +114,18 @@ def show(
         from terradask._plans.render_markdown import to_markdown
         from terradask._plans.report import PlanReport, WorkspaceReport
 
-        whole = (
+        complete = (
             WorkspaceReport(report.context, (report,), stack=report.stack)
             if isinstance(report, PlanReport)
             else report
         )
-        result(Ready(to_markdown(whole).removesuffix("\n")))
+        result(SafeText(to_markdown(complete).removesuffix("\n")))
     else:
-        _show_to_person(report, details=details, err=err)
+        _show_in_terminal(report, details=details, err=err)
 
 
-def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err: bool) -> None:
-    """Show a report with colours where there is a terminal, as plain text elsewhere."""
+def _show_in_terminal(report: PlanReport | WorkspaceReport, *, details: bool, err: bool) -> None:
+    """Show a report, with colours on a terminal, else as plain text."""
     from rich.console import Console
 
     from terradask._plans.render_terminal import to_terminal, to_text
@@ -137,7 +137,7 @@ def _show_to_person(report: PlanReport | WorkspaceReport, *, details: bool, err:
         click.echo(to_text(report, details=details), err=err, nl=False)
 
 
-#: As `terraform plan -detailed-exitcode` has it.
+#: Exit code of `terraform plan -detailed-exitcode`.
 DRIFT = 2
 
 
@@ -156,12 +156,12 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
     from terradask._plans.render_terminal import drift_text
     from terradask.errors import TerradaskError
 
-    story = Story()
+    progress = ProgressLines()
     try:
-        with story.live():
-            summaries = list(load_workspace(progress=story).drift(stacks or None).values())
+        with progress.live():
+            summaries = list(load_workspace(progress=progress).drift(stacks or None).values())
     except TerradaskError as error:
-        # 2 has a meaning of its own here.
+        # 2 means drift.
         error.exit_code = 1 if error.exit_code == DRIFT else error.exit_code
         raise
     drifted = [summary for summary in summaries if summary.drift]
@@ -177,7 +177,7 @@ def drift(stacks: tuple[str, ...], form: str) -> int:
     elif drifted:
         result("\n\n".join(drift_text(summary) for summary in drifted))
     else:
-        say(f"no drift in {', '.join(summary.stack for summary in summaries)}")
+        message(f"no drift in {', '.join(summary.stack for summary in summaries)}")
     return DRIFT if drifted else 0
 
 
@@ -201,11 +201,11 @@ def synth(stacks: tuple[str, ...], out: Path | None, for_checkov: bool) -> None:
     """
     if for_checkov and out is None:
         raise click.UsageError(
-            "--for-checkov needs --out: what is applied keeps its required_version"
+            "--for-checkov needs --out: applied stacks keep their required_version"
         )
-    story = Story()
-    with story.live():
-        folders = load_workspace(progress=story).synth(stacks or None, out)
+    progress = ProgressLines()
+    with progress.live():
+        folders = load_workspace(progress=progress).synth(stacks or None, out)
     if for_checkov:
         for folder in folders.values():
             _without_required_version(folder / "cdk.tf.json")
@@ -216,9 +216,9 @@ def synth(stacks: tuple[str, ...], out: Path | None, for_checkov: bool) -> None:
 
 
 def _without_required_version(file: Path) -> None:
-    """Rewrite a file so that checkov reads it.
+    """Remove a file's required_version, so that checkov reads the file.
 
-    checkov takes no string there, passes over the whole file, and reports no failure:
+    checkov expects no string there, skips the complete file, and reports no failure:
     https://github.com/bridgecrewio/checkov/issues/7454.
     """
     document = json.loads(file.read_bytes())

@@ -1,4 +1,4 @@
-"""One call of the command line: errors become a text and an exit code."""
+"""Run one call of the command line, and turn errors into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import click
 
 from terradask.cli._app import command
 from terradask.cli._invocation import Invocation
-from terradask.cli._output import say, styled
+from terradask.cli._output import message, styled
 
-#: What they raise says what AWS answered, or why it didn't.
+#: Libraries whose errors contain AWS's answer.
 _AWS_LIBRARIES = ("botocore", "boto3")
 
 INTERRUPTED = 128 + signal.SIGINT
@@ -24,26 +24,26 @@ INTERRUPTED = 128 + signal.SIGINT
 
 @runtime_checkable
 class Explained(Protocol):
-    """An error with a text for the user: terradask's own, and the embedded AWS's."""
+    """Interface of errors with a text for users: terradask's and the embedded AWS's."""
 
     problem: str
     exit_code: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return its fields."""
+        """Return the fields."""
 
 
 @contextlib.contextmanager
 def _signals(invocation: Invocation) -> Iterator[None]:
-    """Let SIGTERM and SIGHUP unwind the stack as Ctrl-C does: Terraform is then cancelled."""
+    """Handle SIGTERM and SIGHUP like Ctrl-C: the stack unwinds and cancels Terraform."""
 
     def terminate(number: int, _frame: FrameType | None) -> None:
-        # Kept beside the exception: click makes an exception of its own of it.
+        # Stored outside of the exception, which click replaces.
         invocation.ended_by = number
         raise KeyboardInterrupt
 
     numbers = [signal.SIGTERM, signal.SIGHUP]
-    # A start with SIGHUP ignored (nohup) is meant.
+    # Respect an ignored SIGHUP (nohup).
     numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     before = {number: signal.signal(number, terminate) for number in numbers}
     try:
@@ -57,12 +57,12 @@ def _report(invocation: Invocation, document: dict[str, Any], text: str) -> None
     if invocation.as_json:
         click.echo(json.dumps(document, default=str), err=True)
     else:
-        say(styled("error: ", fg="red", bold=True), text)
+        message(styled("error: ", fg="red", bold=True), text)
 
 
 def _failed(invocation: Invocation, error: Exception) -> int:
     if invocation.debug:
-        say("".join(traceback.format_exception(error)).removesuffix("\n"))
+        message("".join(traceback.format_exception(error)).removesuffix("\n"))
     if isinstance(error, Explained):
         if error.exit_code == INTERRUPTED:
             return _interrupted(invocation, error)
@@ -70,9 +70,9 @@ def _failed(invocation: Invocation, error: Exception) -> int:
         return error.exit_code
     problem = f"{type(error).__name__}: {error}"
     advice = (
-        "AWS's word: correct what it names, or try again later; --debug shows the call"
+        "an error of AWS: correct its cause, or try again later; --debug shows the call"
         if type(error).__module__.partition(".")[0] in _AWS_LIBRARIES
-        else "this is a bug in terradask: run the command with --debug and report what it prints"
+        else "this is a bug in terradask: run the command with --debug and report its output"
     )
     _report(
         invocation,
@@ -84,7 +84,7 @@ def _failed(invocation: Invocation, error: Exception) -> int:
 
 def _interrupted(invocation: Invocation, error: BaseException) -> int:
     left = invocation.after_interrupt
-    # click makes an exception of its own of an interrupt, whose notes say what became of a cluster.
+    # click replaces the interrupt; the original's notes report about a rollback.
     notes = [*_notes(error), *_notes(error.__cause__)]
     document = {"error": "Interrupted", "problem": "\n".join(["interrupted", *notes])}
     todo = [f"  to do: {left}"] if left else []
@@ -112,14 +112,14 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line."""
     arguments = list(arguments)
     own = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    # Read here, and not by click: wrong usage has to be reported as JSON, too.
+    # Read before click parses the arguments: usage errors are reported as JSON too.
     invocation = Invocation(as_json="--json" in own)
     try:
         with _signals(invocation):
             code = command.main(
                 arguments, prog_name="terradask", standalone_mode=False, obj=invocation
             )
-    # click's name for Ctrl-C, and for a question without an answer.
+    # click's exception for Ctrl-C, and for a prompt without an answer.
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         return _interrupted(invocation, error)
     except click.ClickException as error:

@@ -1,4 +1,4 @@
-"""``terradask run`` and ``terradask batch``: commands on the hosts of a cluster."""
+"""``terradask run`` and ``terradask batch``: run commands on the hosts of a cluster."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import click
 
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import current, flag, with_options
-from terradask.cli._job import PROGRESS_SECONDS, Outlet, Progress
-from terradask.cli._output import result, say
+from terradask.cli._job import PROGRESS_SECONDS, JobProgress, Outlet
+from terradask.cli._output import message, result
 
 if TYPE_CHECKING:
     from terradask import Cluster
     from terradask._dask.job import Job
 
 
-#: Options of a cluster that is made for the command -> arguments of `Cluster`.
+#: Options of a new cluster for the command -> arguments of `Cluster`.
 _HARDWARE = {
     "vm_type": "worker_vm_types",
     "cpu": "worker_cpu",
@@ -33,7 +33,7 @@ _HARDWARE = {
     "n_workers": "n_workers",
 }
 
-#: Adds the options that both commands have.
+#: Adds the options of both commands.
 job_options = with_options(
     click.option(
         "--cluster",
@@ -107,22 +107,22 @@ job_options = with_options(
 def run_job(
     command: Sequence[str],
     inputs: Sequence[str] | None,
-    see: Callable[[Job], int],
-    asked: dict[str, Any],
+    await_job: Callable[[Job], int],
+    options: dict[str, Any],
     *,
     n_workers: int,
 ) -> int:
-    """Submit a job to the cluster that is asked for, and see it through; return its exit code."""
+    """Submit a job to the requested cluster, and wait for its end; return its exit code."""
     from terradask._dask.cluster_jobs import prepare_job
-    from terradask.cli._story import Story
+    from terradask.cli._progress import ProgressLines
 
-    detach, secrets = asked.pop("detach"), _from_environ(asked.pop("secrets"))
-    place = {name: asked.pop(name) for name in ("cluster", *_HARDWARE)}
-    # Before a cluster is made for what can't run.
-    request = prepare_job(command, inputs, **{**asked, "environ": _environ(asked["environ"])})
-    story = Story()
-    with story.live():
-        cluster = _cluster(place, n_workers, story)
+    detach, secrets = options.pop("detach"), _from_environ(options.pop("secrets"))
+    target = {name: options.pop(name) for name in ("cluster", *_HARDWARE)}
+    # Check the job before a cluster is created for it.
+    request = prepare_job(command, inputs, **{**options, "environ": _environ(options["environ"])})
+    progress = ProgressLines()
+    with progress.live():
+        cluster = _cluster(target, n_workers, progress)
     with cluster:
         if secrets:
             cluster.send_private_envs(secrets)
@@ -131,46 +131,44 @@ def run_job(
             _leave_running(cluster)
             result(job.name)
             return 0
-        say(f"job {job.name}")
+        message(f"job {job.name}")
         try:
-            return see(job)
+            return await_job(job)
         except KeyboardInterrupt:
             if current().ended_by == signal.SIGHUP:
-                # The terminal is gone, and not what was asked for.
+                # Only the terminal is gone: the job continues.
                 _leave_running(cluster)
             else:
-                say("cancelling; `--detach` would leave it running")
+                message("cancelling; `--detach` would leave it running")
                 job.cancel()
                 job.wait()
             raise
 
 
 def _leave_running(cluster: Cluster) -> None:
-    """Let a cluster that is to end with this command end after its job: two minutes later, by
-    itself.
-    """
+    """Let the cluster end by itself, two minutes after its job, instead of with this command."""
     cluster.shutdown_on_close = False
 
 
-def _cluster(place: dict[str, Any], n_workers: int, story: Any) -> Cluster:
+def _cluster(target: dict[str, Any], n_workers: int, progress: Any) -> Cluster:
     from terradask import Cluster
 
-    name = place["cluster"]
-    given = {option: place[option] for option in _HARDWARE if place[option]}
+    name = target["cluster"]
+    given = {option: target[option] for option in _HARDWARE if target[option]}
     if name is not None:
         if given:
             wrong = ", ".join(f"--{option.replace('_', '-')}" for option in given)
-            raise click.UsageError(f"{wrong}: the hosts of --cluster are as they are")
-        return Cluster(name, create=False, wait_for_workers=1, show_widget=False, progress=story)
+            raise click.UsageError(f"{wrong}: --cluster names an existing cluster with its hosts")
+        return Cluster(name, create=False, wait_for_workers=1, show_widget=False, progress=progress)
     hardware = {_HARDWARE[option]: value for option, value in given.items()}
     hardware = {"n_workers": n_workers, **hardware}
-    return Cluster(**hardware, wait_for_workers=1, show_widget=False, progress=story)
+    return Cluster(**hardware, wait_for_workers=1, show_widget=False, progress=progress)
 
 
 def _from_environ(names: Sequence[str]) -> dict[str, str]:
     missing = [name for name in names if name not in os.environ]
     if missing:
-        raise click.UsageError(f"--secret: {', '.join(missing)} isn't set here")
+        raise click.UsageError(f"--secret: {', '.join(missing)} isn't set in this environment")
     return {name: os.environ[name] for name in names}
 
 
@@ -178,11 +176,11 @@ def _environ(pairs: Sequence[str]) -> dict[str, str]:
     """Return the environment variables of ``NAME=VALUE``."""
     wrong = [pair for pair in pairs if "=" not in pair]
     if wrong:
-        raise click.UsageError(f"--env takes NAME=VALUE, and not {wrong[0].partition('=')[0]!r}")
+        raise click.UsageError(f"--env takes NAME=VALUE, not {wrong[0].partition('=')[0]!r}")
     return dict(pair.partition("=")[::2] for pair in pairs)
 
 
-#: Hosts of a cluster that is made for a batch, unless a number is given.
+#: Most hosts of a new cluster for a batch, unless a number is given.
 _MOST_HOSTS = 4
 
 COMMAND = click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -191,7 +189,7 @@ COMMAND = click.argument("command", nargs=-1, required=True, type=click.UNPROCES
 @click.command("run", short_help="Run a command on a cluster's host")
 @job_options
 @COMMAND
-def run_command(command: tuple[str, ...], **asked: Any) -> int:
+def run_command(command: tuple[str, ...], **options: Any) -> int:
     """Run COMMAND on a host of a cluster with its workers' packages, show its output, and exit with
     its code. Write -- before COMMAND.
 
@@ -199,12 +197,12 @@ def run_command(command: tuple[str, ...], **asked: Any) -> int:
     shows it from any machine. A cluster that was created for it ends two minutes later.
     """
 
-    def see(job: Job) -> int:
+    def await_job(job: Job) -> int:
         with Outlet() as outlet:
             job.follow(outlet.write)
         return int(job.wait())
 
-    return run_job(command, None, see, asked, n_workers=1)
+    return run_job(command, None, await_job, options, n_workers=1)
 
 
 @click.command(short_help="Run a command for each of many inputs on a cluster's hosts")
@@ -217,7 +215,7 @@ def run_command(command: tuple[str, ...], **asked: Any) -> int:
 @click.option("--array", metavar="RANGE", help="Numbers as inputs: 0-99, or 1-3,7.")
 @COMMAND
 def batch(
-    command: tuple[str, ...], *, map_over: str | None, array: str | None, **asked: Any
+    command: tuple[str, ...], *, map_over: str | None, array: str | None, **options: Any
 ) -> int:
     """Run COMMAND once for each input, which replaces {}, on all hosts of a cluster. Write --
     before COMMAND. Each input gets exactly one recorded success, also if AWS reclaims hosts.
@@ -235,21 +233,23 @@ def batch(
 
         inputs = request.parse_array(array or "")
 
-    def see(job: Job) -> int:
+    def await_job(job: Job) -> int:
         from terradask.errors import JobTimeout
 
-        progress = Progress()
+        progress = JobProgress()
         while True:
             with contextlib.suppress(JobTimeout):
                 code = int(job.wait(timeout=PROGRESS_SECONDS))
                 break
-            progress.tell(job.record())
-        progress.tell(job.record())
+            progress.report(job.record())
+        progress.report(job.record())
         if code:
-            say(f"terradask job status {job.name} shows which failed, and where")
+            message(f"terradask job status {job.name} shows the failed tasks and their hosts")
         return code
 
-    return run_job(command, inputs, see, asked, n_workers=min(len(inputs), _MOST_HOSTS) or 1)
+    return run_job(
+        command, inputs, await_job, options, n_workers=min(len(inputs), _MOST_HOSTS) or 1
+    )
 
 
 def _inputs(given: str) -> list[str]:
@@ -258,13 +258,13 @@ def _inputs(given: str) -> list[str]:
     if Path(given).is_file():
         return _lines(Path(given).read_bytes())
     if "," not in given:
-        raise click.UsageError(f"--map-over: there is no file {given}, and a list has commas: a,b")
+        raise click.UsageError(f"--map-over: no file {given} exists; a list has commas: a,b")
     return [each.strip() for each in given.split(",") if each.strip()]
 
 
 def _lines(content: bytes) -> list[str]:
     try:
-        # Not `str.splitlines`: to that, form feeds and other characters end lines too.
+        # Not `str.splitlines`, which also splits at form feeds and other characters.
         lines = content.decode().removeprefix("\N{BYTE ORDER MARK}").split("\n")
     except UnicodeDecodeError as error:
         raise click.UsageError(f"--map-over: the inputs aren't UTF-8: {error}") from error

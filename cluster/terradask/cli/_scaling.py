@@ -1,4 +1,4 @@
-"""``terradask adapt`` and ``terradask scale``: how many workers a running cluster has."""
+"""``terradask adapt`` and ``terradask scale``: change the number of a running cluster's workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from terradask._common.progress import Message, ProgressEvent, Warned
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import answer, flag, json_option, load_workspace
-from terradask.cli._output import say
+from terradask.cli._output import message
 
 if TYPE_CHECKING:
     from terradask import Cluster
@@ -97,16 +97,16 @@ def scale(name: str, workers: int, *, group: str, wait: bool) -> None:
 
 
 async def _scaled(cluster: Cluster, workers: int, group: str) -> None:
-    """Scale, and return when AWS and the scheduler have been told."""
+    """Scale, and return once AWS and the scheduler have the number."""
     await cluster.scale(workers, group=group)
 
 
 def _attached(name: str) -> Cluster:
     from terradask import Cluster
 
-    return Cluster.from_name(name, progress=_say_message, show_widget=False)
+    return Cluster.from_name(name, progress=_show_kept, show_widget=False)
 
 
-def _say_message(event: ProgressEvent) -> None:
+def _show_kept(event: ProgressEvent) -> None:
     if isinstance(event, Warned) or (isinstance(event, Message) and event.kept):
-        say(event.text)
+        message(event.text)

@@ -1,4 +1,4 @@
-"""``terradask sim``: the embedded AWS."""
+"""``terradask sim``: start, stop and control the embedded AWS."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from terradask.cli._invocation import answer, flag, interruption, json_option
-from terradask.cli._output import say
+from terradask.cli._output import message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ IAM = flag("--iam", help="Evaluate the IAM policies of hosts, other roles and us
 
 
 def check_installed() -> None:
-    """Refuse where the simulator, a distribution of its own, is missing. Raises `SetupError`."""
+    """Check that the simulator, a separate distribution, is installed. Raises `SetupError`."""
     from terradask.errors import SetupError
 
     if find_spec("terradask_simulator") is None:
@@ -63,10 +63,10 @@ def start(port: int, region: str, bare: bool, iam: bool) -> None:
     check_installed()
     from terradask_simulator.lifecycle import environment_of, start_daemon
 
-    say("starting the embedded AWS" + ("" if bare else " and deploying the network on it"))
-    with interruption("terradask sim stop ends what was started"):
+    message("starting the embedded AWS" + ("" if bare else " and deploying the network on it"))
+    with interruption("terradask sim stop ends it"):
         info = start_daemon(port=port, region=region, baseline=not bare, enforce_iam=iam)
-    say(f"the embedded AWS answers at {info.endpoint_url}")
+    message(f"the embedded AWS answers at {info.endpoint_url}")
     _show(info, environment_of(info))
 
 
@@ -79,7 +79,7 @@ def status() -> None:
     from terradask_simulator.lifecycle import status as find
 
     info = _running(find())
-    say(f"the embedded AWS answers at {info.endpoint_url}; its folder is {info.state_dir}")
+    message(f"the embedded AWS answers at {info.endpoint_url}; its folder is {info.state_dir}")
     _show(info, environment_of(info))
 
 
@@ -100,12 +100,12 @@ def switch(name: str | None, settings: tuple[str, ...]) -> None:
     switches = Switches(_running(of_this_environment()))
     if name is not None:
         switches.turn(name, **dict(_setting(one) for one in settings))
-    stand = switches.switches()
-    answer(stand, "\n".join(f"{one}: {json.dumps(value)}" for one, value in stand.items()))
+    states = switches.switches()
+    answer(states, "\n".join(f"{one}: {json.dumps(value)}" for one, value in states.items()))
 
 
 def _setting(text: str) -> tuple[str, object]:
-    """Return a switch's argument; values are JSON where they parse as JSON, else texts."""
+    """Return a switch's argument; values are JSON if they parse as JSON, else strings."""
     key, equals, value = text.partition("=")
     if not equals:
         raise click.BadParameter(f"{text!r} is not KEY=VALUE")
@@ -124,7 +124,7 @@ def stop() -> None:
 
     left = stop_daemon()
     for line in left:
-        say(f"ended with it: {line}")
+        message(f"ended with it: {line}")
     answer({"stopped": True, "left_running": left}, otherwise="stopped")
 
 
@@ -151,7 +151,7 @@ def run(
     from terradask_simulator.lifecycle import run as run_beside
 
     def ready(info: SimulatorInfo) -> None:
-        say(f"the embedded AWS answers at {info.endpoint_url}")
+        message(f"the embedded AWS answers at {info.endpoint_url}")
 
     ctx.exit(
         run_beside(command, bare=bare, region=region, port=port, enforce_iam=iam, on_ready=ready)

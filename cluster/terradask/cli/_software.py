@@ -1,4 +1,4 @@
-"""``terradask software``: what of this environment hosts can have."""
+"""``terradask software``: show and resolve this environment's packages for hosts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import click
 
 from terradask._common.text_table import table
 from terradask.cli._invocation import answer, current, flag, json_option
-from terradask.cli._output import say
+from terradask.cli._output import message
 
 if TYPE_CHECKING:
     from terradask._software.scan import Scan
 
-#: After so long without an answer, it is said what is waited for.
+#: After this time without an answer, a message names the reason of waiting.
 _SLOW_SECONDS = 5.0
 
 _architecture_option = click.option(
@@ -69,7 +69,7 @@ def lock_(architecture: str, strict: bool, file: Path | None) -> None:
     from terradask._software.sync import PackageSync
 
     sync = PackageSync(file is None, strict=strict)
-    with _said_if_slow("asking indexes, channels and repositories: terradask software indexes"):
+    with _message_if_slow("asking indexes, channels and repositories: terradask software indexes"):
         found = lock_for_hosts(file or (), sync, architecture=architecture, lock_file=None)
     document = {
         "python": found.python,
@@ -88,12 +88,12 @@ def lock_(architecture: str, strict: bool, file: Path | None) -> None:
     }
     answer(document, found.to_requirements().rstrip())
     if not current().as_json and (differences := describe_differences(found)):
-        say(differences)
+        message(differences)
 
 
 @contextmanager
-def _said_if_slow(text: str) -> Iterator[None]:
-    waiting = threading.Timer(_SLOW_SECONDS, say, [text])
+def _message_if_slow(text: str) -> Iterator[None]:
+    waiting = threading.Timer(_SLOW_SECONDS, message, [text])
     waiting.start()
     try:
         yield
@@ -134,13 +134,13 @@ def _table(found: Scan) -> str:
 
 
 def _explain(found: Scan) -> None:
-    say(", ".join(f"{count} {verdict}" for verdict, count in found.counts.items()))
+    message(", ".join(f"{count} {verdict}" for verdict, count in found.counts.items()))
     if not found.python_on_hosts:
         from terradask._software.hosts import HOST_PYTHONS
 
-        say(f"hosts have no Python {found.python}: use one of {', '.join(HOST_PYTHONS)}")
+        message(f"hosts have no Python {found.python}: use one of {', '.join(HOST_PYTHONS)}")
     if found.counts["refused"]:
-        say(
+        message(
             "what is refused came from no index, and an index may have another author's package "
             "under its name: publish it to the index that hosts use and install it from there, or "
             "send modules with Client.upload_file"

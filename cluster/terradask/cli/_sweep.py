@@ -1,4 +1,6 @@
-"""What an interruption leaves, removed: orphaned resources, foreign entries of a state, a lock."""
+"""``terradask sweep``, ``repair-state`` and ``unlock``: remove orphans, foreign state entries, and
+locks of ended commands.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ from terradask.cli._invocation import (
     interruption,
     load_workspace,
 )
-from terradask.cli._output import result, say, usd
-from terradask.cli._story import Story
+from terradask.cli._output import message, result, usd
+from terradask.cli._progress import ProgressLines
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
 
@@ -53,18 +55,18 @@ def sweep(grace: int | None, dry_run: bool) -> None:
         check_answerable("sweep")
     from terradask.errors import TerradaskError
 
-    story = Story()
-    workspace = load_workspace(progress=story)
-    with story.live():
+    progress = ProgressLines()
+    workspace = load_workspace(progress=progress)
+    with progress.live():
         found = workspace.strays(grace_seconds=grace)
-    _say_beside(found)
+    _report_unchecked(found)
     if not current().as_json:
         _show(found)
     swept = None
     if found.strays and not dry_run:
         count = "this" if len(found.strays) == 1 else f"these {len(found.strays)}"
         confirm(f"Remove {count} in workspace {found.workspace}, {found.region}?")
-        with story.live(), interruption("terradask sweep continues"):
+        with progress.live(), interruption("terradask sweep continues"):
             swept = workspace.sweep(found)
     answer(
         {**found.as_dict(), **({} if swept is None else swept.as_dict())},
@@ -79,16 +81,16 @@ def sweep(grace: int | None, dry_run: bool) -> None:
         )
 
 
-def _say_beside(found: Sweep) -> None:
+def _report_unchecked(found: Sweep) -> None:
     for one in found.unseen:
-        say(f"not checked: {one.what}, because {one.action} is missing")
+        message(f"not checked: {one.what}, because {one.action} is missing")
     for key in found.strange_keys:
-        say(f"left alone: no cluster can have the key {key}; find out who wrote it")
+        message(f"not touched: no cluster can have the key {key}; find its writer")
 
 
 def _show(found: Sweep) -> None:
     if not found.strays:
-        say(
+        message(
             f"nothing to sweep in workspace {found.workspace}, {found.region}, account "
             f"{found.account}"
         )
@@ -118,8 +120,8 @@ def _why(found: Sweep, orphan: Orphan) -> str:
 def _end(swept: Swept) -> str:
     left = [*swept.kept.items(), *swept.failed.items()]
     lines = [f"{orphan.kind} {orphan.id}: not removed: {why}" for orphan, why in left]
-    whole = len(swept.removed) + len(left)
-    return "\n".join([*lines, f"removed {len(swept.removed)} of {whole}"])
+    total = len(swept.removed) + len(left)
+    return "\n".join([*lines, f"removed {len(swept.removed)} of {total}"])
 
 
 def _age(seconds: float | None) -> str:
@@ -145,20 +147,20 @@ def repair_state(name: str, dry_run: bool) -> None:
     found = workspace.foreign_in_state(name)
     removed = False
     if not current().as_json:
-        _tell(name, found)
+        _show_foreign(name, found)
     if found and not dry_run:
         confirm(f"Remove {len(found)} entries from the state of {name}?")
         found, removed = workspace.repair_state(name), True
-    done = f"{name}: removed {len(found)} from the state; terradask plan {name} shows what it is"
+    done = f"{name}: removed {len(found)} entries from the state; check with terradask plan {name}"
     answer(
         {"cluster": name, "foreign": [dict(one) for one in found], "removed": removed},
         otherwise=done if removed else None,
     )
 
 
-def _tell(name: str, found: tuple[Mapping[str, str], ...]) -> None:
+def _show_foreign(name: str, found: tuple[Mapping[str, str], ...]) -> None:
     if not found:
-        say(f"{name}: its state names nothing else")
+        message(f"{name}: its state has no foreign entries")
         return
     rows = [[one["address"], one["id"], one["why"]] for one in found]
     result(table(["address", "id", "why"], rows))
@@ -186,7 +188,7 @@ def unlock(stack: str, force: str | None) -> None:
                 "unlock --force asks before it breaks a lock, but standard input is not a terminal",
                 allowed="a terminal, or --yes",
             )
-        confirm(f"Break lock {force} on {stack}? A command that still runs would lose its changes.")
+        confirm(f"Break lock {force} on {stack}? A running command would lose its changes.")
     broken = load_workspace().unlock(stack, force=force)
     if broken is None:
         answer({"stack": stack, "unlocked": None}, otherwise=f"{stack}: not locked")

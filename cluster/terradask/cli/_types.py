@@ -1,4 +1,6 @@
-"""Instance types: which a region has, which a cluster gets and why, and which quotas they need."""
+"""``terradask types``, ``explain`` and ``quotas``: instance types of a region and of a cluster, and
+their quotas.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from terradask.cli._invocation import (
     json_option,
     load_workspace,
 )
-from terradask.cli._output import ago, result, say
-from terradask.cli._story import Story
+from terradask.cli._output import ago, message, result
+from terradask.cli._progress import ProgressLines
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -63,7 +65,7 @@ def types(
     listing = find_types(
         load_workspace().aws, TypeFilter.of(names, **filters), zone=zone, spot=spot, refresh=refresh
     )
-    _say_age(listing)
+    _report_age(listing)
     answer([one.as_dict() for one in listing.types], _table(listing, spot=spot, zone=zone))
 
 
@@ -114,22 +116,22 @@ def _usd(usd: object) -> str | None:
     return None if usd is None else f"{usd:.4f}"
 
 
-def _say_age(listing: Listing) -> None:
-    """Say how old what is shown is, and what is missing."""
+def _report_age(listing: Listing) -> None:
+    """Print the age of types and prices, and missing prices."""
     catalog = listing.catalog
-    say(
+    message(
         f"{len(listing.types)} of {len(catalog.types)} types in {catalog.region}, fetched "
         f"{ago(catalog.fetched_at)} ago"
     )
     for sheet in listing.prices:
-        say(_explained(sheet))
+        message(_price_source(sheet))
 
 
-def _explained(sheet: PriceSheet) -> str:
-    what = "spot prices" if sheet.market == "spot" else "prices on demand"
+def _price_source(sheet: PriceSheet) -> str:
+    prices = "spot prices" if sheet.market == "spot" else "prices on demand"
     if sheet.as_of is None:
-        return f"no {what}: {sheet.problem}"
-    text = f"{what}: {sheet.source}, {ago(sheet.as_of)} ago"
+        return f"no {prices}: {sheet.problem}"
+    text = f"{prices}: {sheet.source}, {ago(sheet.as_of)} ago"
     return text if sheet.problem is None else f"{text}; could not be fetched again: {sheet.problem}"
 
 
@@ -143,14 +145,14 @@ def explain(name: str) -> None:
     NAME needn't be deployed or declared. The output shows if today's prices would change the order
     of the locked types.
     """
-    story = Story()
-    with story.live():
-        workspace = load_workspace(progress=story)
+    progress = ProgressLines()
+    with progress.live():
+        workspace = load_workspace(progress=progress)
         found = workspace.explain(name)
     if name not in workspace.settings.clusters:
-        say(
-            f"{name} isn't declared: this is what [cluster] results in; "
-            f"Cluster({name!r}).hardware is what its arguments resulted in"
+        message(
+            f"{name} isn't declared: this is the result of [cluster]; Cluster({name!r}).hardware "
+            "is the result of its arguments"
         )
     answer(found.as_dict(), found.explain())
 
@@ -174,7 +176,7 @@ def quotas(request: bool) -> None:
         result(_quota_table(checks))
         for check in short:
             others = f"; {check.others} used by others" if check.others else ""
-            say(f"{check.code}: {check.why}{others}")
+            message(f"{check.code}: {check.why}{others}")
     if request:
         asked = {check.code: check for check in _request(workspace.aws, short)}
         checks = [asked.get(check.code, check) for check in checks]
@@ -204,16 +206,16 @@ def _request(aws: Aws, short: list[QuotaCheck]) -> list[QuotaCheck]:
     wanted = [check for check in short if check.requested is None]
     for check in short:
         if check.requested is not None:
-            say(
+            message(
                 f"{check.code}: {int(check.requested)} are requested already; AWS takes one "
                 "request at a time"
             )
     if not wanted:
-        say("nothing to request")
+        message("nothing to request")
         return []
     listing = ", ".join(f"{check.code} to {check.needed}" for check in wanted)
     confirm(f"Ask AWS in {aws.region} to raise {listing}?")
     asked = request_more(aws, wanted)
     for check in asked:
-        say(f"{check.code}: requested {check.needed}")
+        message(f"{check.code}: requested {check.needed}")
     return asked

@@ -1,4 +1,4 @@
-"""Progress on standard error: a moving line on a terminal, else one for each phase."""
+"""Show progress events on standard error: a live line on a terminal, else a line for each phase."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from terradask.cli._output import plain, say, styled
+from terradask.cli._output import message, plain, styled
 
 if TYPE_CHECKING:
     from rich.status import Status
 
     from terradask._common.progress import ProgressEvent
 
-#: Without a terminal, how often an apply's progress is said: CI ends jobs that are silent.
+#: Interval of an apply's progress lines without a terminal: CI ends jobs without output.
 _HEARTBEAT_SECONDS = 10.0
 
 
-class Story:
-    """Shows progress events, with a moving line while `live`."""
+class ProgressLines:
+    """Show progress events, with a live line inside `live`."""
 
     def __init__(self) -> None:
         self._status: Status | None = None
-        self._spoke_at = time.monotonic()
+        self._printed_at = time.monotonic()
 
     def __call__(self, event: ProgressEvent) -> None:
         """Show one event."""
@@ -38,14 +38,14 @@ class Story:
 
         match event:
             case PhaseStarted(phase, subject):
-                self._now(f"{subject}: {phase}")
+                self._show_current(f"{subject}: {phase}")
             case PhaseFinished(phase, subject, seconds, failed):
                 mark = styled("failed", fg="red") if failed else styled("done", fg="green")
                 self._line(f"{subject}: {phase:<11} ", mark, f"  {seconds:5.1f} s")
             case ResourceChanged(subject, address, action, "failed"):
                 self._line(f"{subject}: {action} {address} ", styled("failed", fg="red"))
             case ResourceChanged(subject, address, action, _, done, total):
-                self._now(f"{subject}: {done}/{total} {action} {address}")
+                self._show_current(f"{subject}: {done}/{total} {action} {address}")
             case Message(text):
                 self._line(text)
             case Warned(text):
@@ -57,21 +57,21 @@ class Story:
 
             self._status.console.print(Text.from_ansi(plain("  ", *parts)), soft_wrap=True)
         else:
-            say("  ", *parts)
-        self._spoke_at = time.monotonic()
+            message("  ", *parts)
+        self._printed_at = time.monotonic()
 
-    def _now(self, text: str) -> None:
+    def _show_current(self, text: str) -> None:
         if self._status is not None:
             from rich.text import Text
 
-            # An address has brackets, which would be markup.
+            # As text: an address has brackets, which would be markup.
             self._status.update(Text(plain(text)))
-        elif time.monotonic() - self._spoke_at > _HEARTBEAT_SECONDS:
+        elif time.monotonic() - self._printed_at > _HEARTBEAT_SECONDS:
             self._line(f"{text} ...")
 
     @contextlib.contextmanager
     def live(self) -> Iterator[None]:
-        """Show the moving line for as long as the block runs: not while a question is asked."""
+        """Show the live line during the block; leave the block to ask questions."""
         if not sys.stderr.isatty():
             yield
             return
