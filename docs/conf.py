@@ -39,10 +39,9 @@ html_copy_source = False
 html_permalinks_icon = "#"
 
 _ROOT = Path(__file__).parents[1]
-_PART = re.compile(r"^(?:## )?(For users|For contributors|Decisions):?$", re.MULTILINE)
+_PART = re.compile(r"^(?:## )?(For users|For contributors):?$", re.MULTILINE)
 #: What contributors read beside the list for them.
 _MORE = (
-    "Decisions </docs/index.md>",
     "/CONTRIBUTING.md",
     "How the tests work </tests/README.md>",
     "/CHANGELOG.md",
