@@ -1,4 +1,4 @@
-"""``python -m terradask_host``: what the instance's systemd unit starts."""
+"""``python -m terradask_host``: the start command of the instance's systemd unit."""
 
 from __future__ import annotations
 

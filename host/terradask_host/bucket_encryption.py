@@ -1,6 +1,7 @@
-"""How a workspace's bucket encrypts what is written to it: as the network wrote one object there,
-whose answers tell it. Policies may refuse a write that names no encryption, whatever the bucket's
-default is, and name it all the same: https://repost.aws/knowledge-center/s3-bucket-store-kms-encrypted-objects
+"""Encryption of writes to a workspace's bucket: the same as of one object that the network wrote.
+
+Policies may refuse a write without an encryption header, whatever the bucket's default is:
+https://repost.aws/knowledge-center/s3-bucket-store-kms-encrypted-objects
 """
 
 from __future__ import annotations
@@ -16,27 +17,22 @@ _SOURCE = "terradask_encryption_of"
 
 
 def of_network(key: str) -> str | None:
-    """Return what tells callers how an object is to be encrypted: the network's document."""
+    """Return the key of the object with the encryption for callers: the network's document."""
     return "workspace.json"
 
 
 def of_run(key: str) -> str | None:
-    """Return what tells hosts, who may not read the network's: their cluster's run."""
+    """Return the key of the object with the encryption for hosts: their cluster's run."""
     parts = key.split("/")
     return f"clusters/{parts[1]}/run.json" if parts[0] == "clusters" and len(parts) > 1 else None
 
 
 def name_encryption(client: Any, asks: Callable[[str], str | None]) -> Any:
-    """Have a client of S3 name the encryption of what it writes to a workspace's bucket, and return
-    the client. The bucket's default applies while that isn't known.
+    """Add the encryption of a workspace's bucket to an S3 client's writes; return the client.
 
-    Parameters
-    ----------
-    client
-        The client.
-    asks
-        Key of an object -> key of the one whose encryption is the workspace's. Reading that tells;
-        where it wasn't read, the first write asks.
+    `asks` maps an object's key to the key of the object whose encryption is the workspace's. It is
+    known from reads of that object; otherwise the first write reads it. Until then the bucket's
+    default applies.
     """
     _Encryption(client, asks)
     return client
@@ -70,7 +66,7 @@ class _Encryption:
         try:
             self._client.head_object(Bucket=bucket, Key=key)
         except (BotoCoreError, ClientError):
-            # There may be no network yet; what is the matter else, the write will say.
+            # There may be no network yet; the write itself reports other errors.
             return
 
     def _learn(self, parsed: dict[str, Any], context: dict[str, Any], **_: Any) -> None:

@@ -1,7 +1,7 @@
-"""Credentials of conda's channels, as requests have them; at both ends, which ask the channels.
+"""Credentials of conda channels in requests, for clients and hosts.
 
 They are by the channel's URL: ``user:password`` as in a URL, ``Bearer TOKEN``, or the path up to
-``/t/TOKEN``, which is all that stands before the channel's own part in a server's URLs.
+``/t/TOKEN``, the prefix of the channel's own part in a server's URLs.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 _BEARER = "Bearer "
-_TOKEN = "/t/"  # noqa: S105 - no token, but what stands before one
+_TOKEN = "/t/"  # noqa: S105 - not a token, but the prefix of one
 
 
 def headers(host: str, path: str, credentials: Mapping[str, str]) -> dict[str, str] | None:
-    """Return what a request for a path of a host has besides, or None."""
+    """Return the additional headers of a request to a host's path, or None."""
     for url, each in credentials.items():
         channel = urlsplit(url)
         is_below = path.startswith(f"{channel.path.rstrip('/')}/")
@@ -35,7 +35,7 @@ def with_token(url: str, credentials: Mapping[str, str]) -> str:
 
 
 def secret_of(credentials: str) -> str:
-    """Return the part that only the two ends may know, also of a package index's."""
+    """Return the secret part of credentials, also of a package index's."""
     if credentials.startswith("/"):
         return credentials.rpartition(_TOKEN)[2]
     if credentials.startswith(_BEARER):

@@ -1,9 +1,7 @@
-"""What clients ask of their cluster's scheduler: one form of command, one of reply, and their
-version, as both ends have them.
+"""Clients' commands to their cluster's scheduler: the format of commands and replies.
 
-A command is named by its class. Most come over Dask's own connection, as one operation of it; those
-for which Dask's protocol isn't to be spoken, or hosts' certificates are not to do, come
-`over_forward`.
+A command is named by its class. Most commands come over Dask's own connection, as one operation of
+it; those that must not use Dask's protocol, or be open to hosts' certificates, come `over_forward`.
 """
 
 from __future__ import annotations
@@ -15,31 +13,29 @@ from typing import Any, ClassVar, Self
 
 from terradask_host.document_fields import fields_of
 
-#: Of commands and replies. It changes where one would be misread; an operation or a field that is
-#: new needs no other.
+#: Format of commands and replies. It changes where an old reader would misread one; new operations
+#: or fields don't change it.
 FORMAT = 1
 
-#: Dask's operation that takes commands.
+#: Dask's operation for commands.
 OPERATION = "terradask_command"
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command, as a dataclass of its arguments: those of what takes it in the table of
-    handlers.
-    """
+    """One command, as a dataclass of its handler's arguments."""
 
-    #: Whether it comes over the dashboard's forward, which clients' certificates alone open and
-    #: which speaks no protocol of Dask's, and in no other way.
+    #: Whether it comes only over the dashboard's forward, which requires a client's certificate and
+    #: doesn't use Dask's protocol.
     over_forward: ClassVar[bool] = False
 
     @property
     def words(self) -> str:
-        """What it does, in messages, such as ``set keepalive``."""
+        """Its name in messages, such as ``set keepalive``."""
         return re.sub("(?<=[a-z])(?=[A-Z])", " ", type(self).__name__).lower()
 
     def to_document(self) -> dict[str, Any]:
-        """Return what is sent."""
+        """Return the document to send."""
         return {"format": FORMAT, "operation": type(self).__name__, "arguments": vars(self)}
 
     @classmethod
@@ -50,8 +46,9 @@ class Command:
 
 @dataclass(frozen=True)
 class Adapt(Command):
-    """Set how groups of workers scale themselves, as `ScalingPolicy` has it; None ends a group's.
-    Answered with the policies of all groups once the host has taken them.
+    """Set groups' scaling policies, as in `ScalingPolicy`; None ends a group's.
+
+    The reply has the policies of all groups once the host has stored them.
     """
 
     policies: Mapping[str, Mapping[str, Any] | None]
@@ -59,9 +56,10 @@ class Adapt(Command):
 
 @dataclass(frozen=True)
 class Scale(Command):
-    """Set the numbers of hosts of groups, which ends their adapting, and end these hosts. Answered
-    with the ``policies`` of all groups, and those that were ``ended``, once AWS has been asked for
-    the numbers and the hosts that leave have been ended.
+    """Set groups' numbers of hosts, which ends their adapting, and end these hosts.
+
+    The reply has the ``policies`` of all groups and the ``ended`` ones, once AWS has the numbers
+    and the leaving hosts have been ended.
     """
 
     numbers: Mapping[str, int]
@@ -70,7 +68,7 @@ class Scale(Command):
 
 @dataclass(frozen=True)
 class ChooseHosts(Command):
-    """Choose the hosts that such numbers of groups would end, the cheapest to lose first."""
+    """Choose the hosts that such numbers would end, the cheapest to lose first."""
 
     numbers: Mapping[str, int]
 
@@ -82,23 +80,21 @@ class ReadPolicies(Command):
 
 @dataclass(frozen=True)
 class SetKeepalive(Command):
-    """Set how long the cluster runs on without a client; None: for ever."""
+    """Set how long the cluster runs without a client; None: for ever."""
 
     seconds: float | None
 
 
 @dataclass(frozen=True)
 class ShowTaskOutput(Command):
-    """Send a client of Dask's, by its id, what tasks print and warn."""
+    """Send the output and warnings of tasks to a Dask client, by its id."""
 
     client: str
 
 
 @dataclass(frozen=True)
 class SendSecrets(Command):
-    """Set environment variables and AWS credentials in all processes. Answered with the workers
-    that were ``missed``.
-    """
+    """Set environment variables and AWS credentials in all processes; return ``missed`` workers."""
 
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -106,8 +102,9 @@ class SendSecrets(Command):
 
 @dataclass(frozen=True)
 class UpdatePackages(Command):
-    """Install wheels, by the names of their files, and restart workers. Answered with what
-    ``failed``, by address, and the workers whose results were ``lost``.
+    """Install wheels, by file name, and restart workers.
+
+    The reply has what ``failed``, by address, and the workers whose results were ``lost``.
     """
 
     wheels: Mapping[str, bytes] = field(repr=False)
@@ -115,8 +112,8 @@ class UpdatePackages(Command):
 
 @dataclass(frozen=True)
 class SubmitJob(Command):
-    """Run a job of which nothing has begun, as `JobRecord` writes it, with the values of its
-    environment variables, Dask's resources that a task needs, and its files packed.
+    """Run a new job, in `JobRecord`'s form, with its environment variables, the Dask resources of a
+    task, and its packed files.
     """
 
     document: Mapping[str, Any] = field(repr=False)
@@ -127,8 +124,9 @@ class SubmitJob(Command):
 
 @dataclass(frozen=True)
 class ReadJob(Command):
-    """Return a job's ``exit_code`` once it is over, or None when the wait is; and its ``record``
-    with `rows`. None if there is no such job, as for the other commands about one.
+    """Return a job's ``exit_code``, or None at the end of the wait; and with `rows` its ``record``.
+
+    This and the other commands about a job return None if the job doesn't exist.
     """
 
     job: str
@@ -138,8 +136,9 @@ class ReadJob(Command):
 
 @dataclass(frozen=True)
 class ReadJobOutput(Command):
-    """Return what a task has written since a byte, once there is something or the wait is over.
-    None as well if it has ended and the bucket alone has it.
+    """Return a task's output from a byte on, after a wait for some.
+
+    None also for an ended task whose output only the bucket has.
     """
 
     job: str
@@ -150,15 +149,15 @@ class ReadJobOutput(Command):
 
 @dataclass(frozen=True)
 class CancelJob(Command):
-    """Let nothing more of a job run, and end what runs."""
+    """Cancel a job: end its running tasks, start no others."""
 
     job: str
 
 
 @dataclass(frozen=True)
 class MakeReport(Command):
-    """Make the performance report and keep it; with `last`, only if a task has ended since the one
-    before.
+    """Make and store the performance report; with `last`, only if a task has ended since the
+    previous one.
     """
 
     over_forward = True
@@ -168,8 +167,9 @@ class MakeReport(Command):
 
 @dataclass(frozen=True)
 class ReadDashboardLink(Command):
-    """Return the ``port`` of the dashboard over HTTPS, and the ``path``, with its token, that opens
-    it; None without one. With a notebook server, also the ``jupyter_path``.
+    """Return the ``port`` of the HTTPS dashboard and its ``path`` with the token; None without one.
+
+    With a notebook server, also the ``jupyter_path``.
     """
 
     over_forward = True

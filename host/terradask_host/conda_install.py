@@ -1,8 +1,8 @@
-"""Install a lock's conda packages with py-rattler: a program of its own, which the host program
-runs. So nothing else sees py-rattler's folder, and a build can be ended.
+"""Install a lock's conda packages with py-rattler, as a program of its own.
 
-Arguments: py-rattler's folder, and a JSON file with ``prefix``, ``folder`` for what is needed
-meanwhile, and ``archives``. Channels' credentials are in a variable, which other users can't read.
+So no other program imports from py-rattler's folder, and a build can be ended. Arguments:
+py-rattler's folder, and a JSON file with ``prefix``, ``folder`` for temporary files, and
+``archives``. Channels' credentials are in a variable, which other users can't read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SECONDS = 600
 
 
 def main(installer: str, request: str) -> int:
-    """Install, and return 0; 1 with a line that says why not."""
+    """Install the packages; return 0, or 1 after a line with the error."""
     sys.path.insert(0, installer)
     import rattler
 
@@ -41,7 +41,7 @@ def main(installer: str, request: str) -> int:
     channels = json.loads(os.environ.pop(CREDENTIALS, "{}"))
     try:
         asyncio.run(_install(json.loads(Path(request).read_bytes()), channels))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the log must say it
+    except Exception as error:  # noqa: BLE001 - the log must have any error
         print(f"{type(error).__name__}: {error}")
         return 1
     return 0
@@ -52,7 +52,7 @@ async def _install(wanted: dict[str, Any], channels: dict[str, str]) -> None:
 
     folder, archives = Path(wanted["folder"]), wanted["archives"]
     client, turn = _client(channels), asyncio.Semaphore(_DOWNLOADS)
-    # All end before one's failure counts: the next try finds those that are whole.
+    # All downloads end before a failure counts: the next try reuses the complete ones.
     found = await asyncio.gather(
         *(_fetched(client, turn, each, channels, folder) for each in archives),
         return_exceptions=True,
@@ -69,7 +69,7 @@ async def _install(wanted: dict[str, Any], channels: dict[str, str]) -> None:
         wanted["prefix"],
         cache_dir=folder / "cache",
         client=client,
-        # As conda does: some packages are whole only then.
+        # As conda does: some packages are complete only then.
         execute_link_scripts=True,
         show_progress=False,
     )
@@ -82,7 +82,7 @@ async def _fetched(
     channels: dict[str, str],
     folder: Path,
 ) -> RepoDataRecord:
-    """Download one, and compare its SHA-256 before anything of it is read."""
+    """Download one archive, and check its SHA-256 before it is read."""
     from rattler.package_streaming import download_to_path
     from rattler.repo_data import RepoDataRecord
 
@@ -122,5 +122,5 @@ def _client(channels: dict[str, str]) -> Client:
 if __name__ == "__main__":
     code = main(*sys.argv[1:])
     sys.stdout.flush()
-    # py-rattler's threads may still let go of objects, and crash a Python that ends in order.
+    # py-rattler's threads may still free objects, and crash a Python that exits in order.
     os._exit(code)

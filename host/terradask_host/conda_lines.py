@@ -1,6 +1,4 @@
-"""Lines of a run's lock for conda: each package by its archive's URL and SHA-256, and what installs
-them.
-"""
+"""Parse conda entries of a run's lock file: archives by URL and SHA-256, and the installer."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _SHA256 = r"(?P<sha256>[0-9a-f]{64})"
-#: Neither credentials nor a channel's token (``/t/TOKEN/``) can stand in the URL.
+#: The URL can't contain credentials or a channel's token (``/t/TOKEN/``).
 _CONDA_LINE = re.compile(
     r"^conda (?P<url>https?://(?![^ ]*/t/)[A-Za-z0-9.:\[\]-]+(?:/[A-Za-z0-9._~!+%-]+)*"
     r"/(?P<subdir>noarch|linux-64|linux-aarch64)"
@@ -23,7 +21,7 @@ _INSTALLER_LINE = re.compile(
 
 @dataclass(frozen=True)
 class CondaArchive:
-    """An archive that is to be installed."""
+    """An archive to install."""
 
     url: str
     file: str
@@ -40,17 +38,17 @@ class CondaInstaller:
 
 
 def is_conda_line(line: str) -> bool:
-    """Return whether a line of the lock names a package of conda, or their installer."""
+    """Return whether a line of the lock names a conda package or the installer."""
     return _CONDA_LINE.match(line) is not None or _INSTALLER_LINE.match(line) is not None
 
 
 def conda_archives(lines: Iterable[str]) -> list[CondaArchive]:
-    """Return the archives that a lock names."""
+    """Return the archives in a lock."""
     found = map(_CONDA_LINE.match, lines)
     return [CondaArchive(one["url"], one["file"], one["sha256"]) for one in found if one]
 
 
 def conda_installer(lines: Sequence[str]) -> CondaInstaller | None:
-    """Return the installer that a lock names."""
+    """Return the installer in a lock."""
     found = next(filter(None, map(_INSTALLER_LINE.match, lines)), None)
     return found and CondaInstaller(found["key"], found["file"], found["sha256"])

@@ -1,4 +1,4 @@
-"""What a host knows before it asks AWS: ``host.json``, its paths, and the machine's size."""
+"""A host's configuration before it calls AWS: ``host.json``, paths, and the machine's size."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METADATA_VARIABLE = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
 
 @dataclass(frozen=True)
 class Paths:
-    """Where a host keeps its files; every path lies below the root (``/`` on an instance)."""
+    """Paths of a host's files, all below the root (``/`` on an instance)."""
 
     root: Path
 
@@ -37,7 +37,7 @@ class Paths:
 
     @property
     def keys(self) -> Path:
-        """``/run/terradask``: in memory, which `terradask_host.agent.keys` sees to."""
+        """``/run/terradask``, which must be in memory: see `terradask_host.agent.keys`."""
         return self.root / "run" / "terradask"
 
     @property
@@ -47,37 +47,37 @@ class Paths:
 
     @property
     def tagged(self) -> Path:
-        """The id of the instance, once its volumes and interfaces have its tags."""
+        """Mark file: the instance's id, once its volumes and interfaces have its tags."""
         return self.state / "tagged"
 
     @property
     def failure_published(self) -> Path:
-        """Is there once this host has told that its scheduler is given up."""
+        """Mark file: this host has published that it gave up its scheduler."""
         return self.state / "told-failed"
 
     @property
     def boot_output(self) -> Path:
-        """What cloud-init and boot.sh print; boot.sh lets the unit's group read it."""
+        """Output of cloud-init and boot.sh; boot.sh lets the unit's group read it."""
         return self.root / "var" / "log" / "cloud-init-output.log"
 
     @property
     def boot_output_shipped(self) -> Path:
-        """How many bytes of that are shipped, for a host program that is started again."""
+        """Number of shipped bytes of the boot's output, for a restarted host program."""
         return self.state / "boot-output-shipped"
 
     @property
     def environments(self) -> Path:
-        """Where software environments are built."""
+        """Folder of software environments."""
         return self.state / "environments"
 
     @property
     def container(self) -> Path:
-        """Where the container image's files are."""
+        """Folder of the container image's files."""
         return self.state / "container"
 
     @property
     def container_socket(self) -> Path:
-        """Where systemd starts containers."""
+        """Socket at which systemd starts containers."""
         return self.root / "run" / "terradask-container.socket"
 
     @property
@@ -92,22 +92,22 @@ class Paths:
 
     @property
     def notebooks(self) -> Path:
-        """Where notebooks are kept, as long as the host lives."""
+        """Folder of notebooks, which exists as long as the host."""
         return self.state / "notebooks"
 
     @property
     def dashboard_socket(self) -> Path:
-        """Where Dask's HTTP server of a scheduler listens; its user alone connects there."""
+        """Socket of a scheduler's HTTP server; only its user can connect."""
         return self.keys / "dashboard.sock"
 
     @property
     def jupyter(self) -> Path:
-        """Where the notebook server and its kernels keep what connects them: in memory."""
+        """Runtime folder of the notebook server and its kernels, in memory."""
         return self.keys / "jupyter"
 
     @property
     def jupyter_socket(self) -> Path:
-        """Where the notebook server listens; its user alone connects there."""
+        """Socket of the notebook server; only its user can connect."""
         return self.jupyter / "server.sock"
 
 
@@ -117,26 +117,18 @@ class HostConfig:
 
     Parameters
     ----------
-    workspace, region, bucket, log_group
-        As in ``host.json``.
-    paths
-        Where files lie.
-    timing
-        Time constants.
     python
         A Python that already has the environment; nothing is installed then. Default: none.
     metadata_endpoint
-        Where the instance metadata service answers.
-    cpu_count
-        Processors that the machine gives to this process.
-    memory_bytes
-        Memory that it gives.
+        URL of the instance metadata service.
+    cpu_count, memory_bytes
+        Processors and memory that this process may use.
     loopback
-        The machine's loopback address. Another than usual where several machines share one.
+        The machine's loopback address; differs where several machines share one.
     gpu_count
         NVIDIA GPUs of the machine.
     notify_topic_arn
-        The topic that a scheduler's host tells of its cluster's end. None: it tells none.
+        The topic for notices of the cluster's end, or None.
     """
 
     workspace: str
@@ -166,10 +158,7 @@ class HostConfig:
 def load_config(environ: Mapping[str, str]) -> HostConfig:
     """Read ``host.json`` below the root that the environment names.
 
-    Raises
-    ------
-    ConfigInvalid
-        When the file is missing, no JSON, of another format, or lacks a name.
+    Raises `ConfigInvalid` if the file is missing, not JSON, of another format, or lacks a name.
     """
     paths = Paths(Path(environ.get(ROOT_VARIABLE) or "/"))
     document = parse_document(_read(paths.host_json), str(paths.host_json))
@@ -194,20 +183,17 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
 def parse_document(text: str | bytes, source: str) -> dict[str, Any]:
     """Return a JSON document of format 1.
 
-    Raises
-    ------
-    ConfigInvalid
-        When it is no JSON object or of another format. The text itself is never part of the error.
+    Raises `ConfigInvalid` if it isn't one. The text itself is never part of the error.
     """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigInvalid(f"{source} is no JSON: {type(error).__name__}.") from None
+        raise ConfigInvalid(f"{source} is not valid JSON: {type(error).__name__}.") from None
     if not isinstance(document, dict):
-        raise ConfigInvalid(f"{source} is no JSON object.", given=type(document).__name__)
+        raise ConfigInvalid(f"{source} is not a JSON object.", given=type(document).__name__)
     if "format" not in document:
         raise ConfigInvalid(
-            f"{source} isn't what terradask writes: it names no format.",
+            f"{source} isn't a document of terradask: it names no format.",
             allowed=f"a document of format {FORMAT}, as a start of the cluster writes it",
             advice=(
                 "Find out what replaced it, such as a rotation of secrets, and switch that off; "
@@ -240,16 +226,16 @@ def _read(path: Path) -> bytes:
 def _text(document: Mapping[str, Any], name: str) -> str:
     value = document.get(name)
     if not isinstance(value, str) or not value:
-        raise ConfigInvalid(f"host.json: {name} is no text.", given=value)
+        raise ConfigInvalid(f"host.json: {name} is not a string.", given=value)
     return value
 
 
 def _topic(document: Mapping[str, Any]) -> str | None:
-    """Return the topic; a network that was applied before names none."""
+    """Return the topic; an earlier network has none."""
     name = "notify_topic_arn"
     arn = None if document.get(name) is None else _text(document, name)
     if arn is not None and len(arn.split(":")) != 6:
-        raise ConfigInvalid(f"host.json: {name} is no ARN of a topic.", given=arn)
+        raise ConfigInvalid(f"host.json: {name} is not the ARN of a topic.", given=arn)
     return arn
 
 
@@ -262,5 +248,5 @@ def _positive(environ: Mapping[str, str], name: str) -> int | None:
     except ValueError:
         value = 0
     if value < 1:
-        raise ConfigInvalid(f"{name} is no positive whole number.", given=text)
+        raise ConfigInvalid(f"{name} is not a positive whole number.", given=text)
     return value

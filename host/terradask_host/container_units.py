@@ -1,8 +1,7 @@
-"""``python -m terradask_host.container_units FOLDER``: writes the units by which systemd runs Dask
-in a container image, with the limits of the host program's own unit. Run by root, when the host
-boots.
+"""``python -m terradask_host.container_units FOLDER``: writes the systemd units that run Dask in a
+container image, with the limits of the host program's own unit. Run by root at the host's boot.
 
-systemd.exec(5) has what `RootDirectory` and the others do.
+See systemd.exec(5) for `RootDirectory` and the others.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from terradask_host.config import Paths
 HOST_UNIT = "terradask-host.service"
 SOCKET, SERVICE = "terradask-container.socket", "terradask-container@.service"
 
-#: What a container has in its own way, or hasn't: its files are the image's.
+#: Settings of the host program's unit that a container replaces or omits.
 _NOT_TAKEN = (
     "Type=",
     "Exec",
@@ -32,7 +31,7 @@ _NOT_TAKEN = (
 
 
 def container_socket(paths: Paths) -> str:
-    """Return the socket's unit: of the host's users, its program's alone may ask there."""
+    """Return the socket's unit: only the host program's user can connect."""
     return f"""\
 [Unit]
 Description=terradask: starts of containers
@@ -53,7 +52,7 @@ WantedBy=sockets.target
 def container_service(host_unit: str, paths: Paths) -> str:
     """Return the unit of one container: the image's files, the host program's user and limits.
 
-    Of the host it has the host program, to read, and the folders for keys and spilled data.
+    From the host it has the host program, read only, and the folders for keys and spilled data.
     """
     limits = "\n".join(
         line

@@ -1,8 +1,8 @@
-"""Local disks of the instance become Dask's scratch space. Run once by ``boot.sh``, as root:
+"""Make Dask's scratch space of the instance's local disks. Run once by ``boot.sh``, as root:
 ``python -m terradask_host.disks``.
 
-Instance store is fast, comes with the instance, is encrypted by its hardware, and its content goes
-with the instance: right for what workers spill.
+Instance store is fast, part of the instance, and encrypted by its hardware; its content ends with
+the instance, as spilled data may.
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ssd-instance-store.html
 """
 
@@ -19,12 +19,11 @@ from typing import Any
 
 from terradask_host.config import ROOT_VARIABLE, Paths
 
-#: The model of an instance store's disk, where a volume has "Amazon Elastic Block Store".
-#: AWS's own images find it by the same words:
+#: The model of an instance store's disk, which AWS's own images use too:
 #: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
 MODEL = "Amazon EC2 NVMe Instance Storage"
 
-#: Several disks become one, striped: nothing on them has to outlive any of them.
+#: Several disks become one, striped: their data needn't outlive any of them.
 ARRAY = "/dev/md/terradask"
 
 #: Name of the file system, by which fstab finds it again after a reboot.
@@ -40,8 +39,8 @@ Run = Callable[[Sequence[str]], str]
 def unused_disks(listing: Mapping[str, Any]) -> list[str]:
     """Return the paths of the instance store's unused disks, the largest first.
 
-    A disk with partitions, a file system, a mount or something built on it belongs to the image's
-    own set-up, and is never touched.
+    A disk with partitions, a file system, a mount or a holder belongs to the image's own set-up,
+    and is never touched.
     """
     free = [
         disk for disk in listing.get("blockdevices", ()) if _is_local(disk) and not _is_used(disk)
@@ -69,7 +68,7 @@ def _is_used(device: Mapping[str, Any]) -> bool:
 
 
 def stripe_commands(disks: Sequence[str]) -> list[list[str]]:
-    """Return the commands that make one disk of several."""
+    """Return the commands that combine several disks."""
     members = sorted(disks)
     return [
         [
@@ -86,10 +85,9 @@ def stripe_commands(disks: Sequence[str]) -> list[list[str]]:
 
 
 def mount_commands(device: str, scratch: Path) -> list[list[str]]:
-    """Return the commands that put a file system on a device, mount it and give it to the host
-    program's user.
+    """Return the commands that format a device, mount it, and set the owner.
 
-    What the device holds is lost.
+    The device's content is lost.
     """
     return [
         # -K: without discarding the whole device first.
@@ -115,8 +113,8 @@ def mount_commands(device: str, scratch: Path) -> list[list[str]]:
 def prepare_scratch(paths: Paths, *, run: Run, log: Callable[[str], None]) -> bool:
     """Mount the instance's local disks, if it has any, where Dask spills.
 
-    Return whether scratch space lies on local disks now; where it does not, Dask spills to the
-    instance's volume.
+    Return whether scratch space is on local disks; otherwise Dask spills to the instance's
+    volume.
     """
     disks = unused_disks(json.loads(run(LIST)))
     if not disks:
@@ -133,7 +131,7 @@ def prepare_scratch(paths: Paths, *, run: Run, log: Callable[[str], None]) -> bo
 
 
 def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> str:
-    """Make one device of several disks; where that fails, the largest has to do."""
+    """Combine several disks to one device; on failure use the largest."""
     try:
         if shutil.which("mdadm") is None:
             run(
@@ -150,7 +148,7 @@ def _stripe(disks: Sequence[str], *, run: Run, log: Callable[[str], None]) -> st
             run(command)
     except (OSError, subprocess.SubprocessError) as error:
         log(f"{len(disks)} local disks could not be striped, one is used: {error}")
-        # A failed attempt may have left its mark on some.
+        # A failed attempt may have left its signature on some.
         return disks[0]
     return ARRAY
 
@@ -162,9 +160,7 @@ def _run(command: Sequence[str]) -> str:
 
 
 def main() -> int:
-    """Return 0 when scratch space is ready, on whichever disk; 1 when local disks are there and
-    could not be used.
-    """
+    """Return 0 if scratch space is ready on any disk, 1 if local disks could not be used."""
 
     def log(line: str) -> None:
         print(f"terradask-boot: {line}", flush=True)

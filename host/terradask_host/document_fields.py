@@ -1,4 +1,4 @@
-"""Dataclasses that documents hold: read by the types of their fields."""
+"""Dataclasses as parts of documents, read by the types of their fields."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ _NUMBERS = {float: (int, float), int: (int,)}
 
 
 class Record:
-    """A dataclass that a document, or a part of one, holds."""
+    """A dataclass that is a document or a part of one."""
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Return what a document has of the fields; those that it lacks have their defaults.
+        """Return a document's fields, with defaults for missing ones.
 
-        Raises one of `documents.UNREADABLE` where it isn't as the fields' types say.
+        Raises one of `documents.UNREADABLE` if a value isn't of its field's type.
         """
         return cls(**fields_of(cls, document))
 
 
 def fields_of(cls: type, document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a document has of the fields of a dataclass, as these have it: tuples for lists,
-    and records for what they hold. Raises as `Record.read` does.
+    """Return a document's values of a dataclass's fields: tuples for lists, records for objects.
+
+    Raises as `Record.read` does.
     """
     hints = _hints(cls)
     return {
@@ -41,7 +42,7 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 
 def _read(value: Any, hint: Any, name: str) -> Any:
-    """Return a value as a field of this type has it. Raises `TypeError` where it can't be one."""
+    """Convert a value to a field's type. Raises `TypeError` if that isn't possible."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         for each in arguments:

@@ -1,9 +1,8 @@
-"""The documents of a cluster in the bucket, as their writers and readers at both ends have them.
+"""The documents of a cluster in the bucket, for their writers and readers at both ends.
 
 Terraform writes ``cluster.json``, a start ``run.json``, the scheduler's host ``scheduler.json``,
-each host ``hosts/<instance id>.json``. Each carries a format number. Fields that a reader doesn't
-know are left out, those that an older writer didn't know have defaults; ``read`` raises one of
-`UNREADABLE` where a document isn't as its format says.
+each host ``hosts/<instance id>.json``. Each has a format number. Unknown fields are ignored,
+missing ones have defaults; ``read`` raises one of `UNREADABLE` if a document's format is wrong.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from terradask_host.document_fields import Record, fields_of
 from terradask_host.scaling_policy import Exchange, ScalingPolicy
 from terradask_host.structure import GroupEntry, SchedulerEntry, Structure, WorkerEntry
 
-#: The format of all of them.
+#: The format of all documents.
 FORMAT = 1
 
 #: Largest performance report, compressed: one with more tasks has only the newest. The scheduler's
@@ -28,10 +27,10 @@ MOST_REPORT_BYTES = 8 * 2**20
 #: Largest environment that hosts share.
 MOST_ARCHIVE_BYTES = 2**35
 
-#: What reading a document that isn't as its format says may raise.
+#: Errors of reading a document whose format is wrong.
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 
-#: No cluster lives longer than its certificates can, whatever its run says.
+#: Longest life of a cluster: that of its certificates, whatever its run's settings.
 MOST_LIFETIME_SECONDS = 30 * 86_400.0
 
 
@@ -58,30 +57,29 @@ class ClusterDocument:
 
     @property
     def structure(self) -> Structure:
-        """What the cluster's hosts need of it."""
+        """The part of the cluster that its hosts need."""
         return Structure(groups=self.groups, worker=self.worker, scheduler=self.scheduler)
 
 
 @dataclass(frozen=True)
 class LifetimePolicy(Record):
-    """When a run ends by itself, as ``life`` of ``run.json`` has it. Times are in seconds; None
-    means never.
+    """The conditions for a run's end, in ``life`` of ``run.json``. Times are in seconds; None means
+    never.
 
     Parameters
     ----------
     idle_timeout_seconds
-        With nothing to do for so long.
+        Time without work.
     idle_timeout_yields
-        Whether an idle timeout of Dask's own takes its place.
+        Whether an idle timeout of Dask's own replaces it.
     no_client_timeout_seconds
-        With no client connected for so long.
+        Time without a connected client.
     max_lifetime_seconds
-        So long after its start, in any case.
+        Time after the start, in any case.
     scheduler_silent_seconds
-        After which a worker's host that has lost its scheduler leaves. None: as hosts have it.
+        Time after which a worker's host that has lost its scheduler leaves. None: hosts' default.
     destroyed_after
-        Whether the deployment goes too, with the next command: it was made for a client that is to
-        take it along.
+        Whether the next command destroys the deployment too: it was to go with its client.
     """
 
     idle_timeout_seconds: float | None = 1200.0
@@ -101,7 +99,7 @@ class EnvironmentArchive(Record):
     sha256: str
 
     def __post_init__(self) -> None:
-        # Hosts fetch it before they know whether it is the right one.
+        # Hosts fetch it before they can check its hash.
         if not 0 < self.size <= MOST_ARCHIVE_BYTES:
             raise ValueError(f"an environment's archive has 1 to {MOST_ARCHIVE_BYTES} bytes")
 
@@ -109,15 +107,15 @@ class EnvironmentArchive(Record):
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read the part of a document that names it."""
         found = super().read(document)
-        # Elsewhere those may write who may not write what hosts execute.
+        # Other prefixes have writers who must not write code that hosts execute.
         if not found.key.startswith("environments/"):
-            raise ValueError("an environment's archive isn't where schedulers' hosts put them")
+            raise ValueError("an environment's archive isn't below the prefix of schedulers' hosts")
         return found
 
 
 @dataclass(frozen=True)
 class Run(Record):
-    """One run of a cluster, from start to stop, as ``run.json`` holds it."""
+    """One run of a cluster, from start to stop: ``run.json``."""
 
     run_id: str
     started_at: str
@@ -129,39 +127,38 @@ class Run(Record):
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     life: LifetimePolicy | None = None
-    #: Whether hosts install archives by hash. An older terradask says nothing of it, and had none.
+    #: Whether hosts install archives by hash. Missing in an older terradask's, which used none.
     hashed: bool = False
-    #: The cluster's structure when the run was started. An older terradask left it to
-    #: ``cluster.json``.
+    #: The cluster's structure at the run's start. An older terradask left it to ``cluster.json``.
     structure: Structure | None = None
-    #: Role of hosts, such as ``worker`` -> ARNs of the IAM roles that they may have. An older
-    #: terradask named none.
+    #: Role of hosts, such as ``worker`` -> ARNs of the IAM roles that they may have. Missing in an
+    #: older terradask's.
     host_roles: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What a run with the same lock has built.
+    #: The archive that a run with the same lock has built.
     environment: EnvironmentArchive | None = None
     #: The image that hosts run, with its digest, in place of an environment.
     container: str | None = None
-    #: How groups of workers scale themselves from the start.
+    #: Initial scaling policies of groups of workers.
     scaling: Mapping[str, ScalingPolicy] = field(default_factory=dict)
-    #: So long spot may launch nothing before hosts are asked for on demand.
+    #: Time without a Spot launch after which hosts are requested on demand.
     spot_fallback_seconds: float = 60.0
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
         """Read ``run.json``."""
-        # What hosts give to processes stays as it is, and is shown nowhere.
+        # Values for hosts' processes stay unchanged, and are never shown.
         shown = {k: v if k in _AS_GIVEN else plain_lines(v) for k, v in document.items()}
         return super().read({**shown, "scaling": shown.get("scaling") or {}})
 
     def to_document(self) -> dict[str, Any]:
-        """Return what ``run.json`` holds."""
+        """Return the document ``run.json``."""
         structure = None if self.structure is None else self.structure.to_document()
         return {"format": FORMAT, **asdict(self), "structure": structure}
 
 
 @dataclass(frozen=True)
 class Ended(Record):
-    """That a run has ended by itself: when, and why."""
+    """A run's end by itself: time and reason."""
 
     at: str
     reason: str
@@ -169,9 +166,7 @@ class Ended(Record):
 
 @dataclass(frozen=True)
 class SchedulerAddress(Record):
-    """Where the scheduler of a run is, or that the run has ended, as its host writes in
-    ``scheduler.json``.
-    """
+    """The scheduler's address or the run's end, which its host writes to ``scheduler.json``."""
 
     run_id: str
     instance_id: str
@@ -184,13 +179,12 @@ class SchedulerAddress(Record):
     packages: Mapping[str, str]
     ended: Ended | None = None
     started_at: str | None = None
-    #: How groups of workers scale themselves now. None: its host is of an older terradask, and
-    #: scales none.
+    #: Current scaling policies. None: its host is of an older terradask, and scales nothing.
     scaling: Mapping[str, ScalingPolicy] | None = None
-    #: Groups of which some hosts go back to spot just now. None: its host is of an older terradask,
-    #: and changes no market.
+    #: Groups with hosts on their way back to Spot. None: its host is of an older terradask, and
+    #: changes no market.
     exchanges: Mapping[str, Exchange] | None = None
-    #: Group of workers -> the number of hosts that a client has set, and that it doesn't have yet.
+    #: Group of workers -> the number of hosts that a client has set and the group hasn't reached.
     numbers: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -200,14 +194,14 @@ class SchedulerAddress(Record):
         return super().read({**plain_lines(document), "ended": ended})
 
     def to_document(self) -> dict[str, Any]:
-        """Return what ``scheduler.json`` holds."""
+        """Return the document ``scheduler.json``."""
         document = {"format": FORMAT, **asdict(self)}
         return document if self.ended else {k: v for k, v in document.items() if k != "ended"}
 
 
 @dataclass(frozen=True)
 class HostReport(Record):
-    """What one host says of itself, in ``hosts/<instance id>.json``."""
+    """One host's report about itself: ``hosts/<instance id>.json``."""
 
     instance_id: str
     role: str
@@ -218,33 +212,30 @@ class HostReport(Record):
     #: None before the host knows it.
     run_id: str | None
     private_address: str | None = None
-    #: States and when they began; the last is the present one.
+    #: States and when they began; the last is the current one.
     history: tuple[tuple[str, str], ...] = ()
-    #: Why the host came to each state of its history; hosts of earlier versions give the last one's
-    #: alone.
+    #: Reason of each state of the history; hosts of earlier versions report only the last one's.
     reasons: tuple[str | None, ...] = ()
     log_tail: tuple[str, ...] = ()
-    #: What a scheduler's host did to others: when, to which group, what, and why.
+    #: Actions of a scheduler's host on others: time, group, action, and reason.
     notes: tuple[tuple[str, str, str, str], ...] = ()
-    #: As the metadata service says. An older host program said nothing of it.
+    #: From the metadata service. Missing in an older host program's.
     instance_type: str | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:
-        """Read a report: whatever runs on a host can write it, and people see it in a terminal."""
+        """Read a report. Any code on a host can write it, and terminals show it."""
         found = super().read(plain(document))
         for at in (found.at, *(at for _, at in found.history), *(note[0] for note in found.notes)):
             moment_text(at)
         return found
 
     def to_document(self) -> dict[str, Any]:
-        """Return what the report's object holds."""
+        """Return the report's document."""
         return {"format": FORMAT, **asdict(self)}
 
     def lost(self) -> Self:
-        """Return the report of a host whose instance is gone: its last words, unless it left or
-        failed in order.
-        """
+        """Return the report of a host whose instance is gone: lost, unless it left or failed."""
         if self.state in {"left", "failed"}:
             return self
         if self.state == "leaving":
@@ -252,23 +243,23 @@ class HostReport(Record):
         return replace(self, state="lost", reason=f"its instance is gone; it was {self.state}")
 
     def belongs_to(self, run_id: str) -> bool:
-        """Return whether it is of a run: one that failed before it knew its run is of the present
-        one, since a start removes all earlier reports.
+        """Return whether it is of a run. A host that failed before it knew its run is of the
+        current one, because a start removes all earlier reports.
         """
         return self.run_id in {run_id, None}
 
     def describe(self) -> str:
-        """Return in a line how far the host came, and why not further."""
+        """Return a line with the host's last state and its reason."""
         reason = f": {self.reason}" if self.reason else ""
         return f"{self.instance_id} ({self.group}) {self.state} since {self.at}{reason}"
 
     @property
     def failed_once(self) -> bool:
-        """Whether the host failed, be it that it is tried again by now."""
+        """Whether the host has failed, even if it is being restarted."""
         return self.state == "failed" or any(state == "failed" for state, _ in self.history)
 
     def describe_with_log(self) -> list[str]:
-        """Return how far the host came, with the end of its log, as lines of a message."""
+        """Return the host's last state and the end of its log, as lines of a message."""
         return [f"  {self.describe()}", *(f"    | {line}" for line in self.log_tail[-10:])]
 
 
@@ -279,9 +270,7 @@ _LISTS_OF_REPORTS = ("history", "reasons", "notes", "log_tail")
 
 
 def closing_document(at: str, reason: str | None = None) -> dict[str, Any]:
-    """Return what ``closing.json`` holds: since when a deployment shall go, and why, where a host
-    has decided that.
-    """
+    """Return the document ``closing.json``: since when a deployment is to go, and why."""
     return {"format": FORMAT, "at": at, **({} if reason is None else {"reason": reason})}
 
 
@@ -291,16 +280,14 @@ def sha256_of(content: bytes) -> str:
 
 
 def now_text() -> str:
-    """Return the time as documents carry it: UTC, seconds, ``Z``."""
+    """Return the time in documents' form: UTC, seconds, ``Z``."""
     return datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def plain_text(text: Any) -> str:
-    """Return a text as a terminal may show it: without control characters, which could rewrite what
-    stands there.
-    """
+    """Return a text without control characters, which could overwrite a terminal's other text."""
     if not isinstance(text, str):
-        raise TypeError(f"{type(text).__name__} is no text")
+        raise TypeError(f"{type(text).__name__} is not a string")
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
         for letter in text
@@ -308,7 +295,7 @@ def plain_text(text: Any) -> str:
 
 
 def plain(value: Any, show: Callable[[str], str] = plain_text) -> Any:
-    """Return a value with each text in it, also of lists and mappings, as `plain_text` shows it."""
+    """Return a value with each text in it, also in lists and mappings, passed through `show`."""
     if isinstance(value, str):
         return show(value)
     if isinstance(value, tuple | list):
@@ -320,11 +307,11 @@ def plain(value: Any, show: Callable[[str], str] = plain_text) -> Any:
 
 
 def plain_lines(value: Any) -> Any:
-    """Return a value with each text in it, also of lists and mappings, as one line of text."""
+    """Return a value with each text in it, also in lists and mappings, as one line of text."""
     return plain(value, lambda text: plain_text(text).translate({10: " ", 9: " "}))
 
 
 def moment_text(text: Any) -> str:
-    """Return a time as it is written, or refuse what is none."""
+    """Return a time in its written form; raises for any other value."""
     datetime.datetime.fromisoformat(plain_text(text))
     return str(text)

@@ -1,5 +1,5 @@
-"""Ending an instance of a group at most once: AWS lowers the group's number with each such call,
-also for an instance that it is ending already, and then ends another one.
+"""End an instance of a group at most once: with each such call AWS lowers the group's number, even
+for an instance that is already ending, and then ends another one.
 
 https://github.com/kubernetes/autoscaler/issues/4095
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 _CALL = "TerminateInstanceInAutoScalingGroup"
 
-#: What AWS answers a client that asks too often, beside 5xx:
+#: AWS's codes for throttling, in addition to 5xx:
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html
 THROTTLED = frozenset(
@@ -26,16 +26,15 @@ THROTTLED = frozenset(
     }
 )
 
-#: Longest pauses before the call is made again; in all about as long as botocore's.
+#: Longest pauses between calls; in total about as long as botocore's.
 PAUSES_SECONDS = (2.0, 4.0, 8.0)
 
 
 def end_once(client: Any) -> Any:
-    """Have a client of Auto Scaling not repeat that call if it lowers the group's number. Return
-    the client.
+    """Disable an Auto Scaling client's retries of calls that lower a group's number; return it.
 
-    botocore would repeat it where AWS may have carried it out (its answer is lost, or an internal
-    error), and a throttled one after seconds in which another process may have ended the instance:
+    botocore would retry a call that AWS may have carried out (a lost answer, an internal error),
+    and a throttled one after seconds in which another process may have ended the instance:
     https://docs.aws.amazon.com/boto3/latest/guide/retries.html
     """
     client.meta.events.register_first(f"needs-retry.auto-scaling.{_CALL}", _raise)
@@ -62,8 +61,9 @@ def end_while_there(
     passes: Callable[[Exception], bool],
     pause: Callable[[float], object] | None = None,
 ) -> Any:
-    """End an instance; where that fails for a reason that `passes`, pause, and do it again if the
-    instance `is_there` still. Return what `end` returns; None if the instance has gone.
+    """End an instance; after an error that `passes`, pause and retry if the instance `is_there`.
+
+    Return what `end` returns; None if the instance has gone.
     """
     for seconds in PAUSES_SECONDS:
         try:
@@ -71,7 +71,7 @@ def end_while_there(
         except Exception as error:
             if not passes(error):
                 raise
-        # In part by chance: hosts that wait don't ask in step.
+        # Random, so that waiting hosts don't call in step.
         (pause or time.sleep)(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         if not is_there():
             return None

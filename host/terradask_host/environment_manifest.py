@@ -1,7 +1,7 @@
-"""What a scheduler's host says of the environment that it builds for the other hosts of its run.
+"""The scheduler host's manifest of the environment that it builds for the other hosts of its run.
 
-Everybody who may write the workspace's objects may write it, and hosts run what it leads to. So it
-has a proof, for which a key of the run is needed. The cluster's secret has that key.
+Every writer of the workspace's objects may write it, and hosts run the environment. So it has a
+proof, made with a key of the run from the cluster's secret.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from terradask_host.documents import FORMAT, EnvironmentArchive
 #: Other hosts wait for it, fetch it, build their own, or fail.
 BUILDING, READY, SEPARATE, FAILED = "building", "ready", "separate", "failed"
 
-#: A folder in an environment into which a client has put packages that it has edited: it isn't
-#: what its lock names any more.
+#: Folder in an environment for packages that a client has edited: the environment then differs from
+#: its lock.
 EDITED = ".synced"
 
 _PURPOSE = b"terradask environment"
@@ -36,7 +36,7 @@ class EnvironmentManifest(Record):
     state
         ``building``, ``ready``, ``separate`` where each host builds its own, or ``failed``.
     archive
-        Where it is, where it is ready.
+        The archive of a ``ready`` environment.
     reason
         Why there is none.
     proof
@@ -51,16 +51,16 @@ class EnvironmentManifest(Record):
     proof: str = ""
 
     def proven(self, key: bytes) -> EnvironmentManifest:
-        """Return it with its proof."""
+        """Return the manifest with its proof."""
         return replace(self, proof=self._proof(key))
 
     def is_proven(self, key: bytes, run_id: str, lock_sha256: str) -> bool:
-        """Return whether a host of this run has written it, about this lock."""
+        """Return whether a host of this run wrote it, for this lock."""
         own = (self.run_id, self.lock_sha256) == (run_id, lock_sha256)
         return hmac.compare_digest(self.proof.encode(), self._proof(key).encode()) and own
 
     def to_document(self) -> dict[str, Any]:
-        """Return what ``environment.json`` holds."""
+        """Return the document ``environment.json``."""
         return {"format": FORMAT, **asdict(self)}
 
     def _proof(self, key: bytes) -> str:

@@ -2,16 +2,16 @@
 
 ```
 HostError
-├── ConfigInvalid          host.json, an environment variable or an object is not what it should be
+├── ConfigInvalid          host.json, an environment variable or an object is invalid
 ├── MetadataUnavailable    the instance metadata service does not answer, or lacks a tag
 ├── RunMissing             no run.json (or secret) of this instance's run appeared in time
 ├── DocumentChanged        a document of the run is not the one that it was started with
 ├── EnvironmentFailed      the software environment could not be built
 ├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
-├── DistributedTooOld      distributed has holes that a later version closed
+├── DistributedTooOld      distributed has holes that a later version fixes
 ├── KeysOnDisk             the folder for keys is not in memory
 ├── DaskFailed             the Dask process could not start, or died too often
-└── CommandRefused         what a client asks of the scheduler's host can't be
+└── CommandRefused         a client's command can't be carried out
 ```
 """
 
@@ -21,7 +21,7 @@ from typing import Any
 
 
 class HostError(Exception):
-    """Something that the host can explain; its text becomes the reason in the host's report."""
+    """An expected failure of the host; its text becomes the reason in the host's report."""
 
     def __init__(
         self,
@@ -50,13 +50,11 @@ class HostError(Exception):
 
 
 class ConfigInvalid(HostError, ValueError):
-    """``host.json``, an environment variable or an object of the bucket is not what it
-    should be.
-    """
+    """``host.json``, an environment variable or an object of the bucket is invalid."""
 
 
 class MetadataUnavailable(HostError):
-    """The instance metadata service does not answer, or lacks what a host must know."""
+    """The instance metadata service does not answer, or lacks a required value."""
 
 
 class RunMissing(HostError, TimeoutError):
@@ -76,7 +74,7 @@ class VersionsDiffer(HostError):
 
 
 class DistributedTooOld(HostError):
-    """The environment's distributed has holes that a later version closed."""
+    """The environment's distributed has holes that a later version fixes."""
 
 
 class GpusMissing(HostError):
@@ -84,7 +82,7 @@ class GpusMissing(HostError):
 
 
 class KeysOnDisk(HostError):
-    """The folder for keys is not in memory: what is written there may outlive the host."""
+    """The folder for keys is not in memory: its files may outlive the host."""
 
 
 class DaskFailed(HostError):
@@ -92,8 +90,8 @@ class DaskFailed(HostError):
 
 
 class CommandRefused(HostError):
-    """What a client asks of the scheduler's host can't be done, and why; the client raises it."""
+    """A client's command can't be carried out; the client raises this error with the reason."""
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as a reply has it."""
+        """Return the error in a reply's form."""
         return {**vars(self), "given": None if self.given is None else str(self.given)}

@@ -1,8 +1,8 @@
-"""The gauges of a cluster: CloudWatch and Prometheus get the same ones, under the same names.
+"""The gauges of a cluster, with the same names in CloudWatch and Prometheus.
 
 Their number is constant, however many workers there are, and none has a label: names of tasks,
-workers and clients are what others choose, and in CloudWatch each value of a dimension is one more
-metric to pay for.
+workers and clients are arbitrary, and in CloudWatch each value of a dimension is another paid
+metric.
 """
 
 from __future__ import annotations
@@ -15,15 +15,13 @@ from typing import Literal
 
 Unit = Literal["Count", "Bytes", "Bytes/Second", "Percent", "Seconds"]
 
-#: What their names begin with in Prometheus, and their namespace in CloudWatch.
+#: Prefix of their names in Prometheus, and their namespace in CloudWatch.
 NAMESPACE = "terradask"
 
 
 @dataclass(frozen=True)
 class Gauge:
-    """One gauge: its name, with its unit at the end; the unit as CloudWatch calls it; and what it
-    says.
-    """
+    """One gauge: its name with the unit, CloudWatch's name of the unit, and its description."""
 
     name: str
     unit: Unit
@@ -63,14 +61,14 @@ GAUGES = (
     Gauge("scheduler_memory_bytes", "Bytes", "Memory of the scheduler's process."),
 )
 
-#: CloudWatch refuses numbers beyond 2^360; what is said of a cluster is smaller by far.
+#: CloudWatch refuses numbers beyond 2^360; a cluster's are smaller by far.
 _MOST = 1e18
 
 
 def known_values(said: object) -> dict[str, float]:
-    """Return the gauges among what a Dask process says, in their order: finite numbers from 0 on.
+    """Return the known gauges in a Dask process's report, in their order: finite numbers from 0 on.
 
-    Tasks can make that process say anything.
+    Tasks can make that process report anything.
     """
     if not isinstance(said, Mapping):
         return {}
@@ -79,17 +77,17 @@ def known_values(said: object) -> dict[str, float]:
 
 
 def number(value: object, otherwise: float = 0.0) -> float:
-    """Return a number as a gauge can have it, or `otherwise` for anything else."""
+    """Return a valid gauge's number, or `otherwise` for anything else."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return otherwise
     # In this order: a long number can't become a float.
     return float(min(value, _MOST)) if value >= 0 else otherwise
 
 
-# ---- as CloudWatch and Prometheus read them ------------------------------------------------------
+# ---- formats of CloudWatch and Prometheus --------------------------------------------------------
 
 
-#: One set of them alone: each further one would double the metrics, which are paid for singly.
+#: Only one set of dimensions: each further one would double the number of paid metrics.
 DIMENSIONS = ("Workspace", "Cluster")
 
 #: https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format
@@ -99,9 +97,9 @@ PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 def embedded_metrics(
     values: Mapping[str, float], *, workspace: str, cluster: str, run_id: str, at_ms: int
 ) -> str:
-    """Return a line of a log, of which CloudWatch makes a metric for each value.
+    """Return a log line from which CloudWatch extracts a metric for each value.
 
-    The run is no dimension, as each run would pay for new metrics; queries of the log find it.
+    The run isn't a dimension, because each run would add paid metrics; log queries find it.
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
     """
     there = [gauge for gauge in GAUGES if gauge.name in values]
@@ -120,7 +118,7 @@ def embedded_metrics(
 
 
 def prometheus_text(values: Mapping[str, float]) -> str:
-    """Return gauges as Prometheus scrapes them, without labels."""
+    """Return gauges in Prometheus's text format, without labels."""
     lines = []
     for gauge in GAUGES:
         if gauge.name in values:

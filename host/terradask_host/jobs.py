@@ -1,4 +1,4 @@
-"""Jobs: their records, which clients submit and the scheduler's process goes on with.
+"""Jobs' records, which clients submit and the scheduler's process updates.
 
 A record that a client reads comes from a host that runs tasks' code: it is read strictly, and its
 texts are shown without control characters.
@@ -19,7 +19,7 @@ from terradask_host.rules.job_tasks import NAMES_OF_STATES, NO_EXIT_CODE, JobTas
 
 FORMAT = 1
 
-#: What workers rely on, and the one by which the scheduler has a worker end a job's tasks.
+#: Operations for workers, and the one by which the scheduler makes a worker end a job's tasks.
 BEGIN_OPERATION = "terradask_job_begin"
 TELL_OPERATION = "terradask_job_tell"
 END_OPERATION = "terradask_job_end"
@@ -28,19 +28,19 @@ STOP_OPERATION = "terradask_job_stop"
 JOB_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{7}", re.ASCII)
 
 MOST_TASKS = 10_000
-#: Of the command and its environment variables together, of one input, and of all inputs.
+#: Limits of the command with its environment variables, of one input, and of all inputs.
 MOST_COMMAND_BYTES = 64 * 2**10
 MOST_INPUT_BYTES = 4 * 2**10
 MOST_INPUTS_BYTES = 4 * 2**20
-#: Of the files that a job brings along, packed: Dask carries them to the workers.
+#: Limit of a job's packed files, which Dask carries to the workers.
 MOST_FILES_BYTES = 16 * 2**20
 MOST_RETRIES = 100
 
-#: Largest object that is kept of a job, packed, and what its content may have.
+#: Limits of a job's stored objects, packed and unpacked.
 MOST_KEPT_BYTES = 8 * 2**20
 MOST_KEPT_BYTES_UNPACKED = 64 * 2**20
 
-#: What stands for a task's input in its command.
+#: Placeholder of a task's input in its command.
 PLACEHOLDER = "{}"
 
 
@@ -118,11 +118,11 @@ class JobRecord:
 
     @property
     def command_line(self) -> str:
-        """The command as a shell would take it."""
+        """The command as a shell command line."""
         return str(plain_lines(shlex.join(self.command)))
 
     def to_document(self) -> dict[str, Any]:
-        """Return it as it is submitted and kept."""
+        """Return the record's submitted and stored form."""
         inputs = [task.input for task in self.tasks]
         return {
             "format": FORMAT,
@@ -142,19 +142,17 @@ class JobRecord:
 
     @staticmethod
     def read(document: Mapping[str, Any], cluster: str) -> JobRecord:
-        """Return a document's record, to be shown: without control characters. Raises one of
-        `UNREADABLE`.
-        """
+        """Return a document's record without control characters. Raises one of `UNREADABLE`."""
         return job_of(plain_lines(document), cluster)
 
 
 def job_of(document: Mapping[str, Any], cluster: str) -> JobRecord:
-    """Return a document's record as it is, to be run. Raises one of `UNREADABLE`."""
+    """Return a document's unchanged record, to be run. Raises one of `UNREADABLE`."""
     if document["format"] != FORMAT:
         raise ValueError("another format")
     columns, rows, inputs = document["columns"], document["tasks"], document["inputs"]
     if isinstance(inputs, str):
-        raise TypeError("a text, and no list of texts")
+        raise TypeError("a string instead of a list of strings")
     inputs = [None] if inputs is None else inputs
     if not len(inputs) == len(rows) <= MOST_TASKS:
         raise ValueError("another number of tasks")
@@ -172,7 +170,7 @@ def job_of(document: Mapping[str, Any], cluster: str) -> JobRecord:
 
 
 def state_of(counts: Mapping[str, int]) -> str:
-    """Return the state of a job by how many of its tasks are in each."""
+    """Return the state of a job from its tasks' counts by state."""
     if counts["running"]:
         return "running"
     if counts["pending"]:
@@ -181,12 +179,12 @@ def state_of(counts: Mapping[str, int]) -> str:
     return next((state for state in ("failed", "cancelled") if counts[state]), "succeeded")
 
 
-#: Of the table of a record's tasks.
+#: Columns of a record's table of tasks.
 _COLUMNS = [one.name for one in fields(JobTask) if one.name not in ("index", "input")]
 
 
 def _task(given: dict[str, Any], row: Iterable[tuple[str, Any]]) -> JobTask:
-    # A newer host may say more.
+    # A newer host may have more.
     task = JobTask(**fields_of(JobTask, {**dict(row), **given}))
     if task.state not in NAMES_OF_STATES:
         raise ValueError("an unknown state")
@@ -194,12 +192,12 @@ def _task(given: dict[str, Any], row: Iterable[tuple[str, Any]]) -> JobTask:
 
 
 def record_name(job: str) -> str:
-    """Return the name of a job's record, behind what its cluster's begin with."""
+    """Return the name of a job's record, below its cluster's prefix."""
     return f"{job}/job.json.gz"
 
 
 def output_name(job: str, index: int) -> str:
-    """Return the name of what a task has written."""
+    """Return the name of a task's output."""
     return f"{job}/{index}.output.json.gz"
 
 
@@ -211,16 +209,16 @@ def is_kept_name(name: str) -> bool:
     return _KEPT.fullmatch(name) is not None
 
 
-#: No command can have a NUL. Surrogates stand for bytes that aren't UTF-8: Dask can't send them.
+#: Commands can't contain NUL. Surrogates are bytes that aren't UTF-8: Dask can't send them.
 _UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def problem_of(job: JobRecord, environ: Mapping[str, str]) -> str | None:
-    """Return why a job can't run as it is, with its environment variables; None if it can."""
+    """Return why a job can't run with its environment variables; None if it can."""
     inputs = [task.input for task in job.tasks if task.input is not None]
     command = [*job.command, *environ, *environ.values()]
     checks = (
-        (not JOB_ID.fullmatch(job.id), "its id isn't one"),
+        (not JOB_ID.fullmatch(job.id), "its id is invalid"),
         (not job.command or not job.command[0], "it has no command"),
         (_bytes(command) > MOST_COMMAND_BYTES, f"its command has over {MOST_COMMAND_BYTES} bytes"),
         (not job.tasks, "it has no inputs"),

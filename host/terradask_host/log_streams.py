@@ -1,16 +1,14 @@
-"""The names of hosts' log streams: hosts write them, clients read a host's run and group from them
-when nothing else of the cluster is left.
-"""
+"""The names of hosts' log streams, from which clients read run and group after its end."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-#: Stands for the run of a host that doesn't know it.
+#: Replaces the run of a host that doesn't know it.
 NO_RUN = "-"
 
-#: A run's id: the time of its start, and what tells runs of the same second apart.
+#: A run's id: the time of its start, and a random part.
 RUN_ID = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{1,32}", re.ASCII)
 
 _NAME = re.compile(
@@ -27,7 +25,7 @@ class LogStream:
     Parameters
     ----------
     cluster
-        The cluster's name. What a role may write is limited by it, so it comes first.
+        The cluster's name. It comes first, because roles' rights to write are limited by it.
     run_id
         The run that the host was launched for; `NO_RUN` if the host didn't know it.
     group
@@ -43,21 +41,21 @@ class LogStream:
 
     @property
     def name(self) -> str:
-        """Its name: streams of a run begin alike, and sort by the run's start."""
+        """Its name: streams of a run have one prefix, and sort by the run's start."""
         return f"{self.cluster}/{self.run_id}/{self.group}/{self.instance_id}"
 
 
 def metrics_stream(cluster: str, run_id: str) -> str:
-    """Return the name of the stream with a run's metrics: the cluster's, and no host's log."""
+    """Return the name of the stream with a run's metrics, which isn't a host's log."""
     return f"{cluster}/metrics/{run_id}"
 
 
 def known_run(run_id: str | None) -> str:
-    """Return a run's id as streams name it: `NO_RUN` for anything else."""
+    """Return a run's id in streams' names: `NO_RUN` for anything else."""
     return run_id if run_id is not None and RUN_ID.fullmatch(run_id) else NO_RUN
 
 
 def parse_stream(name: str) -> LogStream | None:
-    """Return what a stream's name says; None if no host names its stream so."""
+    """Parse a stream's name; None if it isn't a host's."""
     found = _NAME.fullmatch(name)
     return None if found is None else LogStream(**found.groupdict())

@@ -1,5 +1,5 @@
-"""The machine's size: what its processors and its memory are to this process, limits of its control
-group included; and its NVIDIA GPUs, those on its PCI bus and those that the driver shows.
+"""The machine's size: processors and memory for this process, within its control group's limits,
+and NVIDIA GPUs on the PCI bus and in the driver.
 """
 
 from __future__ import annotations
@@ -18,9 +18,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 def cpu_count() -> int:
-    """Return the processors that this process may use: those it may run on, and no more than its
-    control groups' quota.
-    """
+    """Return the processors that this process may use, within its control groups' quota."""
     there = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -29,16 +27,14 @@ def cpu_count() -> int:
 
 
 def memory_bytes() -> int:
-    """Return the memory that this process may use: the machine's, and no more than its control
-    groups' limit.
-    """
+    """Return the memory that this process may use, within its control groups' limit."""
     there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     limit = memory_limit_bytes(CGROUPS, own_cgroup())
     return there if limit is None else min(there, limit)
 
 
 def own_cgroup(listing: Path = Path("/proc/self/cgroup")) -> str:
-    """Return this process's control group, ``/`` where it is unknown."""
+    """Return this process's control group, ``/`` if it is unknown."""
     try:
         lines = listing.read_text().splitlines()
     except OSError:
@@ -47,20 +43,17 @@ def own_cgroup(listing: Path = Path("/proc/self/cgroup")) -> str:
 
 
 def memory_limit_bytes(root: Path, group: str) -> int | None:
-    """Return the lowest ``memory.max`` of a control group and those around it; None where none has
-    any.
+    """Return the lowest ``memory.max`` of a control group and its parents; None without any.
 
-    `root` is where control groups are mounted, `group` the path below it, as ``/proc/self/cgroup``
-    has it.
+    `root` is the mount point of control groups, `group` the path below it, from
+    ``/proc/self/cgroup``.
     """
     limits = [int(words[0]) for words in _settings(root, group, "memory.max") if words[0].isdigit()]
     return min((limit for limit in limits if limit > 0), default=None)
 
 
 def cpu_quota(root: Path, group: str) -> float | None:
-    """Return the lowest ``cpu.max`` of a control group and those around it, in processors; None
-    where none has any.
-    """
+    """Return the lowest ``cpu.max`` of a control group and its parents, in processors, or None."""
     pairs = [
         words
         for words in _settings(root, group, "cpu.max")
@@ -73,9 +66,7 @@ def cpu_quota(root: Path, group: str) -> float | None:
 
 
 def _settings(root: Path, group: str, name: str) -> Iterator[list[str]]:
-    """Yield the words of a setting in a group and in each around it; those that have none are left
-    out.
-    """
+    """Yield the words of a setting in a group and its parents, except where it is missing."""
     path = root / group.lstrip("/")
     for folder in (path, *path.parents):
         if not folder.is_relative_to(root):
@@ -102,13 +93,13 @@ _GPU_CLASSES = ("0x0300", "0x0302")
 
 
 def count_on_bus(devices: Path = PCI_DEVICES) -> int:
-    """Return how many NVIDIA GPUs the machine has, whatever drivers it has."""
+    """Return the number of NVIDIA GPUs in the machine, with or without a driver."""
     found = ((_text(each / "vendor"), _text(each / "class")) for each in _folders(devices))
     return sum(vendor == _NVIDIA and kind.startswith(_GPU_CLASSES) for vendor, kind in found)
 
 
 def count_of_driver(gpus: Path = DRIVER_GPUS) -> int:
-    """Return how many GPUs NVIDIA's driver shows; 0 without a driver."""
+    """Return the number of GPUs in NVIDIA's driver; 0 without a driver."""
     return sum(1 for _ in _folders(gpus))
 
 
@@ -119,12 +110,9 @@ def wait_for_driver(
     pause: Callable[[float], None],
     gpus: Path = DRIVER_GPUS,
 ) -> None:
-    """Return once the driver, which loads while the machine boots, shows so many GPUs.
+    """Wait until the driver, which loads during the boot, shows `count` GPUs.
 
-    Raises
-    ------
-    GpusMissing
-        When it doesn't in time.
+    Raises `GpusMissing` at the deadline.
     """
     started = time.monotonic()
     while (shown := count_of_driver(gpus)) < count:
@@ -133,7 +121,7 @@ def wait_for_driver(
             raise GpusMissing(
                 "NVIDIA's driver shows fewer GPUs than the machine has."
                 if has
-                else "The machine has GPUs, and its image no driver for them.",
+                else "The machine has GPUs, but its image has no driver for them.",
                 given=f"{shown} of {count} GPUs",
                 allowed="as many as the PCI bus has",
                 advice="See dmesg on the host for errors of the driver (Xid), and launch another "

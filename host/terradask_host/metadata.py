@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from terradask_host.errors import MetadataUnavailable
 
-#: The longest life that the service grants to a token.
+#: Longest lifetime of the service's tokens.
 TOKEN_SECONDS = 21_600
 
 ROLES = ("scheduler", "worker")
@@ -31,13 +31,13 @@ class Identity:
 
 
 class InstanceMetadata:
-    """A client of the instance metadata service that speaks version 2 alone."""
+    """A client of the instance metadata service that uses only version 2."""
 
     def __init__(self, endpoint: str, *, timeout_seconds: float = 2.0) -> None:
         parts = urlsplit(endpoint)
         if parts.scheme != "http" or not parts.hostname:
             raise MetadataUnavailable(
-                "The metadata service's endpoint is no http address.",
+                "The metadata service's endpoint is not an http address.",
                 given=endpoint,
                 allowed="http://…",
             )
@@ -49,13 +49,7 @@ class InstanceMetadata:
         self._token: str | None = None
 
     def get(self, path: str) -> str | None:
-        """Return ``/latest/<path>``, or None where the service has nothing there.
-
-        Raises
-        ------
-        MetadataUnavailable
-            When the service does not answer, or with an error.
-        """
+        """Return ``/latest/<path>``, or None if it is missing. Raises `MetadataUnavailable`."""
         for _ in range(2):
             if self._token is None:
                 self._token = self._new_token()
@@ -74,16 +68,13 @@ class InstanceMetadata:
     def identity(self) -> Identity:
         """Return this instance's identity.
 
-        Raises
-        ------
-        MetadataUnavailable
-            When a fact or a tag is missing, for instance since the launch template does not serve
-            tags.
+        Raises `MetadataUnavailable` if a fact or a tag is missing, for instance because the launch
+        template doesn't enable tags in the metadata.
         """
         role = self._need("meta-data/tags/instance/terradask:role")
         if role not in ROLES:
             raise MetadataUnavailable(
-                "The tag terradask:role names no role of a host.",
+                "The tag terradask:role doesn't name a role of a host.",
                 given=role,
                 allowed=" or ".join(ROLES),
             )
@@ -99,21 +90,17 @@ class InstanceMetadata:
         )
 
     def run_id(self) -> str | None:
-        """Return the tag ``terradask:run:id``, or None while the instance does not carry it."""
+        """Return the tag ``terradask:run:id``, or None while the instance does not have it."""
         return self.get("meta-data/tags/instance/terradask:run:id") or None
 
     def is_spot(self) -> bool:
-        """Return whether this is a spot instance, which AWS may take back."""
+        """Return whether this is a spot instance, which AWS may interrupt."""
         return self.get("meta-data/instance-life-cycle") == "spot"
 
     def spot_notice(self) -> dict[str, Any] | None:
-        """Return AWS's notice that it takes this spot instance back (``action`` and ``time``), or
-        None while there is none.
+        """Return AWS's interruption notice (``action`` and ``time``), or None.
 
-        Raises
-        ------
-        MetadataUnavailable
-            When the service does not answer, or with something else than a notice.
+        Raises `MetadataUnavailable` if there is no valid answer.
         """
         text = self.get("meta-data/spot/instance-action")
         if text is None:
@@ -124,17 +111,14 @@ class InstanceMetadata:
             notice = None
         if not isinstance(notice, dict):
             raise MetadataUnavailable(
-                "The metadata service's spot/instance-action is no JSON object.", given=text
+                "The metadata service's spot/instance-action is not a JSON object.", given=text
             )
         return notice
 
     def rebalance_recommended(self) -> bool:
-        """Whether AWS recommends to replace this spot instance.
+        """Return whether AWS recommends to replace this spot instance.
 
-        Raises
-        ------
-        MetadataUnavailable
-            When the service does not answer.
+        Raises `MetadataUnavailable` if the service does not answer.
         """
         return self.get("meta-data/events/recommendations/rebalance") is not None
 

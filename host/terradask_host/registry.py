@@ -1,7 +1,7 @@
-"""Container images in registries, read as the OCI distribution specification has it:
+"""Read container images from registries, by the OCI distribution specification:
 https://github.com/opencontainers/distribution-spec/blob/main/spec.md
 
-Everything is asked for by digest, or by a tag whose digest is kept, and checked against it.
+Everything is requested by digest, or by a tag whose digest is kept, and checked against it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
 )
-#: What the specification has registries accept at least: more isn't read.
+#: The specification's lowest limit of registries; larger manifests aren't read.
 _MOST_MANIFEST_BYTES = 4 * 2**20
 _TIMEOUT_SECONDS = 60.0
-#: Docker's registry has another host than its name says.
+#: Docker's registry has another host than its name.
 _DOCKER, _DOCKER_HOST = "docker.io", "registry-1.docker.io"
-#: Go's names of processors, which images have.
+#: Images use Go's names of processors.
 _ARCHITECTURES = {"x86_64": "amd64", "arm64": "arm64"}
 
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -60,7 +60,7 @@ class RegistryError(HostError):
 class ImageReference:
     """An image's name: its registry, its repository there, and its tag, its digest or both.
 
-    A digest names the image; beside one, the tag is what it was found by.
+    A digest identifies the image; a tag beside it is informative.
     """
 
     registry: str
@@ -70,13 +70,9 @@ class ImageReference:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a reference as Docker does: without a registry it is Docker's, without a tag and a
-        digest the tag is ``latest``.
+        """Parse a reference as Docker does: by default Docker's registry and the tag ``latest``.
 
-        Raises
-        ------
-        ValueError
-            When it is none.
+        Raises `ValueError` if it isn't a reference.
         """
         # A first part without a dot or a port belongs to the repository.
         first = text.partition("/")[0]
@@ -84,7 +80,7 @@ class ImageReference:
         registry, rest = text.split("/", 1) if has_registry else (None, text)
         found = _REFERENCE.fullmatch(rest)
         if found is None or len(text) > 512 or not _REGISTRY.fullmatch(registry or _DOCKER):
-            raise ValueError(f"no reference of a container image: {text[:200]!r}")
+            raise ValueError(f"not a reference of a container image: {text[:200]!r}")
         repository = found["repository"]
         if registry is None:
             registry = _DOCKER
@@ -95,7 +91,7 @@ class ImageReference:
         return cls(registry, repository, tag, digest)
 
     def __str__(self) -> str:
-        """Return it as `parse` reads it."""
+        """Return the reference in `parse`'s form."""
         tag = f":{self.tag}" if self.tag else ""
         return f"{self.name}{tag}" + (f"@{self.digest}" if self.digest else "")
 
@@ -112,13 +108,13 @@ class ImageReference:
 
     @property
     def base_url(self) -> str:
-        """Where the repository is asked: over HTTPS, except on this machine."""
+        """The repository's URL: over HTTPS, except on this machine."""
         scheme = "http" if _LOOPBACK.fullmatch(self.registry) else "https"
         host = _DOCKER_HOST if self.registry == _DOCKER else self.registry
         return f"{scheme}://{host}/v2/{self.repository}/"
 
     def at(self, digest: str) -> Self:
-        """Return it with a digest."""
+        """Return the reference with a digest."""
         return replace(self, digest=digest)
 
 
@@ -132,7 +128,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Image:
-    """An image for one architecture: its files' archives, in order, and how it is run."""
+    """An image for one architecture: its files' archives, in order, and its configuration."""
 
     layers: tuple[Layer, ...]
     entry_point: tuple[str, ...] = ()
@@ -141,14 +137,15 @@ class Image:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a registry says of an image, or of one image for each architecture."""
+    """A registry's description of an image, or of one image for each architecture."""
 
     digest: str
     content: Mapping[str, Any]
 
     def for_architecture(self, architecture: str) -> str | None:
-        """Return the digest of the image for an architecture, ``x86_64`` or ``arm64``; None if this
-        is an image itself. Raises `RegistryError` where there is none for it.
+        """Return the digest of the image for an architecture, ``x86_64`` or ``arm64``.
+
+        None if this is an image itself. Raises `RegistryError` if there is none for it.
         """
         if "manifests" not in self.content:
             return None
@@ -162,7 +159,7 @@ class Manifest:
             if tuple(platform) == wanted:
                 return digest
         raise RegistryError(
-            "The container image isn't made for the hosts' processors.",
+            "The container image isn't built for the hosts' processors.",
             given=", ".join(sorted({f"{system}/{kind}" for system, kind, _ in offered})) or None,
             allowed="/".join(wanted),
             advice="build it for them too (docker buildx build --platform), or choose other hosts",
@@ -175,11 +172,12 @@ class Repository:
     Parameters
     ----------
     reference
+    reference
         An image of it.
     password
         Returns the password of the user ``AWS``, for Amazon ECR.
     context
-        Whose certificates are trusted. Default: this system's.
+        TLS context with the trusted certificates. Default: this system's.
     """
 
     def __init__(
@@ -196,7 +194,7 @@ class Repository:
         self._authorization: str | None = None
 
     def manifest(self, name: str) -> Manifest:
-        """Return what the registry has for a tag or a digest. Raises `RegistryError`."""
+        """Return the manifest of a tag or a digest. Raises `RegistryError`."""
         accept = ", ".join((*_INDEXES, *_MANIFESTS))
         with self._open(f"manifests/{name}", {"Accept": accept}) as answer:
             content = self._whole(answer)
@@ -206,7 +204,7 @@ class Repository:
         return Manifest(digest, _parsed(content, self._error))
 
     def image(self, digest: str, architecture: str) -> Image:
-        """Return the image for an architecture: that of a digest, or of those that it lists.
+        """Return the image for an architecture, directly or from the digest's list.
 
         Raises `RegistryError`.
         """
@@ -226,12 +224,12 @@ class Repository:
             pairs = [str(one).partition("=") for one in run.get("Env") or ()]
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise self._error(
-                "The registry's answer is no container image of Linux.",
+                "The registry's answer is not a container image of Linux.",
                 given=f"{type(error).__name__}: {error}",
             ) from error
         if found != wanted:
             raise self._error(
-                "The container image isn't made for the hosts' processors.",
+                "The container image isn't built for the hosts' processors.",
                 given=f"linux/{found}",
                 allowed=f"linux/{wanted}",
             )
@@ -239,7 +237,7 @@ class Repository:
 
     @contextlib.contextmanager
     def blob(self, digest: str) -> Iterator[BinaryIO]:
-        """Open an archive; its bytes are the reader's to check. Raises `RegistryError`."""
+        """Open an archive; the reader must check its bytes. Raises `RegistryError`."""
         with self._open(f"blobs/{digest}", {}) as answer:
             yield answer
 
@@ -247,7 +245,7 @@ class Repository:
         with self.blob(digest) as answer:
             content = self._whole(answer)
         if f"sha256:{hashlib.sha256(content).hexdigest()}" != digest:
-            raise self._error("The image's configuration isn't the one that its manifest names.")
+            raise self._error("The image's configuration doesn't match its manifest's digest.")
         return _parsed(content, self._error)
 
     def _whole(self, answer: BinaryIO) -> bytes:
@@ -260,12 +258,12 @@ class Repository:
         return content
 
     def _open(self, path: str, headers: Mapping[str, str]) -> BinaryIO:
-        """Ask, with authorization once the registry wants some."""
+        """Send a request, with authorization after the registry's challenge."""
         url = urljoin(self._reference.base_url, path)
         for attempt in range(2):
             request = Request(url, headers=dict(headers))  # noqa: S310 - `base_url` is HTTP's
             if self._authorization:
-                # Of another host, to which registries send for archives, it is none of its own.
+                # An archive's other host must not get the registry's authorization.
                 request.add_unredirected_header("Authorization", self._authorization)
             try:
                 return cast(BinaryIO, self._opener.open(request, timeout=_TIMEOUT_SECONDS))
@@ -284,7 +282,7 @@ class Repository:
         raise AssertionError("the second attempt returns or raises")
 
     def _authorize(self, challenge: str | None) -> str:
-        """Return the header that a challenge asks for:
+        """Return the header for a challenge:
         https://distribution.github.io/distribution/spec/auth/token/
         """
         kind, _, rest = (challenge or "").partition(" ")
@@ -294,7 +292,7 @@ class Repository:
         realm = facts.pop("realm", "")
         if kind.lower() != "bearer" or not _is_safe(realm, self._reference.base_url):
             raise self._error(
-                "The registry wants a password for this container image.",
+                "The registry requires a password for this container image.",
                 advice="use a public image, or one of Amazon ECR, which hosts pull by their role",
             )
         wanted = {name: facts[name] for name in ("service", "scope") if name in facts}
@@ -306,17 +304,17 @@ class Repository:
             with error:
                 raise self._refused(error) from error
         except OSError as error:
-            raise self._error("The registry's tokens can't be had.", given=error) from error
+            raise self._error("The registry returns no token.", given=error) from error
         return f"Bearer {found.get('token') or found.get('access_token')}"
 
     def _refused(self, error: HTTPError) -> RegistryError:
         if error.code in (401, 403, 404):
             return self._error(
-                "The registry doesn't have this container image, or not for everyone.",
+                "The registry doesn't have this container image, or it is private.",
                 given=f"HTTP status {error.code}",
-                advice="check name and tag; a private image can come from Amazon ECR alone",
+                advice="check name and tag; private images must come from Amazon ECR",
             )
-        busy = "it limits how often it is asked; copy the image to Amazon ECR"
+        busy = "it limits the rate of requests; copy the image to Amazon ECR"
         return self._error(
             "The registry refuses the container image.",
             given=f"HTTP status {error.code}",
@@ -337,12 +335,12 @@ class Repository:
 
 def _checked(digest: object) -> str:
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
-        raise ValueError(f"no SHA-256: {str(digest)[:100]!r}")
+        raise ValueError(f"not a SHA-256: {str(digest)[:100]!r}")
     return digest
 
 
 def _is_safe(realm: str, base_url: str) -> bool:
-    """Return whether tokens may be had there: never without TLS, except on this machine."""
+    """Return whether tokens may be requested there: only with TLS, except on this machine."""
     asked, own = urlsplit(realm), urlsplit(base_url)
     return asked.scheme == "https" or (
         asked.scheme == own.scheme == "http" and _LOOPBACK.fullmatch(asked.netloc) is not None
@@ -353,7 +351,9 @@ def _parsed(content: bytes, error: Callable[..., RegistryError]) -> Mapping[str,
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as cause:
-        raise error("The registry's answer is no JSON.", given=type(cause).__name__) from cause
+        raise error(
+            "The registry's answer isn't valid JSON.", given=type(cause).__name__
+        ) from cause
     if not isinstance(document, dict):
-        raise error("The registry's answer is no JSON object.", given=type(document).__name__)
+        raise error("The registry's answer is not a JSON object.", given=type(document).__name__)
     return document

@@ -1,4 +1,4 @@
-"""How groups of workers scale themselves and change their markets, as documents have it."""
+"""Documents of groups' scaling policies and exchanges between markets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from terradask_host.document_fields import Record
 
 @dataclass(frozen=True)
 class ScalingPolicy(Record):
-    """How a group of workers adapts to its work.
+    """The limits and pace of a group that adapts to its work.
 
     Parameters
     ----------
@@ -34,14 +34,14 @@ class ScalingPolicy(Record):
     def __post_init__(self) -> None:
         if not 0 <= self.minimum <= self.maximum:
             raise ValueError(f"not 0 <= {self.minimum} <= {self.maximum}")
-        # What is never or at once is no interval; a comparison with NaN is False.
+        # Zero and infinity aren't intervals; a comparison with NaN is False.
         if not (self.target_duration_seconds > 0 and 0.01 <= self.interval_seconds <= 3600):
             raise ValueError("a duration is out of range")
         if self.wait_count < 1:
             raise ValueError(f"wait_count is {self.wait_count}")
 
     def to_document(self) -> dict[str, Any]:
-        """Return what `read` reads."""
+        """Return the document that `read` reads."""
         return asdict(self)
 
 
@@ -51,23 +51,23 @@ def read_policies(document: Mapping[str, Any]) -> dict[str, ScalingPolicy]:
 
 
 def policies_document(policies: Mapping[str, ScalingPolicy]) -> dict[str, Any]:
-    """Return what `read_policies` reads."""
+    """Return the document that `read_policies` reads."""
     return {group: policy.to_document() for group, policy in policies.items()}
 
 
 @dataclass(frozen=True)
 class Exchange(Record):
-    """Hosts that go back to spot, or that spot lacks and that move on demand.
+    """Hosts that change their market: back to Spot, or to on demand if Spot capacity is missing.
 
     Parameters
     ----------
     planned
-        How many hosts the group is to have when it is over.
+        The group's final number of hosts.
     count
-        How many change their market.
+        Number of hosts that change their market.
     spot
-        To what the spot group's number is lowered before the other group's is raised. None: hosts
-        go back to spot.
+        The spot group's lowered number, before the other group's is raised. None: hosts go back to
+        spot.
     """
 
     planned: int

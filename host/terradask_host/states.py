@@ -1,4 +1,4 @@
-"""The states of a host, and why one follows another."""
+"""The states of a host, their transitions, and the reasons for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LEAVING = "leaving"
 LEFT = "left"
 FAILED = "failed"
 
-#: From a state to the states that may follow it, each with the reason why it would.
+#: From a state to the states that may follow it, each with its reason.
 TRANSITIONS: dict[str, dict[str, str]] = {
     BOOTING: {
         ENVIRONMENT: "identity, descriptor and run are known; software is being found or installed",
@@ -21,18 +21,18 @@ TRANSITIONS: dict[str, dict[str, str]] = {
         FAILED: "no identity, no run of this cluster, or no keys",
     },
     ENVIRONMENT: {
-        WAITING: "a worker has its software and looks for its scheduler",
+        WAITING: "a worker has its software and searches for its scheduler",
         STARTING: "a scheduler has its software",
         LEAVING: "the instance is being shut down",
         FAILED: "the software could not be installed",
     },
     WAITING: {
-        STARTING: "the scheduler said where it is",
+        STARTING: "the scheduler's address is known",
         LEAVING: "the scheduler stayed silent, or the instance is being shut down",
         FAILED: "the scheduler has other versions, or the Dask process died too often",
     },
     STARTING: {
-        RUNNING: "the Dask process says that it runs",
+        RUNNING: "the Dask process reports that it runs",
         WAITING: "a worker's scheduler went away meanwhile",
         STARTING: "the Dask process died and is started again",
         LEAVING: "the worker was retired meanwhile, or the instance is being shut down",
@@ -54,13 +54,7 @@ TRANSITIONS: dict[str, dict[str, str]] = {
 
 
 def check_transition(before: str | None, after: str) -> None:
-    """Refuse a state that can't follow.
-
-    Raises
-    ------
-    HostError
-        When ``after`` can't follow ``before``; the first state is ``booting``.
-    """
+    """Raise `HostError` if ``after`` can't follow ``before``; the first state is ``booting``."""
     allowed = TRANSITIONS[before] if before is not None else {BOOTING: ""}
     if after not in allowed:
         raise HostError(

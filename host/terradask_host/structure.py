@@ -1,7 +1,7 @@
-"""A cluster's structure, as far as its hosts need it: groups, and what each role runs.
+"""The part of a cluster's structure that its hosts need: groups, and each role's settings.
 
-Terraform writes it to ``cluster.json``. A start takes it into ``run.json``, and hosts read it there
-alone: what is applied while a run goes on holds from the next start.
+Terraform writes it to ``cluster.json``. A start copies it to ``run.json``, and hosts read it only
+there: changes that are applied during a run take effect at the next start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from terradask_host.document_fields import Record
 
-#: Classes that make one worker, with the name that they get.
+#: Classes that make one worker, with their `name` argument.
 _SINGLE_WORKER_CLASSES = frozenset(
     {
         "distributed.Nanny",
@@ -27,9 +27,7 @@ WORKER_GROUP = "workers"
 
 
 def worker_names(instance_id: str, workers_per_host: int) -> list[str]:
-    """Return the names of a host's workers: the instance id, with a number behind it from the
-    second on.
-    """
+    """Return the names of a host's workers: the instance id, with a number from the second on."""
     return [instance_id, *(f"{instance_id}-{number}" for number in range(1, workers_per_host))]
 
 
@@ -42,7 +40,7 @@ class GroupEntry(Record):
     max_size: int
     market: str = "on-demand"
     worker_group: str = WORKER_GROUP
-    #: Where its hosts may be. Empty, as an older terradask wrote it: in the cluster's zone.
+    #: Allowed zones of its hosts. Empty, as an older terradask wrote it: the cluster's zone.
     zones: tuple[str, ...] = ()
     #: Dask's resources of each worker.
     resources: Mapping[str, float] = field(default_factory=dict)
@@ -55,21 +53,21 @@ class GroupEntry(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class SchedulerEntry(Record):
-    """What the scheduler's host runs, and where it listens."""
+    """The settings of the scheduler's host, and its listening addresses."""
 
     class_name: str = "distributed.Scheduler"
     options: Mapping[str, Any] = field(default_factory=dict)
     port: int = 8786
     dashboard_port: int = 8787
-    #: Where browsers find the dashboard over HTTPS; None: nowhere.
+    #: Address of the dashboard over HTTPS for browsers, or None.
     dashboard_https_port: int | None = None
     #: Whether a worker runs beside the scheduler.
     extra_worker: bool = False
     #: Whether a notebook server runs beside the scheduler.
     jupyter: bool = False
-    #: Whether a performance report is kept: ``off``, ``without_source`` or ``with_source``.
+    #: Performance report: ``off``, ``without_source`` or ``with_source``.
     performance_report: str = "without_source"
-    #: Where metrics go: ``off`` or ``cloudwatch``.
+    #: Destination of metrics: ``off`` or ``cloudwatch``.
     metrics: str = "off"
 
     @classmethod
@@ -80,7 +78,7 @@ class SchedulerEntry(Record):
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerEntry(Record):
-    """What hosts of workers run."""
+    """The settings of workers' hosts."""
 
     class_name: str = "distributed.Nanny"
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -93,17 +91,16 @@ class WorkerEntry(Record):
 
     @property
     def may_make_several(self) -> bool:
-        """Whether the class may make several workers of one, and number their names from 0 on, as
-        ``dask_cuda.CUDAWorker`` does.
+        """Whether the class may make several workers of one, and number their names from 0 on.
 
-        Where a host has several of the class, numbers are the host's.
+        ``dask_cuda.CUDAWorker`` does. If a host has several of the class, numbers are the host's.
         """
         return self.workers_per_host == 1 and self.class_name not in _SINGLE_WORKER_CLASSES
 
 
 @dataclass(frozen=True, kw_only=True)
 class Structure(Record):
-    """The groups of a cluster, and what its hosts run."""
+    """The groups of a cluster, and the settings of its hosts."""
 
     groups: Mapping[str, GroupEntry]
     worker: WorkerEntry = field(default_factory=WorkerEntry)
@@ -116,7 +113,7 @@ class Structure(Record):
         return super().read({"worker": document["worker"], **document, "scheduler": scheduler})
 
     def to_document(self) -> dict[str, Any]:
-        """Return what `read` reads."""
+        """Return the document that `read` reads."""
         return {
             "groups": {key: asdict(entry) for key, entry in self.groups.items()},
             "worker": _runs(self.worker),

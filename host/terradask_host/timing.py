@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 
 from terradask_host.errors import ConfigInvalid
 
-#: Overrides for tests and for the embedded AWS; on an instance it is not set.
+#: Overrides for tests and for the embedded AWS; not set on instances.
 TIMING_VARIABLE = "TERRADASK_HOST_TIMING"
 
 
@@ -16,85 +16,79 @@ TIMING_VARIABLE = "TERRADASK_HOST_TIMING"
 class Timing:
     """Time constants in seconds, and counts. The defaults are what instances use."""
 
-    #: The metadata service may answer late while the instance boots.
+    #: Deadline of the metadata service, which may answer late while the instance boots.
     metadata_deadline_seconds: float = 60.0
-    #: ``run.json`` and the secret of this instance's run must be there by then.
+    #: Deadline of ``run.json`` and the secret of this instance's run.
     run_deadline_seconds: float = 300.0
-    #: The tag ``terradask:run:id`` may lag behind the instance; after this a missing tag counts as
-    #: none.
+    #: The tag ``terradask:run:id`` may lag behind the instance; after this it counts as none.
     run_tag_grace_seconds: float = 10.0
-    #: Building the software environment.
+    #: Deadline of building the software environment.
     environment_deadline_seconds: float = 900.0
-    #: NVIDIA's driver, which loads while the machine boots, shows all GPUs by then.
+    #: Deadline of NVIDIA's driver, which loads while the machine boots.
     gpu_driver_seconds: float = 60.0
-    #: A worker's host builds its own environment if the scheduler's host has said nothing of one
-    #: for so long, though its scheduler listens.
+    #: A worker's host builds its own environment if the scheduler's host, whose scheduler listens,
+    #: has reported none for this long.
     environment_share_seconds: float = 60.0
     #: A worker that never saw its scheduler leaves after this.
     scheduler_first_wait_seconds: float = 900.0
     #: A worker whose scheduler has gone leaves after this.
     scheduler_silent_seconds: float = 600.0
-    #: How often a worker without a scheduler asks whether the old one answers again.
+    #: Interval at which a worker without a scheduler probes the old one.
     scheduler_probe_seconds: float = 10.0
-    #: How long one such question may take.
+    #: Timeout of one such probe.
     probe_timeout_seconds: float = 5.0
-    #: From "start" to the report of the Dask process that it runs.
+    #: Deadline from "start" to the Dask process's report that it runs.
     dask_start_seconds: float = 300.0
-    #: Crashes of the Dask process that are answered with a restart, in one life of the host
-    #: program.
+    #: Crashes of the Dask process that are followed by a restart, in one run of the host program.
     dask_restarts: int = 3
     #: The first pause before such a restart; doubles each time.
     dask_restart_pause_seconds: float = 1.0
-    #: The scheduler's host is expected to end a retired instance within this; then it leaves
-    #: by itself.
+    #: Time for the scheduler's host to end a retired instance; then it leaves by itself.
     retired_grace_seconds: float = 30.0
-    #: Moving data off and closing, when the instance is being shut down. Less than the unit's
+    #: Time for moving data and closing, when the instance is being shut down. Less than the unit's
     #: TimeoutStopSec.
     leave_seconds: float = 90.0
-    #: How often a spot instance looks for AWS's notice that it takes it back; what AWS recommends:
+    #: Interval of a spot instance's checks for AWS's interruption notice; AWS's recommendation:
     #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
     spot_poll_seconds: float = 5.0
-    #: A host that is taken back is gone so long before AWS ends it.
+    #: An interrupted host is gone this long before AWS ends it.
     spot_margin_seconds: float = 15.0
     #: The watchdog schedule: desired capacity 0, this far ahead ...
     watchdog_ahead_seconds: float = 1800.0
     #: ... and moved on this often.
     watchdog_move_seconds: float = 600.0
-    #: A host that has had no worker at the scheduler for so long, at first or later, is ended;
+    #: A host without a worker at the scheduler for this long, at first or later, is ended;
     #: Karpenter's registration timeout.
     join_seconds: float = 900.0
-    #: Hosts in a row that end without having joined, after which their group launches no more;
+    #: Hosts in a row that end without having joined, after which their group stops launching;
     #: ParallelCluster's protected mode.
     join_failures: int = 10
-    #: How often the scheduler's host compares its groups with the workers that have joined.
+    #: Interval at which the scheduler's host compares its groups with the joined workers.
     join_poll_seconds: float = 60.0
-    #: How often the scheduler's host looks at groups that have several markets ...
+    #: Interval at which the scheduler's host polls groups with several markets ...
     market_poll_seconds: float = 10.0
     #: ... and in the first minute in which instances are awaited.
     launch_poll_seconds: float = 2.0
-    #: For so long a group in which a launch failed is asked for no more.
+    #: Time for which a group with a failed launch gets no further requests.
     launch_failed_seconds: float = 180.0
-    #: Spot that had no capacity is asked again after this, for hosts that run on demand.
+    #: Time after which Spot without capacity is requested again, for hosts on demand.
     spot_again_seconds: float = 900.0
-    #: For so long AWS may leave an instance out of what it shows; a worker of a name that it
-    #: doesn't show is refused after that.
+    #: AWS's answers may lack an instance for this long; then workers of its name are refused.
     member_patience_seconds: float = 60.0
-    #: How often AWS is asked which instances the cluster has, at most, while a worker waits to
-    #: join.
+    #: Shortest interval of calls for the cluster's instances while a worker waits to join.
     member_ask_seconds: float = 1.0
-    #: How often the scheduler looks whether its cluster is idle, or without a client.
+    #: Interval at which the scheduler checks whether its cluster is idle, or without a client.
     life_poll_seconds: float = 1.0
-    #: For so long, at least, a scheduler waits for its first client.
+    #: Shortest wait of a scheduler for its first client.
     first_client_seconds: float = 120.0
-    #: How long a scheduler whose cluster is over may take to close, before its groups go to zero.
+    #: Time for the scheduler of an ended cluster to close, before its groups go to zero.
     scheduler_close_seconds: float = 20.0
-    #: How long a performance report may take, and another such time to get into the bucket while
-    #: a host leaves; with both, less than the time to close.
+    #: Time for a performance report, and again for storing it while a host leaves; with both, less
+    #: than the time to close.
     performance_report_seconds: float = 8.0
-    #: How long a host whose cluster is at zero waits for the topic that it tells of the end.
+    #: Time for the notice of the cluster's end.
     notice_seconds: float = 5.0
-    #: How often gauges become metrics of CloudWatch, whose finest are of a minute without more to
-    #: pay.
+    #: Interval of CloudWatch's metrics; finer ones cost more.
     gauge_seconds: float = 60.0
     #: Log lines are shipped in batches at most this far apart.
     log_flush_seconds: float = 5.0
@@ -103,11 +97,8 @@ class Timing:
     def from_environ(cls, environ: Mapping[str, str]) -> Timing:
         """Return the defaults, overridden by the JSON object in ``TERRADASK_HOST_TIMING``.
 
-        Raises
-        ------
-        ConfigInvalid
-            When the variable holds no JSON object, an unknown name, or a value that is no positive
-            number.
+        Raises `ConfigInvalid` for invalid JSON, an unknown name, or a value that isn't a positive
+        number.
         """
         text = environ.get(TIMING_VARIABLE)
         if not text:
@@ -116,9 +107,9 @@ class Timing:
         try:
             values = json.loads(text)
         except ValueError as error:
-            raise ConfigInvalid(f"{TIMING_VARIABLE} is no JSON.", given=text) from error
+            raise ConfigInvalid(f"{TIMING_VARIABLE} is not valid JSON.", given=text) from error
         if not isinstance(values, dict):
-            raise ConfigInvalid(f"{TIMING_VARIABLE} is no JSON object.", given=text)
+            raise ConfigInvalid(f"{TIMING_VARIABLE} is not a JSON object.", given=text)
         for name, value in values.items():
             if name not in names:
                 raise ConfigInvalid(
@@ -128,6 +119,6 @@ class Timing:
                 )
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
                 raise ConfigInvalid(
-                    f"{TIMING_VARIABLE}: {name} is no number.", given=value, allowed="0 or more"
+                    f"{TIMING_VARIABLE}: {name} is not a number.", given=value, allowed="0 or more"
                 )
         return cls(**values)

@@ -87,7 +87,10 @@ def test_another_name_or_architecture_is_looked_up_again(registry: ContainerRegi
 
 @pytest.mark.parametrize(
     ("image", "why"),
-    [("{}/team/dask:gone", "HTTP status 404"), ("Team/dask", "no reference of a container image")],
+    [
+        ("{}/team/dask:gone", "HTTP status 404"),
+        ("Team/dask", "not a reference of a container image"),
+    ],
 )
 def test_an_image_that_is_not_there_is_said(
     registry: ContainerRegistry, image: str, why: str

@@ -47,13 +47,13 @@ def test_the_environment_overrides(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        ("{", "no JSON"),
-        ([], "no JSON object"),
+        ("{", "not valid JSON"),
+        ([], "not a JSON object"),
         (HOST_JSON | {"format": 2}, "format"),
         ({k: v for k, v in HOST_JSON.items() if k != "bucket"}, "bucket"),
         (HOST_JSON | {"region": 3}, "region"),
         (HOST_JSON | {"notify_topic_arn": 3}, "notify_topic_arn"),
-        (HOST_JSON | {"notify_topic_arn": "dask"}, "no ARN of a topic"),
+        (HOST_JSON | {"notify_topic_arn": "dask"}, "not the ARN of a topic"),
     ],
 )
 def test_a_bad_host_json_is_explained(tmp_path: Path, document: object, message: str) -> None:

@@ -58,7 +58,7 @@ def test_names_are_read_as_docker_reads_them(text: str, whole: str) -> None:
     ["", "A/b", "a b", "a:", "a@sha256:12", "https://ghcr.io/a", "a//b", "../a", "a:t:u", "a/b\n"],
 )
 def test_what_is_no_name_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no reference of a container image"):
+    with pytest.raises(ValueError, match="not a reference of a container image"):
         ImageReference.parse(text)
 
 
@@ -159,7 +159,7 @@ def test_a_registry_that_wants_a_password_is_refused(
     registry: ContainerRegistry, challenge: str
 ) -> None:
     registry.authorization, registry.challenge = "Basic eDp5", challenge
-    with pytest.raises(RegistryError, match="wants a password"):
+    with pytest.raises(RegistryError, match="requires a password"):
         repository(registry).manifest("1")
 
 
@@ -177,7 +177,7 @@ def test_ecrs_password_goes_to_the_registry_and_not_to_where_archives_are(
         assert {given for _, given in store.asked} == {None}
 
 
-@pytest.mark.parametrize(("content", "why"), [(b"<html>", "no JSON"), (b"[1]", "no JSON object")])
+@pytest.mark.parametrize(("content", "why"), [(b"<html>", "valid JSON"), (b"[1]", "a JSON object")])
 def test_an_answer_that_is_no_manifest_is_refused(
     registry: ContainerRegistry, content: bytes, why: str
 ) -> None:
@@ -207,7 +207,7 @@ def test_a_manifest_without_what_an_image_needs_is_refused(
 ) -> None:
     text = json.dumps(content).encode()
     registry.manifests["team/dask", digest_of(text)] = (MANIFEST, text)
-    with pytest.raises(RegistryError, match="no container image of Linux"):
+    with pytest.raises(RegistryError, match="not a container image of Linux"):
         repository(registry).image(digest_of(text), "x86_64")
 
 

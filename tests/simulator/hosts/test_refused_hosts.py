@@ -33,7 +33,7 @@ def test_a_host_that_finds_the_secret_rotated_reports_that_as_its_runs(
     assert host.wait_exit() == 1
     report = host.report()
     assert (report["state"], report["run_id"]) == ("failed", RUN_ID)
-    assert f"the secret {cluster.secret_id} isn't what terradask writes" in report["reason"]
+    assert f"the secret {cluster.secret_id} isn't a document of terradask" in report["reason"]
     assert "such as a rotation of secrets" in report["reason"]
 
 
@@ -58,7 +58,7 @@ def test_a_schedulers_host_writes_an_address_anew_that_can_not_be_read(
     )
     host = cluster.scheduler()
     host.wait_state("running")
-    assert "scheduler.json is no JSON" in host.log
+    assert "scheduler.json is not valid JSON" in host.log
     address = cluster.get("scheduler.json")
     assert address is not None
     assert (address["run_id"], address["instance_id"]) == (RUN_ID, host.instance_id)
