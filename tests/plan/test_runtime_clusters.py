@@ -147,10 +147,10 @@ def test_doctor_finds_everything(workspace: Workspace, monkeypatch: pytest.Monke
     assert all(f.fix for f in broken.values() if not f.ok and f.checked)
     # Each error once: what depends on it isn't checked, and says so.
     assert {name: f.found for name, f in broken.items() if not f.checked} == {
-        "provider": "not checked: it needs terraform",
+        "provider": "not checked: it depends on terraform",
         **dict.fromkeys(
             ("region", "account-plan", "service-roles", "volume-key", "network", "host-packages"),
-            "not checked: it needs credentials",
+            "not checked: it depends on credentials",
         ),
     }
 
@@ -407,7 +407,7 @@ def test_interrupted_deployment_is_found_finished_or_destroyed(
     assert workspace.unfinished() == ["half"]
     assert workspace.deployments() == []
     (part,) = workspace.strays(grace_seconds=OLD).strays
-    assert (part.kind, part.reason) == ("deployment", "it was deployed or destroyed in part")
+    assert (part.kind, part.reason) == ("deployment", "it was deployed or destroyed only in part")
     boto3.client("s3", REGION).delete_object(Bucket=BUCKET, Key="clusters/half/terraform.tfstate")
     boto3.client("s3", REGION).put_object(Bucket=BUCKET, Key="clusters/half/run.json", Body=b"{}")
     interrupted.destroy_cluster("half")

@@ -190,7 +190,7 @@ def test_provider_of_another_checksum(folder: Path):
             for line in text.splitlines(keepends=True)
         )
     )
-    with pytest.raises(ProviderUnavailable, match="not the one in the lock file"):
+    with pytest.raises(ProviderUnavailable, match="differs from the lock file"):
         Terraform(folder).init()
 
 

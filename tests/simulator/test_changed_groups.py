@@ -179,7 +179,7 @@ def test_a_cluster_whose_tags_were_taken_off_runs_and_can_be_ended(
     # Callers whose rights go by tags are told that.
     with sim.acting_as("user", *policies["user"]), pytest.raises(ClusterError) as refused:
         Workspace.load().deployment(NAME).stop()
-    assert "its tags were taken off" in str(refused.value)
+    assert "its tags were removed" in str(refused.value)
     assert isinstance(refused.value.__cause__, AccessDenied)
     # Tags of another cluster are no missing ones.
     foreign = [
@@ -280,5 +280,5 @@ def test_a_group_that_was_deleted_is_named_and_the_rest_can_be_ended(
     deployment.stop()
     with pytest.raises(ClusterError, match="some of its groups are missing"):
         deployment.start()
-    with pytest.raises(ClusterError, match="are gone: it was destroyed"):
+    with pytest.raises(ClusterError, match="no longer exist: it was destroyed"):
         deployment.groups.set_desired("workers", 1)

@@ -191,7 +191,7 @@ def test_a_demo_that_fails_is_taken_back_and_trouble_with_that_does_not_hide_why
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
     with pytest.raises(DemoFailed, match="a network comes"):
         job.run()
-    assert lines[-1] == "   while taking everything back: the state is locked"
+    assert lines[-1] == "   while removing everything: the state is locked"
 
 
 @pytest.mark.parametrize("fails", ["remove_cluster", "remove_network"])

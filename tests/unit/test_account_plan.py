@@ -47,7 +47,7 @@ class PlannedAccount:
     ("plan", "cluster", "ok", "told"),
     [
         ("PAID", {}, True, "not the Free plan"),
-        ("DENIED", {}, True, "can't be seen by this caller"),
+        ("DENIED", {}, True, "not visible to this caller"),
         ("FREE", {}, False, "m7i-flex.large, t3.small"),
         ("FREE", {"worker_vm_types": FLEX}, False, "scheduler_vm_types"),
         ("FREE", {"worker_vm_types": FLEX, "scheduler_vm_types": FLEX}, True, "of each group"),

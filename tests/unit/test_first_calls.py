@@ -97,7 +97,7 @@ def test_a_profile_that_asks_for_a_code_is_refused_before_it_asks(
 ) -> None:
     (tmp_path / "config").write_text(PROFILES)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
-    with pytest.raises(NoCredentials, match="MFA device") as caught:
+    with pytest.raises(NoCredentials, match="requires an MFA code") as caught:
         Aws("us-east-1", profile="guarded").client("sts")
     assert "export-credentials --profile guarded" in str(caught.value.advice)
     assert Aws("us-east-1", profile="role").client("sts")

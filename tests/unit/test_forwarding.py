@@ -274,7 +274,7 @@ def refusal(
 @pytest.mark.parametrize(
     ("code", "error", "problem"),
     [
-        ("TargetNotConnected", SchedulerUnreachable, "knows no agent on the host"),
+        ("TargetNotConnected", SchedulerUnreachable, "has no agent on the host"),
         ("InvalidDocument", SchedulerUnreachable, "InvalidDocument: i-1 is not connected."),
         ("AccessDeniedException", AccessDenied, "ssm:StartSession"),
     ],

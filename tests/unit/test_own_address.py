@@ -81,10 +81,10 @@ def test_ssh_alone_is_for_the_declared_addresses() -> None:
 @pytest.mark.parametrize(
     ("text", "status", "problem"),
     [
-        (b"2001:db8::7\n", 200, "one of IPv6"),
-        (b"<html>Log in to the hotel's network</html>", 200, "no address"),
-        (b"", 200, "no address"),
-        (b"\xff\xfe", 200, "no address"),
+        (b"2001:db8::7\n", 200, "is IPv6"),
+        (b"<html>Log in to the hotel's network</html>", 200, "not an address"),
+        (b"", 200, "not an address"),
+        (b"\xff\xfe", 200, "not an address"),
         (b"203.0.113.7", 503, "doesn't answer"),
     ],
 )

@@ -62,7 +62,7 @@ def test_newer_ones_do(tmp_path: Path, version: str) -> None:
     "script", ["exit 1", "echo 1.2.650.0; exit 3", "echo hello", "", "printf '\\377'"]
 )
 def test_one_that_says_no_version(tmp_path: Path, script: str) -> None:
-    with pytest.raises(SetupError, match="doesn't say its version"):
+    with pytest.raises(SetupError, match="doesn't report its version"):
         find_plugin(says(tmp_path, script))
 
 

@@ -124,7 +124,7 @@ def _refusal(code: str, message: str = "") -> ClientError:
             NoCredentials,
             "configuration",
         ),
-        (json.JSONDecodeError("Expecting value", "", 0), NoCredentials, "prints no JSON"),
+        (json.JSONDecodeError("Expecting value", "", 0), NoCredentials, "prints no valid JSON"),
     ],
 )
 def test_errors_are_translated(error: Exception, expected: type[Exception], said: str):

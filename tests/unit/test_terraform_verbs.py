@@ -195,7 +195,7 @@ def test_a_state_says_what_is_in_it():
     found = StateInfo.from_json({"serial": 1, "lineage": "l", "resources": resources})
     assert found == StateInfo(1, "l", {"module.m.aws_vpc.a": "vpc-1"})
     assert state_of(b"", "s3://b/k") is None
-    with pytest.raises(TerraformError, match=r"cut off(.|\n)*list-object-versions"):
+    with pytest.raises(TerraformError, match=r"interrupted(.|\n)*list-object-versions"):
         state_of(b'{"serial"', "s3://b/k")
 
 
@@ -210,5 +210,5 @@ def test_creation_that_has_just_begun_is_no_moment_to_stop():
 
 def test_what_is_no_json_is_an_error(folder: Path, program: Path):
     program.write_text(PROGRAM.replace("plan) :", "show) echo Warning; exit 0 ;;\nplan) :"))
-    with pytest.raises(TerraformError, match="printed no JSON"):
+    with pytest.raises(TerraformError, match="printed no valid JSON"):
         _terraform(folder, program).show(folder / "a.tfplan")

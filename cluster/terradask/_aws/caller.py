@@ -127,7 +127,7 @@ class Caller:
             raise
         if self._expected and self._expected != identity["Account"]:
             raise InvalidCredentials(
-                "AWS says that the credentials are of another account than expected",
+                "the credentials belong to another account than expected",
                 given=f"{identity['Account']}; expected was {self._expected}",
                 advice="run it again; if AWS_ACCOUNT_ID is set, or the profile's aws_account_id, "
                 "correct it",

@@ -23,7 +23,7 @@ _UNTOLD_SECONDS = 3600
 
 _WITHOUT = (
     "; or leave credentials out: then tasks use the instance role, and "
-    "network.data_buckets says where that may read"
+    "network.data_buckets lists what that may read"
 )
 
 

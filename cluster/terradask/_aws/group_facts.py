@@ -98,6 +98,6 @@ def tags_missing(cluster: str, name: str, expected: Mapping[str, str]) -> Cluste
 
 def has_left(error: ClientError) -> bool:
     """Return whether AWS refuses because an instance is no longer in service in its group."""
-    told = error.response["Error"]
-    text = told.get("Message", "").lower()
-    return told.get("Code") == "ValidationError" and any(each in text for each in _LEFT)
+    detail = error.response["Error"]
+    text = detail.get("Message", "").lower()
+    return detail.get("Code") == "ValidationError" and any(each in text for each in _LEFT)

@@ -32,17 +32,17 @@ def beyond_limits(client: Any, autoscaling_group: str, n: int, refusal: ClientEr
     Raises `ClusterError` for a smaller maximum, and any other refusal.
     """
     found = refusal.response["Error"]
-    said = found.get("Message", "") if found.get("Code") == "ValidationError" else ""
-    if "above max value" in said:
+    message = found.get("Message", "") if found.get("Code") == "ValidationError" else ""
+    if "above max value" in message:
         raise ClusterError(
             f"AWS refuses {n} instances of group {autoscaling_group}: its maximum is smaller",
-            given=said,
+            given=message,
             advice=(
                 "the group was changed after the cluster was applied: terradask drift shows "
                 "the change, terradask apply restores it"
             ),
         ) from refusal
-    if "below min value" not in said:
+    if "below min value" not in message:
         raise refusal
     client.update_auto_scaling_group(
         AutoScalingGroupName=autoscaling_group, MinSize=0, DesiredCapacity=n

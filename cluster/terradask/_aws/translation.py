@@ -161,8 +161,8 @@ def _unusable_here(error: Exception) -> NoCredentials | None:
 
 def reason_of(error: Exception) -> str:
     """Return the reason of a failed call in one line."""
-    said = error.problem if isinstance(error, TerradaskError) else str(error)
-    return " ".join(said.split())
+    message = error.problem if isinstance(error, TerradaskError) else str(error)
+    return " ".join(message.split())
 
 
 def is_transient(error: BaseException) -> bool:

@@ -241,7 +241,7 @@ class Sweeper:
 
     def _scan(self, grace_seconds: float, first_seen: _Dates) -> tuple[Sweep, Inventory]:
         where = self.where
-        with phase(self.progress, "look", where.workspace):
+        with phase(self.progress, "scan", where.workspace):
             inventory = self.scan()
         orphans = judge(
             inventory, grace=datetime.timedelta(seconds=grace_seconds), first_seen=first_seen

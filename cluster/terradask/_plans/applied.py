@@ -68,11 +68,11 @@ class AppliedNotes:
     def unchanged(self, folders: Mapping[str, Path]) -> tuple[str, ...]:
         """Return the stacks that a plan would find unchanged, apart from drift."""
         baseline = self._inputs("")
-        looks = [
+        checks = [
             partial(self._is_unchanged, name, folder, "" if name == NETWORK_STACK else baseline)
             for name, folder in folders.items()
         ]
-        return tuple(compress(folders, side_by_side(looks, _PARALLEL_READS)))
+        return tuple(compress(folders, side_by_side(checks, _PARALLEL_READS)))
 
     def _is_unchanged(self, stack: str, folder: Path, inputs: str) -> bool:
         try:

@@ -37,6 +37,6 @@ def applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[st
     if requirement.marker is None:
         return True
     # An extra that the marker doesn't name has no effect.
-    told = canonicalize_name(str(requirement.marker))
-    named = {extra for extra in map(canonicalize_name, extras) if extra in told}
+    marker = canonicalize_name(str(requirement.marker))
+    named = {extra for extra in map(canonicalize_name, extras) if extra in marker}
     return any(requirement.marker.evaluate({**markers, "extra": extra}) for extra in ("", *named))

@@ -186,10 +186,10 @@ def _built_files(
         command = ["build", "--wheel", f"--python={sys.executable}"]
         command += [f"--out-dir={out}", "--no-create-gitignore", str(folder)]
         own = {"SOURCE_DATE_EPOCH": _EPOCH_SECONDS, "DIST_EXTRA_CONFIG": str(settings)}
-        said = run_uv(command, {**environ, **own}, seconds=_SECONDS)
+        result = run_uv(command, {**environ, **own}, seconds=_SECONDS)
         wheels = sorted(out.glob("*.whl"))
-        if said.code != 0 or len(wheels) != 1:
-            lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
+        if result.code != 0 or len(wheels) != 1:
+            lines = "\n".join(result.text.splitlines()[-_LINES_SHOWN:])
             raise wheel_refused(name, f"uv build {folder} failed:\n{lines}")
         with zipfile.ZipFile(wheels[0]) as archive:
             files = {each: archive.read(each) for each in archive.namelist() if each[-1] != "/"}
@@ -245,10 +245,10 @@ def build_direct(
         target = Path(made, "target")
         command = ["pip", "install", "--quiet", "--no-deps", *uv_platform_options(architecture)]
         command += [f"--target={target}", f"--requirements={wanted}"]
-        said = run_uv(command, environ, seconds=_SECONDS)
+        result = run_uv(command, environ, seconds=_SECONDS)
         installed = list(importlib.metadata.distributions(path=[str(target)]))
-        if said.code != 0 or len(installed) != 1:
-            lines = "\n".join(said.text.splitlines()[-_LINES_SHOWN:])
+        if result.code != 0 or len(installed) != 1:
+            lines = "\n".join(result.text.splitlines()[-_LINES_SHOWN:])
             glibc = "{}.{}".format(*HOST_GLIBC)
             hosts = f"hosts with {architecture} and glibc {glibc}"
             raise wheel_refused(package.name, f"uv can't install it for {hosts}:\n{lines}")

@@ -46,8 +46,8 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         return lock_conda_file(path, architecture, environ)
     python = python_for_hosts()
     machine = replace(Machine.here(environ), folder=path.parent)
-    said = read_requirements_file(path, environ) if kind == "requirements" else None
-    indexes = read_indexes(environ, machine, () if said is None else said.indexes)
+    file = read_requirements_file(path, environ) if kind == "requirements" else None
+    indexes = read_indexes(environ, machine, () if file is None else file.indexes)
     of_uv = indexes.environ(environ)
     if kind in ("uv.lock", "pylock.toml"):
         text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
@@ -58,7 +58,7 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         found = FoundPackages(selected, wheels, is_lock=True)
         _check_same(path, found)
     else:
-        request = _project_request(path) if said is None else Request.of_file(path, said)
+        request = _project_request(path) if file is None else Request.of_file(path, file)
         folders = local_folders(environ, machine)
         found = Requirements(path, architecture, of_uv, folders).resolve(request)
     return found.lock(python, indexes, f"{path.name} lacks it")
@@ -93,10 +93,10 @@ def _exported(path: Path, environ: Mapping[str, str]) -> str:
         raise file_refused(path, "its pyproject.toml isn't beside it")
     command = ["export", "--quiet", "--frozen", "--no-header", "--no-default-groups"]
     command += ["--format=pylock.toml", f"--python={sys.executable}"]
-    said = run_uv(command, environ, seconds=_EXPORT_SECONDS, folder=path.parent)
-    if said.code != 0:
-        raise file_refused(path, said.text)
-    return said.output
+    result = run_uv(command, environ, seconds=_EXPORT_SECONDS, folder=path.parent)
+    if result.code != 0:
+        raise file_refused(path, result.text)
+    return result.output
 
 
 def _check_same(path: Path, found: FoundPackages) -> None:

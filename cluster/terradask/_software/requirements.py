@@ -98,15 +98,15 @@ class Request:
     provided: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_file(cls, path: Path, said: RequirementsFile) -> Request:
+    def of_file(cls, path: Path, file: RequirementsFile) -> Request:
         """Make the request of a requirements file."""
         return cls(
             (path,),
-            direct=said.direct,
-            sources=said.sources,
-            is_hashed=said.is_hashed,
-            lines=said.lines,
-            unnamed=said.unnamed,
+            direct=file.direct,
+            sources=file.sources,
+            is_hashed=file.is_hashed,
+            lines=file.lines,
+            unnamed=file.unnamed,
         )
 
 

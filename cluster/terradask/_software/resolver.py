@@ -160,7 +160,7 @@ class Resolver:
         lock = folder / "lock.txt"
         annotated = ["--generate-hashes", "--no-annotate", "--emit-index-annotation"]
         annotated += ["--emit-find-links"]
-        said = self._compile(lock, [*annotated, *options], sources)
+        output = self._compile(lock, [*annotated, *options], sources)
         text = lock.read_text()
         indexes = _indexes(text)
         direct = self._direct(folder, options, sources, text, indexes)
@@ -176,7 +176,7 @@ class Resolver:
             {name: tuple(sorted(hashes)) for name, (_, hashes) in locked.items()},
             {name: url for name, url in indexes.items() if name not in elsewhere},
             direct,
-            {canonicalize_name(name): why for name, why in _YANKED.findall(said)},
+            {canonicalize_name(name): why for name, why in _YANKED.findall(output)},
         )
 
     def _direct(
@@ -210,7 +210,7 @@ class Resolver:
         return select_for_hosts(text, pylock, self.architecture, folder=folder, of_pages=of_pages)
 
     def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
-        said = run_uv(
+        output = run_uv(
             [
                 *("pip", "compile", "--no-progress", "--no-header", "--only-binary=:all:"),
                 *uv_platform_options(self.architecture),
@@ -223,14 +223,14 @@ class Resolver:
             folder=self.folder,
             of_project=self.of_project,
         )
-        if said.timed_out:
+        if output.timed_out:
             raise SoftwareNotResolved(f"no reply within {_SECONDS} s", unanswered=True)
-        unanswered = _UNANSWERED.search(said.text) is not None
-        if said.code == _NO_SOLUTION and not unanswered:
-            raise Unsolvable(said.text)
-        if said.code != 0:
-            raise SoftwareNotResolved(said.text, unanswered=unanswered)
-        return said.text
+        unanswered = _UNANSWERED.search(output.text) is not None
+        if output.code == _NO_SOLUTION and not unanswered:
+            raise Unsolvable(output.text)
+        if output.code != 0:
+            raise SoftwareNotResolved(output.text, unanswered=unanswered)
+        return output.text
 
 
 def uv_platform_options(architecture: str) -> list[str]:
@@ -291,10 +291,10 @@ def lacking(resolve: Resolver, requirements: Sequence[str]) -> list[str]:
     """
     found: list[str] = []
     while left := [text for text in requirements if text not in found]:
-        said = unsolvable_reason(resolve, left)
-        if said is None:
+        output = unsolvable_reason(resolve, left)
+        if output is None:
             break
-        named = [text for text in left if text in said]
+        named = [text for text in left if text in output]
         # uv's message gives only a guess, which saves most of the bisection.
         guessed = len(named) == 1 and unsolvable_reason(resolve, named) is not None
         more = named if guessed else _bisect(resolve, left)

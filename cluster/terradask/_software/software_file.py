@@ -228,7 +228,7 @@ def read_project_file(path: Path) -> ProjectFile:
             canonicalize_name(document["project"]["name"]),
             of_uv.get("package", "build-system" in document),
             frozenset(direct),
-            frozenset(name for name, said in direct.items() if not WHEEL.search(said)),
+            frozenset(name for name, entry in direct.items() if not WHEEL.search(entry)),
         )
     except KeyError as error:
         raise file_refused(path, "it has no [project] with a name") from error

@@ -207,8 +207,8 @@ class Sync:
         return self._synced(locked, {**refused, **whys})
 
     def _why(self, requirement: str) -> str:
-        said = unsolvable_reason(self.resolve, [requirement]) or ""
-        return next((why for text, why in _REASONS if text in said), _NO_WHEEL)
+        message = unsolvable_reason(self.resolve, [requirement]) or ""
+        return next((why for text, why in _REASONS if text in message), _NO_WHEEL)
 
     def _in_other_versions(
         self,

@@ -139,13 +139,13 @@ def uv_variables(environ: Mapping[str, str], machine: Machine) -> dict[str, str]
 def _uses_own_keyring(environ: Mapping[str, str], machine: Machine) -> bool:
     """Return whether uv uses a keyring that no project file configured."""
     of_project = {machine.folder, *machine.folder.parents}
-    said = [environ.get("UV_KEYRING_PROVIDER")]
-    said += [
+    providers = [environ.get("UV_KEYRING_PROVIDER")]
+    providers += [
         table.get("keyring-provider")
         for path, table, _ in uv_tables(environ, machine)
         if path.parent not in of_project
     ]
-    return next(filter(None, said), None) == "subprocess"
+    return next(filter(None, providers), None) == "subprocess"
 
 
 def uv_settings(

@@ -192,13 +192,15 @@ class PortForwarding:
         try:
             return client.start_session(**request)
         except ClientError as error:
-            said = error.response["Error"]
-            if said["Code"] == "TargetNotConnected":
+            detail = error.response["Error"]
+            if detail["Code"] == "TargetNotConnected":
                 raise self._failed(
                     "was refused: Session Manager has no agent on the host, or it isn't "
                     "connected yet"
                 ) from error
-            raise self._failed(f"was refused: {said['Code']}: {said.get('Message', '')}") from error
+            raise self._failed(
+                f"was refused: {detail['Code']}: {detail.get('Message', '')}"
+            ) from error
 
     def _failed(self, what: str) -> SchedulerUnreachable:
         lines = "; ".join(line for line in list(self._lines) if line)

@@ -74,9 +74,13 @@ def _in_words(
     """Return an alternative as a line: ``worker_cpu=[1, 4] gives r6a.xlarge, r6i.xlarge, … (4
     cores, 32 GiB, from $0.2268 an hour)``.
     """
-    said = ", ".join(f"{name}={value!r}" for name, value in change.items() if value is not None)
+    changed = ", ".join(f"{name}={value!r}" for name, value in change.items() if value is not None)
     left_out = " and ".join(name for name, value in change.items() if value is None)
-    how = f"{said} in place of {left_out}" if said and left_out else said or f"{left_out} left out"
+    how = (
+        f"{changed} in place of {left_out}"
+        if changed and left_out
+        else changed or f"{left_out} left out"
+    )
     names = [one.name for one in types[:_EXAMPLES]] + ["…"] * (len(types) > _EXAMPLES)
     first = types[0]
     price = f", from ${usd_per_hour:.4f} an hour" if usd_per_hour is not None else ""

@@ -105,11 +105,11 @@ class Account:
 
     def _clock(self, result: StepResult) -> None:
         answer = self._aws.client("sts").get_caller_identity()
-        told = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
-        if told is None:
+        date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+        if date is None:
             return
         here = datetime.datetime.now(datetime.UTC)
-        ahead = (here - email.utils.parsedate_to_datetime(told)).total_seconds()
+        ahead = (here - email.utils.parsedate_to_datetime(date)).total_seconds()
         result.facts["seconds_ahead_of_aws"] = round(ahead)
         if abs(ahead) > _MOST_SKEW_SECONDS:
             raise TerradaskError(

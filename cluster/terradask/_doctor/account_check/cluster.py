@@ -130,7 +130,7 @@ class ClusterLife:
                 "hosts run, but their reports don't show it",
                 given="; ".join(stuck) or f"{len(reports)} reports",
                 allowed="three reports, each replaced by its host until it is running",
-                advice="look into the hosts' logs for the refusal: each needs s3:GetObject and "
+                advice="search the hosts' logs for the refusal: each needs s3:GetObject and "
                 "s3:PutObject on its report",
             )
 
@@ -317,6 +317,6 @@ def _refusals(aws: Aws, deployment: Deployment, instance_id: str) -> list[str]:
             AutoScalingGroupName=name, InstanceIds=[instance_id], ProtectedFromScaleIn=False
         )
     except ClientError as error:
-        said = error.response["Error"]
-        return [f"{said['Code']}: {said['Message']}"]
+        detail = error.response["Error"]
+        return [f"{detail['Code']}: {detail['Message']}"]
     return []

@@ -192,13 +192,13 @@ def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None
     if found is None:
         return "AWS's policy simulator doesn't know this caller"
     result.facts["actions"] = len({action for question, _ in found for action in question.actions})
-    said = [
+    denied = [
         (action, why if why == NOT_KNOWN else f"{why}{_carrying(question)}")
         for question, verdict in found
         for action, why in verdict.items()
     ]
-    result.facts["not_known"] = sorted({action for action, why in said if why == NOT_KNOWN})
-    missing = dict(sorted((action, why) for action, why in said if why != NOT_KNOWN))
+    result.facts["not_known"] = sorted({action for action, why in denied if why == NOT_KNOWN})
+    missing = dict(sorted((action, why) for action, why in denied if why != NOT_KNOWN))
     if missing:
         settings = " and ".join(f"network.{name}" for name in sorted(scope.settings))
         raise TerradaskError(

@@ -153,8 +153,8 @@ def _texts_of(error: BaseException) -> Iterator[str]:
     while found is not None and id(found) not in seen:
         seen.add(id(found))
         if isinstance(found, ClientError):
-            said = found.response.get("Error", {})
-            yield f"{said.get('Code', '')}: {said.get('Message', '')}"
+            detail = found.response.get("Error", {})
+            yield f"{detail.get('Code', '')}: {detail.get('Message', '')}"
         if isinstance(found, TerraformError):
             # Terraform's provider passes AWS's message on.
             yield from (one.text for one in found.diagnostics)

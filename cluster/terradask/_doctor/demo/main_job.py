@@ -78,7 +78,7 @@ class MainJob:
         text = _SETTINGS.format(bucket=self.bucket, zones=json.dumps(zones))
         self.settings.write_text(text, encoding="utf-8")
         runner = Runner(self.printer.started, self.printer.ended)
-        what = "Destroy the cluster and the network, and look for what is left"
+        what = "Destroy the cluster and the network, and check for leftovers"
         removal = [Step("removal", what, self._remove)]
         runner.run_and_remove(self.steps(), removal, before_removal=[self._leave])
         if runner.failed is not None and runner.failed.cause is not None:
@@ -93,7 +93,7 @@ class MainJob:
         again = "Attach a second time, by name, from another process"
         return [
             Step("network", network, self._deploy_network),
-            Step("plan", f"Plan the cluster {CLUSTER!r}, and look at the plan", self._plan_cluster),
+            Step("plan", f"Plan the cluster {CLUSTER!r}, and show the plan", self._plan_cluster),
             Step("apply", "Apply exactly that plan", self._apply_cluster),
             Step("cluster", start, self._attach),
             Step("result", compute, self._compute),

@@ -111,7 +111,7 @@ CHECKS = (
     ),
     Check(
         "P4",
-        "Only schedulers and workers may reach workers; SSH only as settings say; no key for it",
+        "Only schedulers and workers may reach workers; SSH only as in the settings; no key for it",
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-19",
         worker_findings,
     ),

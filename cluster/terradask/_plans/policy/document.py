@@ -244,17 +244,20 @@ def _merged(after: Any, unknown: Any, expression: Any, module: str) -> Any:
         return _unknown(expression, module)
     if isinstance(after, Mapping) or isinstance(unknown, Mapping):
         values, marks = (side if isinstance(side, Mapping) else {} for side in (after, unknown))
-        said = block(expression)
+        nested = block(expression)
         return {
-            key: _merged(values.get(key), marks.get(key), said.get(key), module)
+            key: _merged(values.get(key), marks.get(key), nested.get(key), module)
             for key in {**values, **marks}
         }
     if isinstance(after, list) and isinstance(unknown, list):
-        each_said = expression if isinstance(expression, list) else []
+        each_nested = expression if isinstance(expression, list) else []
         indices = range(max(len(after), len(unknown)))
         return [
             _merged(
-                _at(after, index), _at(unknown, index), _at(each_said, index) or expression, module
+                _at(after, index),
+                _at(unknown, index),
+                _at(each_nested, index) or expression,
+                module,
             )
             for index in indices
         ]

@@ -144,8 +144,8 @@ def _resources(ours: PlanDocument, theirs: PlanDocument) -> Iterator[PolicyFindi
             )
         ]
         if in_plan:
-            told = {top_level(each.path) for each in found}
-            found += [each for each in _planned(wanted, resource) if each.path not in told]
+            reported = {top_level(each.path) for each in found}
+            found += [each for each in _planned(wanted, resource) if each.path not in reported]
         for each in found:
             yield _finding(resource.address, str(each))
     if theirs.resources:

@@ -117,7 +117,7 @@ def _together(
         for opening, network in members
         if not network.is_private
     ]
-    told: set[str] = set()
+    reported: set[str] = set()
     carried = [*groups.carried, *({key} for key in dict.fromkeys(key for key, _, _ in keyed))]
     for keys, version in itertools.product(carried, _WIDEST):
         of_host = [
@@ -134,8 +134,8 @@ def _together(
             if not _more_than_one_owners([network for _, network in here]):
                 continue
             for opening, _ in here:
-                if opening.address not in told:
-                    told.add(opening.address)
+                if opening.address not in reported:
+                    reported.add(opening.address)
                     yield _error(
                         opening,
                         f"allows, with other rules, a large part of the internet at "

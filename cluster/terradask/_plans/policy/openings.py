@@ -170,12 +170,14 @@ def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
 def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
     """Return a group's entries beside its rules, which the provider repeats there."""
     same = [rule for rule in rules if (rule.group, rule.span) == (opening.group, opening.span)]
-    said = {each for rule in same for each in (*rule.blocks, *rule.groups, *rule.prefix_lists)}
+    listed_sources = {
+        each for rule in same for each in (*rule.blocks, *rule.groups, *rule.prefix_lists)
+    }
     rest = replace(
         opening,
-        blocks=tuple(each for each in opening.blocks if each not in said),
-        groups=tuple(each for each in opening.groups if each not in said),
-        prefix_lists=tuple(each for each in opening.prefix_lists if each not in said),
+        blocks=tuple(each for each in opening.blocks if each not in listed_sources),
+        groups=tuple(each for each in opening.groups if each not in listed_sources),
+        prefix_lists=tuple(each for each in opening.prefix_lists if each not in listed_sources),
     )
     return rest if rest.blocks or rest.groups or rest.prefix_lists or rest.own_group else None
 

@@ -23,7 +23,7 @@ _WORDS = (
 #: The token of an AWS request makes it idempotent, and is not a secret.
 _HARMLESS_NAMES = frozenset({"client_token", "next_token"})
 
-_LOOKS: dict[str, re.Pattern[str]] = {
+_PATTERNS: dict[str, re.Pattern[str]] = {
     "a private key": re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----"),
     # The prefixes of access keys: AWS, "IAM identifiers", unique identifiers.
     "an AWS access key": re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
@@ -67,16 +67,16 @@ def secrets_in(text: str) -> list[str]:
     """Return the kinds of secrets that a text seems to contain, without the secrets."""
     return [
         what
-        for what, look in _LOOKS.items()
-        if any(not _points(match) for match in look.finditer(text))
+        for what, pattern in _PATTERNS.items()
+        if any(not _points(match) for match in pattern.finditer(text))
     ]
 
 
 def forbidden_in_user_data(text: str) -> list[str]:
     """Return forbidden contents of user data, by kind."""
-    kinds = [what for what, look in _NOT_IN_USER_DATA.items() if look.search(text)] + secrets_in(
-        text
-    )
+    kinds = [
+        what for what, pattern in _NOT_IN_USER_DATA.items() if pattern.search(text)
+    ] + secrets_in(text)
     return [what for what in kinds if what != "a PEM block" or "a private key" not in kinds]
 
 
@@ -124,8 +124,8 @@ def secret_parts(text: str) -> list[str]:
     )
     found = [
         match.groupdict().get("value") or match.group()
-        for look in _LOOKS.values()
-        for match in look.finditer(text)
+        for pattern in _PATTERNS.values()
+        for match in pattern.finditer(text)
     ]
     return [*pem, *found]
 

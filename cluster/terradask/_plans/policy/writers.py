@@ -146,5 +146,5 @@ def _result(finding: PolicyFinding, index: int, stack: str, artifact: str) -> di
 
 def _fingerprint(finding: PolicyFinding, stack: str) -> str:
     """Return a fingerprint that stays the same for the same finding at the same resource."""
-    told = "\0".join((stack, finding.check, finding.address, finding.message))
-    return hashlib.sha256(told.encode()).hexdigest()
+    identity = "\0".join((stack, finding.check, finding.address, finding.message))
+    return hashlib.sha256(identity.encode()).hexdigest()

@@ -46,12 +46,12 @@ def lock_conda_file(path: Path, architecture: str, environ: Mapping[str, str]) -
     Raises `SoftwareUnusable`, `SoftwareNotResolved`, `SetupError`, and for the pip list the
     errors of `Requirements.resolve`.
     """
-    said = read_conda_file(path, subdir_of(architecture))
+    file = read_conda_file(path, subdir_of(architecture))
     machine = replace(Machine.here(environ), folder=path.parent)
-    channels = file_channels(path, said.channels, environ, machine)
+    channels = file_channels(path, file.channels, environ, machine)
     solver = CondaSolver(path, channels, architecture, environ)
-    lines = [_with_absolute_path(line, path.parent) for line in said.pip]
-    specs = [spec for spec in said.dependencies if solver.name(spec) not in {OWN, *TOOLS}]
+    lines = [_with_absolute_path(line, path.parent) for line in file.pip]
+    specs = [spec for spec in file.dependencies if solver.name(spec) not in {OWN, *TOOLS}]
     for spec in specs:
         solver.check_version(spec, _versions_here())
     conda = solver.solve([*specs, *_base(_names(lines))])
@@ -75,10 +75,10 @@ def _resolve_pip_list(
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         listed = Path(made, "requirements.txt")
         listed.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        said = read_requirements_file(listed, solver.environ)
-        indexes = read_indexes(solver.environ, machine, said.indexes)
+        file = read_requirements_file(listed, solver.environ)
+        indexes = read_indexes(solver.environ, machine, file.indexes)
         request = replace(
-            Request.of_file(listed, said),
+            Request.of_file(listed, file),
             is_hashed=False,
             # conda provides these unless the list names them: uv prefers the local versions.
             has_base=True,

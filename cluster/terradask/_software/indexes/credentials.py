@@ -92,14 +92,14 @@ def _stored_credentials(
     if not Path(folder, "credentials.toml").is_file():
         return None
     named = url if user is None else url.replace("://", f"://{user}@", 1)
-    said = run_uv(
+    result = run_uv(
         ["auth", "helper", "--protocol=bazel", "--preview-features=auth-helper", "get"],
         {**environ, "UV_CREDENTIALS_DIR": str(folder)},
         seconds=_SECONDS,
         text=json.dumps({"uri": named}),
     )
     try:
-        (header,) = json.loads(said.output)["headers"]["Authorization"]
+        (header,) = json.loads(result.output)["headers"]["Authorization"]
         login, _, password = base64.b64decode(header.removeprefix("Basic ")).decode().partition(":")
     except (AttributeError, LookupError, TypeError, ValueError):
         # Nothing stored for this index, or a uv without this command.

@@ -272,7 +272,7 @@ def run_past_lock(
         return done
     proof = left_by_killed(locked, folder_lock.killed)
     if proof is not None:
-        on_wait("removing the state lock of a killed Terraform")
+        on_wait("removing a killed Terraform's lock on the state")
         break_lock(_lock_of(locked), proof)
     elif limit_seconds > 0:
         on_wait(f"waiting up to {limit_seconds} s: {locked.problem}")
