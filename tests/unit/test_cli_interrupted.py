@@ -35,15 +35,15 @@ def test_what_became_of_a_cluster_is_said_with_an_interrupt_or_an_error(
 
     def end(shell: str) -> None:
         error = ended.pop(0)
-        error.add_note("What had been made of cluster 'etl' was rolled back.")
+        error.add_note("The deployment of cluster 'etl' was rolled back.")
         raise error
 
     monkeypatch.setattr(command.get_command(click.Context(command), "completion"), "callback", end)
     assert run(["completion", "bash"]) == 130
     said = capsys.readouterr().err
-    assert "error: interrupted\n  What had been made of cluster 'etl' was rolled back." in said
+    assert "error: interrupted\n  The deployment of cluster 'etl' was rolled back." in said
     assert run(["completion", "bash"]) == HostFailed.exit_code
-    assert "The host failed.\n  What had been made of" in capsys.readouterr().err
+    assert "The host failed.\n  The deployment of" in capsys.readouterr().err
 
 
 def test_a_second_ctrl_c_does_not_break_the_report(
