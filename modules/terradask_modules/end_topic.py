@@ -1,4 +1,4 @@
-"""The topic of SNS that schedulers' hosts tell of an end, where the network makes it."""
+"""The SNS topic for notices of clusters' ends, if the network makes it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from terradask_modules.aws import Construct, SnsTopic, SnsTopicSubscription, at
 from terradask_modules.kinds.end_topic import NAME, topic_name, topic_policy
 from terradask_modules.where import Where
 
-#: AWS's own key for SNS: its policy lets whatever may publish in the account use it.
+#: AWS's own key for SNS: its policy admits all of the account's publishers.
 _AWS_KEY = "alias/aws/sns"
 
 
@@ -45,7 +45,7 @@ class EndTopic(Construct):
         )
         at(NAME, topic)
         for email in emails:
-            # By the address, so that another one in the list moves none.
+            # By address, so that changes of the list move no other subscription.
             name = f"{NAME}-{hashlib.sha256(email.encode()).hexdigest()[:12]}"
             subscription = SnsTopicSubscription(
                 self, name, topic_arn=topic.arn, protocol="email", endpoint=email

@@ -1,6 +1,6 @@
-"""The one base of every error that terradask raises.
+"""The base class of all of terradask's errors.
 
-The tree continues in the packages that raise them; ``docs/python.md`` draws it whole.
+The tree continues in the packages that raise them; ``docs/python.md`` shows all of it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from typing import Any
 
 
 def _plain(text: str) -> str:
-    """Return a text without control characters: what others wrote, in a document, a tag or a name,
-    may stand in an error, and could rewrite what a terminal shows.
+    """Return a text without control characters, which could overwrite a terminal's other text.
+
+    Errors may quote others' documents, tags or names.
     """
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
@@ -19,7 +20,7 @@ def _plain(text: str) -> str:
 
 
 class TerradaskError(Exception):
-    """An error that terradask explains. Its text has no control characters.
+    """An error with an explanation. Its text has no control characters.
 
     Parameters
     ----------
@@ -64,7 +65,7 @@ class TerradaskError(Exception):
         return _plain(self._text())
 
     def _text(self) -> str:
-        """Return what it says; `__str__` takes control characters out of it."""
+        """Return the text; `__str__` removes control characters."""
         lines = [self.problem]
         if self.given is not None:
             lines.append(f"  given: {self.given}")
@@ -75,9 +76,7 @@ class TerradaskError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Rebuild from the fields: exceptions pickle only their positional arguments by
-        themselves.
-        """
+        """Rebuild from the fields: exceptions pickle only their positional arguments."""
         return _rebuild, (type(self), self.args, self.__dict__)
 
     def as_dict(self) -> dict[str, Any]:

@@ -1,6 +1,4 @@
-"""The firewall: which connections are open. Closed unless a rule here opens it; each says why it
-is there.
-"""
+"""The firewall: connections are closed unless a rule here opens them; each rule has a reason."""
 
 from __future__ import annotations
 
@@ -19,13 +17,12 @@ _HTTPS = (443, 443)
 class Firewall(SecurityGroups):
     """Security groups of schedulers and workers, and of interface endpoints where there are some.
 
-    Schedulers are reached from the configured addresses and, on the same ports, from workers;
-    workers from schedulers and workers alone. Out go hosts to the network itself, to S3, and to
-    port 443. In a VPC with other things in it, out to the network itself means to each other.
+    Schedulers accept the configured addresses and, on the same ports, workers; workers accept only
+    schedulers and workers. Hosts may reach the network itself, S3, and port 443. In a VPC with
+    other contents, the network itself means each other.
 
-    Where clusters are isolated, two more say what concerns the outside for their hosts too:
-    ``clients``, what reaches schedulers, and ``hosts``, what hosts reach. No rule names either as
-    the way to another host.
+    For isolated clusters, two more groups have the rules for the outside: ``clients``, which reach
+    schedulers, and ``hosts``, for hosts' destinations. No rule uses either between hosts.
 
     Resources created: two to five security groups and their rules, one resource each. They cost
     nothing.
@@ -33,20 +30,20 @@ class Firewall(SecurityGroups):
     Parameters
     ----------
     vpc_cidr
-        Its block, all of which hosts may reach. None: hosts may reach each other alone, as in a VPC
-        that has other things in it.
+        Its block, all of which hosts may reach. None: hosts may only reach each other, in a VPC
+        with other contents.
     s3_prefix_list_id
-        Prefix list of the S3 endpoint. None: S3 is reached as every other service.
+        Prefix list of the S3 endpoint. None: S3 is reached like every other service.
     ingress
-        Who may reach schedulers.
+        Addresses and ports that may reach schedulers.
     internet_for_workers
-        Workers may reach port 443 anywhere; pointless where no route leads there.
+        Workers may reach port 443 anywhere; pointless without a route.
     endpoints
         Make a group for interface endpoints.
     dual_stack
         Hosts may reach port 443 over IPv6 as well, wherever they may over IPv4.
     isolated
-        Make the groups for hosts of clusters that have groups of their own.
+        Make the groups for hosts of clusters that have their own groups.
     """
 
     def __init__(
@@ -82,7 +79,7 @@ class Firewall(SecurityGroups):
             if internet:
                 self._let_out_to_internet(role, group_id, dual_stack)
         callers = {"scheduler": self.scheduler_id, "worker": self.worker_id}
-        #: Role of such a group -> its id; empty where clusters aren't isolated.
+        #: Role of such a group -> its id; empty unless clusters are isolated.
         self.outside: dict[str, str] = {}
         if isolated:
             self.outside = self._face_the_outside(ingress, dual_stack)
@@ -161,10 +158,9 @@ class Firewall(SecurityGroups):
 class ClusterFirewall(SecurityGroups):
     """Security groups of a cluster's own schedulers and workers.
 
-    They say which of the cluster's hosts reach which. What hosts reach outside is said by a group
-    of the network's that its hosts are in besides, ``hosts`` of
-    :class:`Firewall`. So is what reaches the scheduler from outside, by
-    ``clients``, unless the cluster has rules of its own.
+    They allow connections between the cluster's hosts. The network's group ``hosts`` of
+    :class:`Firewall` has the rules for hosts' destinations outside, and ``clients`` those for
+    clients of the scheduler, unless the cluster has its own rules.
 
     Resources created: two security groups, six rules, one for each range of ports of `ingress`, and
     one out to a scheduler's port below 1024. They cost nothing.
@@ -172,9 +168,9 @@ class ClusterFirewall(SecurityGroups):
     Parameters
     ----------
     ingress
-        Who may reach the scheduler from outside, beside what the network's groups say.
+        Additional addresses and ports that may reach the scheduler from outside.
     scheduler_ports
-        What workers reach of the scheduler.
+        The scheduler's ports for workers.
     """
 
     def __init__(

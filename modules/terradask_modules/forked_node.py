@@ -1,8 +1,7 @@
-"""A process that was forked leaves node, which jsii started, to its parent, and starts one of its
-own when it needs it.
+"""Separates a forked process from its parent's node, which jsii started; it starts its own.
 
-jsii has node end at the exit of a process. In a child that would end the parent's, and wait for a
-thread that only the parent has; and a child's requests would go down the parent's pipe.
+jsii ends node at the exit of a process. In a child that would end the parent's node, and wait for a
+thread that only the parent has; and a child's requests would use the parent's pipe.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from importlib.resources import as_file, files
 from tempfile import TemporaryDirectory
 from typing import Any
 
-#: Keeps what belongs to the parent from being deleted, which would end it.
+#: References to the parent's objects: their deletion would end its node.
 _OF_PARENT: list[Any] = []
 
 
 def leave_node_to_parent(starting: Callable[[], AbstractContextManager[None]]) -> None:
-    """Forget the parent's node, in a child; the next request starts another, within `starting`."""
+    """Forget the parent's node in a child; the next request starts another, within `starting`."""
     references = sys.modules.get("jsii._reference_map")
     if references is None or not references._assembly_to_module:
         # It has not been started.
@@ -37,7 +36,7 @@ def leave_node_to_parent(starting: Callable[[], AbstractContextManager[None]]) -
 
 
 def _leave(node: Any) -> None:
-    """Neither end node nor wait for it, and keep its files."""
+    """Prevent this object from ending or awaiting node, and from deleting its files."""
     _OF_PARENT.append(node)
     atexit.unregister(node.stop)
     # It is also called when the object is deleted.
@@ -55,7 +54,7 @@ def _leave(node: Any) -> None:
 
 
 class _OwnNode:
-    """What tells a child's own provider from jsii's."""
+    """Marker class of a child's own provider, in contrast to jsii's."""
 
     @property
     def has_node(self) -> bool:
@@ -66,7 +65,7 @@ class _OwnNode:
 def _provider_class(
     assemblies: Mapping[str, str], starting: Callable[[], AbstractContextManager[None]]
 ) -> type[_OwnNode]:
-    """Return what starts node when it is first asked, with the assemblies that are loaded here."""
+    """Return a provider that starts node on first use, with the assemblies loaded here."""
     providers: Any = sys.modules["jsii._kernel.providers.process"]
 
     class OwnNode(_OwnNode, providers.ProcessProvider):  # type: ignore[misc]

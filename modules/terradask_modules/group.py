@@ -1,6 +1,4 @@
-"""An Auto Scaling group: a cluster's schedulers or workers, none of them running yet; and the
-placement group that they can be in.
-"""
+"""An Auto Scaling group of a cluster's schedulers or workers, at zero; and its placement group."""
 
 from __future__ import annotations
 
@@ -16,9 +14,8 @@ from terradask_modules.aws import (
 from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
 from terradask_modules.where import Where
 
-#: AWS's advice for spot, where the order of types doesn't count: of the pools least likely to be
-#: taken back, the cheapest.
-#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
+#: AWS's advice for spot without an order of types: of the pools least likely to be interrupted, the
+#: cheapest. https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
 _DISTRIBUTION = {
     "on-demand": {
         "on_demand_base_capacity": 0,
@@ -34,7 +31,7 @@ _DISTRIBUTION = {
 
 
 class InstanceGroup(Construct):
-    """A group at zero. Terraform owns what it is; how many run is the runtime's.
+    """A group at zero. Terraform owns its configuration, the runtime its number of instances.
 
     Resources created: an Auto Scaling group. It costs nothing while nothing runs.
 
@@ -42,13 +39,10 @@ class InstanceGroup(Construct):
     ----------
     group
         The cluster's own name of it, such as ``workers``: the name in the resource's address.
-    name
-        The group's name.
     max_size
         Most instances that it may ever have.
     subnet_ids
-        The subnets in which it launches, each in another zone: where it has fewest hosts at that
-        moment.
+        Its subnets, each in another zone; it launches where it has fewest hosts.
     template_id, template_version
         Launch template and its number; never ``$Latest``, so that upgrading the network replaces no
         running host.
@@ -57,7 +51,7 @@ class InstanceGroup(Construct):
     market
         ``on-demand`` or ``spot``: a group never mixes them, and AWS moves nothing between them.
     placement_group
-        Name of the placement group in which it launches. None: in none.
+        Name of its placement group, or None.
     """
 
     def __init__(
@@ -77,12 +71,12 @@ class InstanceGroup(Construct):
     ) -> None:
         super().__init__(scope, f"group-{group}")
         self.name = name
-        #: The Auto Scaling group, for what must come after it.
+        #: The Auto Scaling group, as a dependency.
         self.resource = AutoscalingGroup(
             self,
             "group",
             name=name,
-            # AWS refuses zero, and leaving with decrement, below a minimum.
+            # Below a minimum AWS refuses zero, and leaving with decrement.
             min_size=0,
             max_size=max_size,
             vpc_zone_identifier=list(subnet_ids),
@@ -99,17 +93,17 @@ class InstanceGroup(Construct):
                     ],
                 },
             },
-            # In one zone there is nothing to balance. In several, launches balance them all the
-            # same, and this would take hosts away.
+            # One zone needs no balance. In several, launches balance them anyway, and this process
+            # would end hosts.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
             suspended_processes=["AZRebalance"],
-            # Hosts leave by being named. Where only the number is lowered (a fallback from spot, a
-            # smaller maximum), the ones with least work on them go.
+            # Hosts leave by name. If only the number is lowered (a fallback from spot, a smaller
+            # maximum), those with least work end.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
             termination_policies=["NewestInstance"],
             force_delete=True,
             wait_for_capacity_timeout="0",
-            # Instances on their way out take minutes; the provider's own limit is ten.
+            # Instances take minutes to end; the provider's own limit is ten.
             timeouts={"delete": "30m"},
             lifecycle=TerraformResourceLifecycle(ignore_changes=["desired_capacity"]),
             tag=[
@@ -121,7 +115,7 @@ class InstanceGroup(Construct):
 
 
 class ClusterPlacement(Construct):
-    """Where a cluster's hosts are placed together.
+    """The placement group that keeps a cluster's hosts close together.
 
     Resources created: a placement group. It costs nothing
     (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html).
@@ -129,8 +123,8 @@ class ClusterPlacement(Construct):
 
     def __init__(self, scope: Construct, *, where: Where) -> None:
         super().__init__(scope, "placement")
-        # Only the tags by which terradask finds it, which never change: no caller needs a right to
-        # change them.
+        # Only the tags by which terradask finds it, which never change, so no caller needs a right
+        # to change them.
         group = PlacementGroup(
             self,
             "group",
@@ -139,5 +133,5 @@ class ClusterPlacement(Construct):
             tags=where.tags,
         )
         at(ADDRESS, group)
-        #: Its name, as a reference: instances in it are made after it, and gone before it.
+        #: Its name, as a reference: instances in it are made after it, and removed before it.
         self.name = group.name

@@ -1,6 +1,4 @@
-"""IAM policy documents: statements as they are made, and as others have written them. Pure: plain
-dictionaries.
-"""
+"""Makes and reads IAM policy documents. Pure: plain dictionaries."""
 
 from __future__ import annotations
 
@@ -11,13 +9,13 @@ from typing import Any, Literal
 Statement = dict[str, Any]
 Condition = dict[str, dict[str, Any]]
 
-#: Characters that a managed policy may have, white space aside:
+#: Most characters of a managed policy, without white space:
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 MAX_POLICY_CHARACTERS = 6_144
-#: The same of all inline policies of a role together.
+#: The same for all inline policies of a role together.
 MAX_ROLE_POLICY_CHARACTERS = 10_240
 
-#: Of the language: variables are known from it on.
+#: Version of the policy language; earlier ones have no variables.
 POLICY_VERSION = "2012-10-17"
 
 
@@ -30,7 +28,7 @@ def statement(
     resource: str | list[str] | None = None,
     condition: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Statement:
-    """Return a statement; what is None or empty is left out."""
+    """Return a statement without its empty parts."""
     parts = {
         "Sid": sid,
         "Effect": effect,
@@ -45,17 +43,17 @@ def statement(
 def allow(
     sid: str, action: str | list[str], resource: str | list[str], condition: Condition | None = None
 ) -> Statement:
-    """Return a statement that allows something; its ``Sid`` says why."""
+    """Return an allowing statement; its ``Sid`` is the reason."""
     return statement("Allow", action, sid=sid, resource=resource, condition=condition)
 
 
 def only_in_account(
     statements: Iterable[Statement], bucket_arn: str, account: str
 ) -> list[Statement]:
-    """Return statements whose rights on a bucket and its objects end where another account has it:
-    names of buckets are unique across all of AWS, and ARNs of S3 name no account.
+    """Limit statements' rights on a bucket and its objects to the account.
 
-    Where there is no bucket yet there may be no such key:
+    Bucket names are unique across AWS, and ARNs of S3 contain no account. Without a bucket there
+    may be no such key:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-resourceaccount
     """
     own = {"StringEqualsIfExists": {"aws:ResourceAccount": account}}
@@ -72,7 +70,7 @@ def _is_in_bucket(resource: str, bucket_arn: str) -> bool:
 
 
 def deny_without_tls(sid: str, bucket_arn: str) -> Statement:
-    """Return the statement by which a bucket refuses every request without TLS."""
+    """Return a bucket's statement that denies every request without TLS."""
     return statement(
         "Deny",
         "s3:*",
@@ -84,12 +82,12 @@ def deny_without_tls(sid: str, bucket_arn: str) -> Statement:
 
 
 def policy_document(statements: Any) -> dict[str, Any]:
-    """Return the document of some statements: a list, or an expression of Terraform's for one."""
+    """Return the document of statements: a list, or a Terraform expression for one."""
     return {"Version": POLICY_VERSION, "Statement": statements}
 
 
 def policy_text(statements: Iterable[Statement]) -> str:
-    """Return the document of some statements as indented JSON."""
+    """Return the document of statements as indented JSON."""
     return json.dumps(policy_document(list(statements)), indent=1)
 
 
@@ -99,7 +97,7 @@ def characters(document: Mapping[str, Any]) -> int:
 
 
 def both(*conditions: Mapping[str, Mapping[str, Any]]) -> Condition:
-    """Return a condition that holds where all of them do."""
+    """Return a condition that combines all given ones."""
     joined: Condition = {}
     for condition in conditions:
         for operator, keys in condition.items():
@@ -113,19 +111,19 @@ def present(key: str) -> Condition:
 
 
 def one_or_many(values: Iterable[str]) -> str | list[str]:
-    """Return values as policies have them: a single one without a list."""
+    """Return values in policies' form: a single one without a list."""
     several = list(values)
     return several[0] if len(several) == 1 else several
 
 
 def listed(value: Any) -> list[Any]:
-    """Return a value's items: of a list, of a single one written without a list, of nothing."""
+    """Return a value's items: of a list, a single one, or none."""
     if value is None:
         return []
     return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def statements_of(document: Any) -> list[Mapping[str, Any]]:
-    """Return the statements of any policy document, also of one that terradask didn't write."""
+    """Return the statements of any policy document, also of other authors'."""
     found = document.get("Statement") if isinstance(document, Mapping) else None
     return [one for one in listed(found) if isinstance(one, Mapping)]

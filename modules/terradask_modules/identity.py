@@ -1,5 +1,5 @@
 """Hosts' identity: a role and an instance profile for schedulers and for workers, with the least
-that they need.
+rights.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SHORT_ENOUGH = TerraformResourceLifecycle(
         Postcondition(
             condition=f"${{length(self.policy) <= {MAX_ROLE_POLICY_CHARACTERS}}}",
             error_message=(
-                "The policy of the cluster's hosts is longer than AWS takes: give the cluster "
+                "The policy of the cluster's hosts is longer than AWS allows: give the cluster "
                 "fewer groups of workers, or the network fewer network.data_buckets."
             ),
         )
@@ -61,16 +61,16 @@ class Role:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleRules:
-    """What is prescribed for every role that is made in an account.
+    """The rules for every role that is made in an account.
 
     Parameters
     ----------
     path
         Path of roles and instance profiles.
     name_prefix
-        What their names begin with.
+        Prefix of their names.
     permissions_boundary
-        ARN of the policy that bounds their rights. None: nothing does.
+        ARN of the policy that bounds their rights, or None.
     """
 
     path: str = "/"
@@ -84,17 +84,17 @@ class Identity(Construct):
     Resources created: for schedulers and for workers a role, its one inline policy, an instance
     profile. They cost nothing.
 
-    Raises `InvalidInput` if a role's document is longer than AWS takes: too many data buckets.
+    Raises `InvalidInput` if a role's document exceeds AWS's limit: too many data buckets.
 
     Parameters
     ----------
     hosts
-        Where the roles' rights end. With a cluster in that the roles are that cluster's own.
+        The limits of the roles' rights. With a cluster in it the roles are that cluster's own.
     rules
-        What is prescribed for roles.
+        The rules for roles.
     access
-        Role -> what its hosts may use beside the workspace, as a Terraform expression for a list of
-        statements. None: what `hosts` says.
+        Role -> its hosts' rights outside the workspace, as a Terraform expression for a list of
+        statements. None: those in `hosts`.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class Identity(Construct):
             self,
             f"{role}-role",
             name=name,
-            # Unset stays unset: what runs doesn't show up in a plan.
+            # Unset stays unset, so plans don't show a change.
             path=path if path != "/" else None,
             permissions_boundary=self._rules.permissions_boundary,
             description=f"Dask {role} hosts of {whose}",
             assume_role_policy=trust_policy(where.partition),
-            # What others attach, as Systems Manager's Quick Setup does, would keep it from being
-            # deleted.
+            # Policies that others attach, such as Systems Manager's Quick Setup, would prevent its
+            # deletion.
             force_detach_policies=True,
             tags=self._tags,
         )
@@ -154,7 +154,7 @@ class Identity(Construct):
             name=name,
             role=made.name,
             policy=policy,
-            # What is read when it is planned can't be counted here.
+            # Values that the plan reads can't be counted here.
             lifecycle=None if where.cluster is None else _SHORT_ENOUGH,
         )
         at(role, inline)
@@ -171,21 +171,14 @@ class Identity(Construct):
 
 
 class Boundary(Construct):
-    """The bound of what roles of clusters' own can ever do: no more than any host of the workspace.
+    """The boundary of clusters' own roles: no more than the rights of any host of the workspace.
 
-    Callers who make clusters make their roles; with the bound as a condition of that right, they
-    can make no role by which they, or their hosts, would reach further.
+    Callers who make clusters make their roles; with the boundary as a condition of that right, they
+    can make no role with further rights.
 
     Resources created: a managed policy, which costs nothing.
 
-    Raises `InvalidInput` if the document is longer than AWS takes: too many data buckets.
-
-    Parameters
-    ----------
-    hosts
-        The workspace, and what its hosts may do.
-    rules
-        What the company prescribes for roles.
+    Raises `InvalidInput` if the document exceeds AWS's limit: too many data buckets.
     """
 
     def __init__(
@@ -223,7 +216,7 @@ def _within(
     length = characters(json.loads(document))
     if length > limit:
         raise InvalidInput(
-            f"{what} is longer than AWS takes",
+            f"{what} is longer than AWS allows",
             given=(
                 f"{length} characters, with {len(hosts.data_buckets)} data buckets and "
                 f"{len(hosts.container_repositories)} container repositories"

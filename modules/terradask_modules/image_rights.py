@@ -1,4 +1,4 @@
-"""What pulling container images of Amazon ECR takes: its repositories, and rights on them."""
+"""Rights to pull container images of Amazon ECR, and its repositories."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ REPOSITORY = re.compile(
     r"\.amazonaws\.com(?:\.cn)?/(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
 )
 
-#: AWS's own example of a policy for pulling, of which hosts ask what is in the image and where:
+#: AWS's own example of a policy for pulling, with which hosts read an image's parts:
 #: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security_iam_id-based-policy-examples.html
 PULL_ACTIONS = ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 LOGIN_ACTION = "ecr:GetAuthorizationToken"
 
 
 def repository_arn(repository: str) -> str:
-    """Return the ARN of a repository, given as in an image's name."""
+    """Return the ARN of a repository in an image's name."""
     found = REPOSITORY.fullmatch(repository)
     assert found is not None, repository
     region = found["region"]
@@ -30,14 +30,14 @@ def repository_arn(repository: str) -> str:
 
 
 def pull_statements(repositories: Sequence[str]) -> list[Statement]:
-    """Return the right to pull images of these repositories, and of no others."""
+    """Return the right to pull images of only these repositories."""
     if not repositories:
         return []
     arns = sorted(map(repository_arn, repositories))
     regions = sorted({arn.split(":")[3] for arn in arns})
     return [
         allow("PullImages", list(PULL_ACTIONS), one_or_many(arns)),
-        # AWS knows no narrower resource for it; a password opens what the role may read.
+        # AWS has no narrower resource for it; a password opens what the role may read.
         allow(
             "LogInToRegistry",
             LOGIN_ACTION,

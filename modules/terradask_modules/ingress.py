@@ -1,4 +1,4 @@
-"""Ports and addresses, as rules of security groups open them. Pure."""
+"""Ports and addresses in the form of security groups' rules. Pure."""
 
 from __future__ import annotations
 
@@ -35,15 +35,13 @@ def parse_ports(ports: int | str) -> Ports:
 
 
 def ports_text(ports: Ports) -> str:
-    """Return ports as `parse_ports` reads them."""
+    """Return ports in `parse_ports`'s form."""
     first, last = ports
     return str(first) if first == last else f"{first}-{last}"
 
 
 def first_closed(ports: Ports, spans: Iterable[Ports]) -> int | None:
-    """Return the first of some ports that spans of ports, laid together, leave out; None where they
-    hold all.
-    """
+    """Return the first of some ports that is in none of the spans, or None."""
     first, last = ports
     for low, high in sorted(spans):
         if low <= first:
@@ -52,8 +50,9 @@ def first_closed(ports: Ports, spans: Iterable[Ports]) -> int | None:
 
 
 def shared_scheduler_ports(opened: Iterable[Ports]) -> list[Ports]:
-    """Return the ports on which workers reach schedulers that share a group: the usual ones first,
-    then those that are opened to clients. Never SSH's.
+    """Return the ports on which workers reach schedulers that share a group, never SSH's.
+
+    The usual ones come first, then those that are opened to clients.
     """
     low, high = SCHEDULER_PORTS
     found: list[Ports] = []
@@ -66,7 +65,7 @@ def shared_scheduler_ports(opened: Iterable[Ports]) -> list[Ports]:
 
 
 def is_within(inner: Network, outer: Network) -> bool:
-    """Return whether a block of addresses lies in another."""
+    """Return whether a block of addresses is in another."""
     if isinstance(inner, IPv4Network) and isinstance(outer, IPv4Network):
         return inner.subnet_of(outer)
     return (

@@ -1,5 +1,5 @@
-"""Launch templates: what a host is before it has read its tags. A workspace has one for each role
-and architecture.
+"""Launch templates: the configuration of hosts before they read their tags. A workspace has one for
+each role and architecture.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from terradask_modules.aws import Construct, LaunchTemplate, at
 from terradask_modules.names import ROOT_DEVICE
 from terradask_modules.where import Where
 
-#: What gp3 has without charge, and what throughput takes: 0.25 MiB/s for each of its IOPS. Even our
+#: gp3's free performance, and the IOPS that throughput needs: one for each 0.25 MiB/s. Even the
 #: smallest volume, of 8 GiB, may have the 4,000 IOPS of 1,000 MiB/s: 500 for each GiB.
 #: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
 _GP3_IOPS = 3000
@@ -20,7 +20,7 @@ _IOPS_PER_MIBPS = 4
 
 
 def template_key(role: str, group: str | None) -> str:
-    """Return by which key `Templates.by_name` has a template."""
+    """Return the key of a template in `Templates.by_name`."""
     if group is None:
         return role
     return group if role == "worker" else f"{role}-{group}"
@@ -28,9 +28,7 @@ def template_key(role: str, group: str | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class HostTemplate:
-    """What is particular to one role's template, or to one group of workers'. Values may be
-    Terraform's references.
-    """
+    """One role's, or one group's, part of a template. Values may be Terraform's references."""
 
     role: str
     #: The group of workers whose own it is.
@@ -43,14 +41,14 @@ class HostTemplate:
     public_address: str
     #: The instance profile, by ``arn`` or by ``name``.
     profile: Mapping[str, str]
-    #: MiB/s; None: what gp3 has without charge.
+    #: MiB/s; None: gp3's free throughput.
     disk_throughput_mibps: int | None = None
     #: KMS key of the volume; None: AWS's own.
     kms_key_arn: str | None = None
 
     @property
     def name(self) -> str:
-        """What distinguishes it from the others: its role, with its group."""
+        """Its unique name: its role, with its group."""
         return self.role if self.group is None else f"{self.role}-{self.group}"
 
     @property
@@ -60,7 +58,7 @@ class HostTemplate:
 
     @property
     def disk_performance(self) -> Mapping[str, int]:
-        """Throughput, and the IOPS that it takes."""
+        """Throughput, and the IOPS that it needs."""
         throughput = self.disk_throughput_mibps
         if throughput is None:
             return {}
@@ -70,10 +68,10 @@ class HostTemplate:
 class Templates(Construct):
     """Launch templates that clusters' groups refer to by id and version.
 
-    Instances demand IMDSv2 with a hop limit of one, see their own tags in the metadata, have
-    encrypted disks, end when they power off, and carry the workspace's tags on instance, volume and
-    network interface from birth. Of which type they are is their group's: a type here would have to
-    be on offer in every zone of every group, or AWS would refuse to make the group.
+    Instances require IMDSv2 with a hop limit of one, see their own tags in the metadata, have
+    encrypted disks, end when they power off, and have the workspace's tags on instance, volume and
+    network interface from the start. Their group sets the type: a type here would have to be on
+    offer in every zone of every group, or AWS would refuse to make the group.
 
     Resources created: a launch template for each role and architecture. They cost nothing.
 
@@ -104,7 +102,7 @@ class Templates(Construct):
         self._whose = f"{owner}terradask workspace {where.workspace}"
         self._tags = dict(tags)
         self._user_data = user_data_base64
-        #: role, or what has a template of its own beside it -> architecture -> the template
+        #: Role, or special template's name -> architecture -> the template
         self.by_name: dict[str, dict[str, Any]] = {}
         for host in hosts:
             self.by_name.setdefault(host.key, {})[host.architecture] = self._template(host)

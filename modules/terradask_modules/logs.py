@@ -1,4 +1,4 @@
-"""Where logs go: hosts', and those of which addresses of a VPC talked to which."""
+"""Log groups: hosts' logs, and flow logs of a VPC."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask_modules.where import Where
 
 
 class Logs(Construct):
-    """The workspace's log group; each host writes a stream of its own.
+    """The workspace's log group, with one stream for each host.
 
     Resources created: a CloudWatch log group. It costs by what is written and kept.
 

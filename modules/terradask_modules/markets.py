@@ -1,4 +1,4 @@
-"""The markets on which AWS is asked for instances. Pure."""
+"""The markets on which instances are requested. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Literal
 
 Market = Literal["on-demand", "spot"]
-#: Where a group of workers comes from, as the settings say it.
+#: Markets of a group of workers, in the settings' form.
 SpotPolicy = Literal["on-demand", "spot", "spot_with_fallback"]
 
-#: Markets by policy, in the order in which AWS is asked.
+#: Markets by policy, in the order of requests.
 MARKETS_OF_POLICY: Mapping[SpotPolicy, tuple[Market, ...]] = {
     "on-demand": ("on-demand",),
     "spot": ("spot",),

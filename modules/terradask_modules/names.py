@@ -1,6 +1,4 @@
-"""The names of everything that terradask makes: one place, so that every part derives the same
-ones.
-"""
+"""The names of all resources: one place, so that every part derives the same ones."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import hashlib
 import re
 
 WORKSPACE_PATTERN = r"^[a-z][a-z0-9-]{0,19}$"
-#: No workspace has this name: its bucket would be that of the networks' states.
+#: Reserved: this workspace's bucket would be that of the networks' states.
 RESERVED_WORKSPACE = "state"
 CLUSTER_PATTERN = r"^[a-z][a-z0-9-]{0,31}$"
 
@@ -27,51 +25,49 @@ TAG_RUN_PREFIX = "terradask:run:"
 
 ROLES = ("scheduler", "worker")
 
-#: Where hosts' images have their root, which is a host's one volume.
+#: Root device of hosts' images, a host's only volume.
 ROOT_DEVICE = "/dev/xvda"
-#: A cluster's own names of its groups; which of workers it has, for which markets, is a fact of the
-#: cluster (`market_group`).
+#: A cluster's own names of its groups; its groups of workers and markets are its own facts
+#: (`market_group`).
 SCHEDULER_GROUP = "scheduler"
 WORKER_GROUP = "workers"
 
-#: Groups of workers that have names. Without hyphens: a group of AWS's is then named like no other
-#: cluster's.
+#: Groups of workers that have names. Without hyphens, so that an AWS group's name is unique to its
+#: cluster.
 WORKER_GROUP_PATTERN = r"^[a-z][a-z0-9]{0,15}$"
 WORKER_GROUPS_RESERVED = (SCHEDULER_GROUP, "schedulers", "worker", WORKER_GROUP, "spot", "zone")
 
 WORKSPACE_KEY = "workspace.json"
-#: What the keys of hosts' environments begin with.
+#: Key prefix of hosts' environments.
 ENVIRONMENTS = "environments/"
 
-#: What the keys of runs' accounts begin with.
+#: Key prefix of runs' accounts.
 ACCOUNTS = "accounts/"
 
-#: What the keys of notes begin with, of what was applied and destroyed.
+#: Key prefix of the history of applies and destroys.
 HISTORY = "history/"
 
-#: What the keys of runs' performance reports and events begin with, which outlive clusters.
+#: Key prefix of runs' performance reports and events, which outlive clusters.
 REPORTS = "reports/"
-#: What follows a cluster's name in the keys of its jobs' records, beside its reports: no cluster's
-#: name has a dot.
+#: Suffix of a cluster's name in the keys of its jobs' records: no cluster's name has a dot.
 JOBS = ".jobs/"
 #: The name of a run's events beside its reports.
 REPORTED_EVENTS = "events.json"
 
-#: What the keys of named environments begin with. `setup` alone may write them.
+#: Key prefix of named environments. Only `setup` may write them.
 SOFTWARE = "software/"
 
 #: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html),
 #: less the longest prefix, 24.
 _MAX_ROLE_NAME_CHARACTERS = 40
 
-#: What a session with Session Manager may do: forward one port of the host. AWS's own document, in
-#: every region.
+#: The allowed document of Session Manager, AWS's own: forward one port of the host.
 SESSION_DOCUMENT = "AWS-StartPortForwardingSession"
 
-#: Ports on which schedulers are open to workers everywhere.
+#: Ports on which schedulers are always open to workers.
 SCHEDULER_PORTS = (8786, 8787)
-#: The lowest port of a scheduler's own: hosts let their users bind from here on, which the unit's
-#: file says too. Below it are the system's: SSH, names, leases of addresses.
+#: The lowest port of a scheduler's own: hosts let their users bind from here on, as in the unit's
+#: file. Below it are the system's: SSH, names, leases of addresses.
 LOWEST_PORT = 80
 #: Ports that processes of hosts bind.
 UNPRIVILEGED = (1024, 65535)
@@ -83,9 +79,7 @@ def bucket_name(workspace: str, account: str, region: str) -> str:
 
 
 def state_bucket_name(account: str, region: str) -> str:
-    """Return the name of the bucket of the networks' states, where no setting names another: that
-    of a workspace called `RESERVED_WORKSPACE`.
-    """
+    """Return the default name of the bucket of the networks' states."""
     return bucket_name(RESERVED_WORKSPACE, account, region)
 
 
@@ -100,19 +94,19 @@ def resource_name(workspace: str, *parts: str) -> str:
 
 
 def host_name(workspace: str, role: str, cluster: str | None = None) -> str:
-    """Return the name of what makes a role's hosts what they are: templates, security groups; a
-    workspace's, or one cluster's own.
+    """Return the name of a role's templates and security groups, of a workspace or one cluster.
 
-    The dot keeps them apart: no name of a workspace or a cluster has one.
+    The dot separates them: no name of a workspace or a cluster has one.
     """
     owner = workspace if cluster is None else f"{workspace}.{cluster}"
     return resource_name(owner, role)
 
 
 def is_template_of(name: str, workspace: str, cluster: str) -> bool:
-    """Return whether a launch template's name is one of the workspace's, or of the cluster's own:
-    `host_name`, what is special about it, and the architecture. No other's can be the same: what is
-    special is no role.
+    """Return whether a launch template's name is one of the workspace's, or of the cluster's own.
+
+    It consists of `host_name`, a special part, and the architecture. It is unique, because the
+    special part is never a role.
     """
     roles = "|".join(ROLES)
     kind = rf"-(?:{roles})(?:-(?!(?:{roles})\b)[a-z0-9]+)?(?:-arm64)?"
@@ -121,21 +115,17 @@ def is_template_of(name: str, workspace: str, cluster: str) -> bool:
 
 
 def group_name(workspace: str, cluster: str, group: str) -> str:
-    """Return the name of an Auto Scaling group; ``group`` is the cluster's own name of it, such as
-    ``workers``.
-    """
+    """Return the name of an Auto Scaling group from the cluster's own name of it."""
     return resource_name(workspace, cluster, group)
 
 
 def market_group(group: str, market: str) -> str:
-    """Return the cluster's own name of the Auto Scaling group that has a group's hosts of one
-    market, ``on-demand`` or ``spot``.
-    """
+    """Return the cluster's own name of the Auto Scaling group for a group's market."""
     return f"{group}-spot" if market == "spot" else group
 
 
 def is_group_key(key: str) -> bool:
-    """Return whether a cluster can have an Auto Scaling group of this name of its own."""
+    """Return whether a cluster's own name of an Auto Scaling group is valid."""
     name = key.removesuffix("-spot")
     return key == SCHEDULER_GROUP or name == WORKER_GROUP or is_worker_group(name)
 
@@ -148,7 +138,7 @@ def is_worker_group(name: str) -> bool:
 
 
 def secrets_prefix(workspace: str) -> str:
-    """Return what the names of a workspace's secrets begin with."""
+    """Return the prefix of a workspace's secrets' names."""
     return f"terradask/{workspace}/"
 
 
@@ -165,8 +155,7 @@ def log_group_name(workspace: str) -> str:
 def role_name(workspace: str, role: str, prefix: str = "", cluster: str | None = None) -> str:
     """Return the name of a role and of its instance profile.
 
-    ``prefix`` is what a company's rules put in front; `cluster` is given where the role is a
-    cluster's own.
+    `prefix` is a company's; `cluster` is given if the role is a cluster's own.
     """
     name = host_name(workspace, role, cluster)
     if len(name) > _MAX_ROLE_NAME_CHARACTERS:
@@ -176,16 +165,12 @@ def role_name(workspace: str, role: str, prefix: str = "", cluster: str | None =
 
 
 def clusters_role_path(workspace: str, role_path: str = "/") -> str:
-    """Return the path of the roles that are clusters' own: names of two workspaces may begin alike,
-    these paths never do.
-    """
+    """Return the path of clusters' own roles, unique to the workspace; names may share prefixes."""
     return f"{role_path}terradask/{workspace}/"
 
 
 def boundary_name(workspace: str, prefix: str = "") -> str:
-    """Return the name of the policy that bounds the rights of clusters' own roles; it lies under
-    their path.
-    """
+    """Return the name of the policy that bounds clusters' own roles; it is under their path."""
     return f"{prefix}{resource_name(workspace, 'hosts')}"
 
 

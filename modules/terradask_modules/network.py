@@ -1,6 +1,6 @@
-"""The network: a VPC with a public and a private subnet in each zone, and the ways out; or one that
-exists already, looked at when planning and otherwise left alone. And interface endpoints: AWS's
-services at private addresses, for networks without a way to the internet.
+"""The network: a VPC with a public and a private subnet in each zone, and routes out; or an
+existing one, which plans only read. And interface endpoints: AWS's services at private
+addresses, for networks without internet access.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _IPV6_SUBNET_BITS = 8
 
 @dataclass(frozen=True)
 class ZoneSubnets:
-    """A zone's subnets, as clusters learn them; each with its IPv4 block."""
+    """A zone's subnets for clusters, each with its IPv4 block."""
 
     public_subnet_id: str
     public_cidr: str
@@ -65,7 +65,7 @@ class Network(Construct):
         Zones whose public subnet gets a NAT gateway: none, one, or all. A zone without one uses the
         first.
     ipv6_slots
-        Zone name -> slot, where subnets get IPv6 addresses too. None: IPv4 alone.
+        Zone name -> slot, if subnets get IPv6 addresses too. None: only IPv4.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Network(Construct):
             tags=self._named(),
         )
         at("this", self._vpc)
-        # Without rules it denies all: what is launched without naming a group has no connections.
+        # Without rules it denies all: instances without a named group have no connections.
         default = DefaultSecurityGroup(
             self, "default", vpc_id=self._vpc.id, tags=self._named("default")
         )
@@ -151,8 +151,8 @@ class Network(Construct):
                 vpc_id=self.vpc_id,
                 availability_zone=zone,
                 cidr_block=block,
-                # Public addresses are the launch templates' choice; AWS also takes ten seconds
-                # longer over the attribute.
+                # Launch templates assign public addresses; AWS also takes ten seconds longer with
+                # the attribute.
                 map_public_ip_on_launch=False,
                 tags=self._named(kind, zone),
                 **self._ipv6_block(kind, zone),
@@ -173,7 +173,7 @@ class Network(Construct):
         return {"ipv6_cidr_block": block, "assign_ipv6_address_on_creation": True}
 
     def _route_ipv6(self) -> None:
-        """Lead public subnets both ways, private ones out alone."""
+        """Route public subnets in both directions, private ones only outwards."""
         gateway = EgressOnlyInternetGateway(
             self, "egress-only", vpc_id=self.vpc_id, tags=self._named()
         )
@@ -267,11 +267,11 @@ class GivenNetwork(Construct):
         postconditions = [
             Postcondition(
                 condition=f'${{self.vpc_id == "{self.vpc_id}"}}',
-                error_message=f"{subnet_id} doesn't lie in {self.vpc_id}.",
+                error_message=f"{subnet_id} isn't in {self.vpc_id}.",
             ),
             Postcondition(
                 condition=f'${{self.availability_zone == "{zone}"}}',
-                error_message=f"{subnet_id} doesn't lie in zone {zone}.",
+                error_message=f"{subnet_id} isn't in zone {zone}.",
             ),
         ]
         subnet = DataAwsSubnet(
@@ -286,7 +286,7 @@ class GivenNetwork(Construct):
 
 @dataclass(frozen=True)
 class Endpoint:
-    """AWS's side of an endpoint, and where it is to be present."""
+    """AWS's side of an endpoint, and its subnets."""
 
     #: Such as ``com.amazonaws.us-east-1.logs``.
     service_name: str
@@ -295,8 +295,8 @@ class Endpoint:
 
 
 class InterfaceEndpoints(Construct):
-    """One interface endpoint for each service, present in the private subnet of each zone that has
-    it: hosts in other zones use it from there.
+    """One interface endpoint for each service, in the private subnet of each zone that has it:
+    hosts in other zones use it from there.
 
     Resources created: an interface endpoint per service. Each costs by the hour and zone.
 

@@ -1,11 +1,11 @@
-"""AWS's partitions: what ARNs begin with, and what the names of services end with. Pure.
+"""AWS's partitions: prefixes of ARNs, and suffixes of services' names. Pure.
 
-A test holds them against botocore's own list.
+A test compares them with botocore's own list.
 """
 
 from __future__ import annotations
 
-#: Partition -> what the names of its services end with.
+#: Partition -> suffix of its services' names.
 _SUFFIXES = {
     "aws": "amazonaws.com",
     "aws-cn": "amazonaws.com.cn",
@@ -16,7 +16,7 @@ _SUFFIXES = {
     "aws-iso-f": "csp.hci.ic.gov",
     "aws-us-gov": "amazonaws.com",
 }
-#: What a region's name begins with -> its partition; all others are of ``aws``.
+#: Prefix of a region's name -> its partition; all others are of ``aws``.
 _PARTITIONS = {
     "cn-": "aws-cn",
     "eusc-": "aws-eusc",
@@ -30,7 +30,7 @@ SUFFIXES = tuple(dict.fromkeys(_SUFFIXES.values()))
 
 
 def dns_suffix(partition: str) -> str:
-    """Return what the names of a partition's services end with."""
+    """Return the suffix of a partition's services' names."""
     return _SUFFIXES.get(partition, _SUFFIXES["aws"])
 
 

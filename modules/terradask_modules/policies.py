@@ -1,7 +1,7 @@
-"""What hosts may do in the account, as IAM policy documents. Pure: no construct.
+"""Rights of hosts in the account, as IAM policy documents. Pure: no construct.
 
-Everything that changes something names this workspace's resources, by name and, where names could
-overlap with another workspace's, by tag.
+Every right to change names this workspace's resources, by name and, where names could overlap with
+another workspace's, by tag.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ _DATA_ACTIONS = (
     "s3:PutObject",
 )
 
-#: What reading and writing takes that a customer's key encrypts.
+#: Rights on a customer's key for reading and writing.
 USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
 
-#: What a host reads of a cluster. Terraform's state is not among it.
+#: Objects of a cluster that a host reads, without Terraform's state.
 _READABLE = ("run.json", "software.lock", "scheduler.json", "environment.json", "wheels/*")
 
 _SCHEDULE = "autoscaling:PutScheduledUpdateGroupAction"
-#: Of a scheduled action: it sets numbers, and no limits of the group.
+#: Condition of a scheduled action: it sets numbers, and no limits of the group.
 _NO_LIMITS: Condition = {
     "NumericEqualsIfExists": {"autoscaling:MinSize": "0"},
     "Null": {"autoscaling:MaxSize": "true"},
@@ -57,7 +57,7 @@ _NO_LIMITS: Condition = {
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyScope:
-    """Where a role's rights end.
+    """The limits of a role's rights.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class PolicyScope:
     groups
         The cluster's own names of its groups; used with a cluster alone.
     session_manager, notify_topic_arn
-        Clients use Session Manager; the topic that schedulers' hosts tell of an end. None: none.
+        Whether clients use Session Manager; the topic for notices of clusters' ends, or None.
     """
 
     where: Where
@@ -85,7 +85,7 @@ class PolicyScope:
 
     @property
     def objects_arn(self) -> str:
-        """What the ARNs of clusters' objects begin with."""
+        """Prefix of the ARNs of clusters' objects."""
         return f"{self.where.bucket_arn}/clusters/{self.where.cluster or '*'}"
 
     @property
@@ -101,8 +101,8 @@ class PolicyScope:
 
     @property
     def group_arns(self) -> list[str]:
-        """ARN patterns of Auto Scaling groups. Names of a workspace whose name is longer match too:
-        bind them to the tag.
+        """ARN patterns of Auto Scaling groups. They also match longer workspace names: bind them to
+        the tag.
         """
         where = self.where
         names = [resource_name(where.workspace, "*")]
@@ -112,15 +112,13 @@ class PolicyScope:
 
 
 def trust_policy(partition: str) -> str:
-    """Return the document by which EC2 alone may hand a role to instances."""
+    """Return the document by which only EC2 may pass a role to instances."""
     service = {"Service": f"ec2.{dns_suffix(partition)}"}
     return policy_text([statement("Allow", "sts:AssumeRole", principal=service)])
 
 
 def scheduler_policy(scope: PolicyScope) -> str:
-    """Return what a scheduler's host may do: a worker's rights, and to move its
-    cluster's numbers.
-    """
+    """Return a scheduler's host's rights: a worker's, and to change its cluster's numbers."""
     return policy_text(
         [
             *host_statements(scope, "scheduler"),
@@ -131,14 +129,12 @@ def scheduler_policy(scope: PolicyScope) -> str:
 
 
 def worker_policy(scope: PolicyScope) -> str:
-    """Return what a worker's host may do."""
+    """Return a worker's host's rights."""
     return policy_text([*host_statements(scope, "worker"), *access_statements(scope)])
 
 
 def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
-    """Return what a role's hosts do for the cluster's sake: read, report, log, leave; and a
-    scheduler's to move its cluster's numbers.
-    """
+    """Return hosts' rights within the cluster: read, report, log, leave; a scheduler's scales."""
     statements = _host_statements(scope, role)
     return only_in_account(statements, scope.where.bucket_arn, scope.where.account)
 
@@ -150,8 +146,8 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
         return [*_common(scope), allow("LeaveForGood", leave, groups, scope.where.own)]
     return [
         *_common(scope),
-        # Where the scheduler is or why the cluster has ended; that its deployment shall go too;
-        # and the environment that other hosts run: they can't write it.
+        # The scheduler's address or the cluster's end, the mark for deletion, and the environment,
+        # which other hosts run and can't write.
         allow(
             "TellOfCluster",
             "s3:PutObject",
@@ -164,15 +160,15 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
                 *scope.report_arns,
             ],
         ),
-        # In one: a cluster's groups are listed once, and a role's policies are limited in length.
-        # The watchdog's conditions hold for what knows no limits.
+        # In one statement: a cluster's groups are listed once, and a role's policies are limited in
+        # length. The watchdog's conditions hold for actions without limits.
         allow(
             "MoveOwnGroups",
             ["autoscaling:SetDesiredCapacity", leave, _SCHEDULE],
             groups,
             both(scope.where.own, _NO_LIMITS),
         ),
-        # AWS knows no narrower right to look at groups, and at why they launch nothing.
+        # AWS has no narrower right to read groups, and why they launch nothing.
         allow(
             "SeeGroups",
             ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
@@ -183,8 +179,9 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
 
 
 def move_watchdog(groups: str | list[str], own: Condition) -> Statement:
-    """Return the right to schedule a group's numbers, as the watchdog does, but no limits of the
-    group: a minimum above 0 would make every stop fail.
+    """Return the right to schedule a group's numbers, as the watchdog does, but not its limits.
+
+    A minimum above 0 would make every stop fail.
     """
     return allow("MoveWatchdog", _SCHEDULE, groups, both(own, _NO_LIMITS))
 
@@ -200,10 +197,10 @@ def _common(scope: PolicyScope) -> list[Statement]:
     readable = [f"{bucket}/host/*", *own, scope.environments_arn]
     return [
         allow("ReadWorkspace", "s3:GetObject", readable),
-        # Without it S3 answers 403 instead of 404 for an object that is not there yet, and hosts
-        # wait for such objects.
+        # Without it S3 answers 403 instead of 404 for a missing object, and hosts wait for such
+        # objects.
         allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
-        # A report replaces only the one before it, for which S3 asks for the right to read that:
+        # A report replaces only the previous one, for which S3 requires the right to read that:
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
         allow("ReportState", ["s3:GetObject", "s3:PutObject"], f"{scope.objects_arn}/hosts/*"),
         allow("ReadKeys", "secretsmanager:GetSecretValue", scope.where.secrets_arn),
@@ -213,11 +210,11 @@ def _common(scope: PolicyScope) -> list[Statement]:
 
 
 def tag_own_parts(scope: PolicyScope) -> Statement:
-    """Return the right to tag volumes and network interfaces, once: those with the workspace's tag
-    that have no `TAG_GROUP` yet, which the request must give them.
+    """Return the right to tag volumes and network interfaces once: those with the workspace's tag
+    and without `TAG_GROUP`, which the request must set.
 
-    IAM can't compare a volume with the instance that asks. The workspace's tag can't change, nor
-    the name, by which a sweep knows what was a host's.
+    IAM can't compare a volume with the calling instance. The workspace's tag can't change, nor the
+    name, by which a sweep identifies hosts' parts.
     """
     where = scope.where
     asked = {f"aws:RequestTag/{key}": value for key, value in where.tags.items()}
@@ -241,31 +238,28 @@ def _log_statements(scope: PolicyScope) -> list[Statement]:
     if scope.where.cluster is None:
         return [allow("WriteLogs", ["logs:CreateLogStream", "logs:PutLogEvents"], f"{group}:*")]
     return [
-        # A stream is made in the group, which all clusters share; what is written belongs to a
-        # stream.
+        # A stream is made in the group, which all clusters share; events are written to a stream.
         allow("MakeLogStreams", "logs:CreateLogStream", f"{group}:*"),
         allow("WriteLogs", "logs:PutLogEvents", f"{group}:log-stream:{scope.where.cluster}/*"),
     ]
 
 
 def access_statements(scope: PolicyScope) -> list[Statement]:
-    """Return what the settings let hosts use beside the workspace: data in buckets, and the
-    customer's key.
-    """
+    """Return hosts' rights outside the workspace: data in buckets, and the customer's key."""
     images = pull_statements(scope.container_repositories)
     return [*_data_statements(scope), *_key_statements(scope), *images]
 
 
 def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
-    """Return what the settings let schedulers' hosts alone use: their topic, and what Session
-    Manager's agent calls. It runs no commands: nothing of ``ec2messages`` is there.
+    """Return schedulers' hosts' own rights: their topic, and Session Manager's agent.
 
+    The agent runs no commands, so ``ec2messages`` isn't included.
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
     """
     notice = notice_statements(scope.notify_topic_arn, scope.kms_key_arn)
     if not scope.session_manager:
         return notice
-    # AWS knows no narrower resource for them.
+    # AWS has no narrower resource for them.
     channels = [
         f"ssmmessages:{verb}{kind}Channel"
         for verb in ("Create", "Open")
@@ -282,7 +276,7 @@ def _data_statements(scope: PolicyScope) -> list[Statement]:
     paths = [path.partition("/") for path in sorted(scope.data_buckets)]
     if not paths:
         return []
-    #: Prefix -> its buckets: what may be listed is a condition, which holds for all of a statement.
+    #: Prefix -> its buckets: a condition limits lists, and holds for all of a statement.
     listed: dict[str, list[str]] = {}
     for bucket, _, prefix in paths:
         listed.setdefault(prefix, []).append(scope.where.s3_arn(bucket))

@@ -1,6 +1,6 @@
-"""Programs of this machine, found on ``PATH``: the one place that looks for them.
+"""The only search for programs of this machine on ``PATH``.
 
-An empty folder in ``PATH`` is the working directory, and relative ones lie below it
+An empty folder in ``PATH`` is the working directory, and relative ones are below it
 (https://pubs.opengroup.org/onlinepubs/9799919799/basedefs/V1_chap08.html): a program there may be
 a cloned repository's.
 """
@@ -22,23 +22,16 @@ def find_program(
     before: Iterable[str | Path] = (),
     after: Iterable[str] = (),
 ) -> str | None:
-    """Return a program's path; None if it is nowhere.
+    """Return a program's path or None; `name` may also be a user's path.
 
-    Parameters
-    ----------
-    name
-        Its name, or a path that a user gave.
-    environ
-        Where ``PATH`` is. Its empty and relative folders are left out.
-    before, after
-        Folders to look in before those of ``PATH``, and after them.
+    Empty and relative folders of ``PATH`` are ignored. `before` and `after` are further folders.
     """
     folders = [*map(str, before), *_folders(environ), *after]
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
 def environ_for_programs(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return a program's variables, by whose ``PATH`` it starts none of the working directory."""
+    """Return a program's variables, with a ``PATH`` without the working directory."""
     return {**environ, "PATH": os.pathsep.join(_folders(environ)) or os.defpath}
 
 

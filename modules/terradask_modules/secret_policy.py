@@ -1,6 +1,4 @@
-"""The policy of a private cluster's secret: it narrows what IAM policies allow for any secret of
-the workspace.
-"""
+"""The policy of a private cluster's secret, which narrows the rights of IAM policies."""
 
 from __future__ import annotations
 
@@ -14,9 +12,9 @@ from terradask_modules.iam import policy_document, statement
 #: An IAM user, an IAM role or an account's root user.
 PRINCIPAL_PATTERN = r"^arn:aws(-[a-z]+)*:iam::[0-9]{12}:((user|role)/[A-Za-z0-9+=,.@_/-]+|root)$"
 
-#: Reading, and what would let others read: a changed policy, or a deleted secret, which could be
-#: made again under its name without one. A caller who writes it decides what hosts run, since it
-#: binds their documents.
+#: Reading, and ways to let others read: a changed policy, or a deleted secret, which could be made
+#: again under its name without one. A caller who writes it decides what hosts run, because it binds
+#: their documents.
 _DENIED = (
     "secretsmanager:DeleteResourcePolicy",
     "secretsmanager:DeleteSecret",
@@ -37,13 +35,9 @@ _SESSION = re.compile(
 
 
 def principal_of(caller_arn: str) -> str:
-    """Return the principal that IAM's policies know a caller by: of a role's session the role,
-    everybody else as they are.
+    """Return a caller's principal in IAM policies: the role of a role's session, else the caller.
 
-    Parameters
-    ----------
-    caller_arn
-        What ``sts:GetCallerIdentity`` says. Of a role it leaves out the path, and so does this.
+    `caller_arn` is from ``sts:GetCallerIdentity``, which omits a role's path; so does the result.
     """
     session = _SESSION.match(caller_arn)
     if session is None:
@@ -101,28 +95,20 @@ def private_policy(
 
 
 def is_named(caller_arn: str, principals: Iterable[str]) -> bool:
-    """Return whether `private_policy` for these principals lets a caller change the secret.
-
-    Parameters
-    ----------
-    caller_arn
-        What ``sts:GetCallerIdentity`` says.
-    principals
-        ARNs of users and roles.
-    """
+    """Return whether `private_policy` for these principals lets a caller change the secret."""
     caller = principal_of(caller_arn)
     return caller.endswith(":root") or caller in {_without_path(arn) for arn in principals}
 
 
 def _without_path(arn: str) -> str:
-    """Return a role's ARN as that of its sessions leads to it; other ARNs as they are."""
+    """Return a role's ARN without its path, as in its sessions' ARNs; other ARNs unchanged."""
     head, _, name = arn.partition(":role/")
     return f"{head}:role/{name.rpartition('/')[2]}" if name else arn
 
 
 def _patterns(arn: str) -> list[str]:
-    """Return what a principal's ARN may look like: that of a role without a path also with one,
-    since roles' names are an account's own.
+    """Return possible forms of a principal's ARN: a role's also with a path, because roles' names
+    are unique in an account.
     """
     head, _, name = arn.partition(":role/")
     return [arn] if not name or "/" in name else [arn, f"{head}:role/*/{name}"]

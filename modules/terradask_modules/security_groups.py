@@ -1,6 +1,4 @@
-"""Security groups and their rules as resources, each rule one of its own and with the reason for
-it.
-"""
+"""Security groups and their rules as resources, one for each rule, with its reason."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from terradask_modules.names import UNPRIVILEGED
 
 
 class SecurityGroups(Construct):
-    """Groups in one VPC; what they let through is up to the classes that derive from this."""
+    """Groups in one VPC; subclasses define their rules."""
 
     def __init__(self, scope: Construct, *, vpc_id: str, tags: Mapping[str, str]) -> None:
         super().__init__(scope, "firewall")
@@ -136,8 +134,6 @@ class SecurityGroups(Construct):
 
 
 def _address(prefix: str, cidr: str, ports: str) -> str:
-    """Return an address made of the rule itself: the order of rules in the settings then means
-    nothing.
-    """
+    """Return an address made from the rule, independent of the order of rules in the settings."""
     plain = "".join(character if character.isalnum() else "_" for character in cidr)
     return f"{prefix}-{plain}-{ports}"

@@ -20,13 +20,13 @@ from terradask_modules.names import ENVIRONMENTS, REPORTS, TAG_WORKSPACE
 from terradask_modules.policies import bucket_policy
 from terradask_modules.where import Where
 
-#: How long an overwritten or deleted version stays, so that a state can be brought back.
+#: How long overwritten or deleted versions are kept, to restore a state.
 NONCURRENT_DAYS = 30
 
 #: How long an environment that a host has built can be used again.
 ENVIRONMENT_DAYS = 30
 
-#: How long what a run did can be read.
+#: How long reports of runs are kept.
 REPORT_DAYS = 30
 
 
@@ -34,12 +34,12 @@ class Storage(Construct):
     """A private, encrypted, versioned bucket that answers over TLS only.
 
     Resources created: an S3 bucket with its public access block, ownership, encryption, versioning,
-    lifecycle and policy. Destroying it deletes what is in it.
+    lifecycle and policy. Destroying it deletes its content.
 
     Parameters
     ----------
     kms_key_arn
-        KMS key that encrypts what is in it. None: S3's own (SSE-S3).
+        KMS key of its content. None: S3's own (SSE-S3).
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Storage(Construct):
             bucket=where.bucket,
             force_destroy=True,
             tags=self._tags,
-            # The resource made for this, aws_s3_bucket_lifecycle_configuration, waits for 50
-            # seconds after each change.
+            # The resource for this, aws_s3_bucket_lifecycle_configuration, waits for 50 seconds
+            # after each change.
             lifecycle_rule=[
                 {
                     "id": "old-versions",
@@ -93,25 +93,19 @@ class Storage(Construct):
             "policy",
             bucket=self._bucket.id,
             policy=bucket_policy(where.bucket_arn),
-            # Both change the bucket's policy document; at the same time AWS refuses one of them.
+            # Both change the bucket's policy document; AWS refuses concurrent changes.
             depends_on=[private],
         )
         at("workspace", policy)
         # Each object has its key and a version; and its age is less than versioning's, by which
-        # clients know when S3 misses no object any more.
+        # clients know when S3 no longer misses any object.
         self._guards = [private, policy, *settled]
 
     def put(self, name: str, *, key: str, **content: Any) -> Any:
-        """Put an object into the bucket, once the bucket is closed to everybody else.
+        """Put an object into the bucket, once the bucket is private.
 
-        Parameters
-        ----------
-        name
-            The resource's name in its address.
-        key
-            The object's key.
-        content
-            ``content`` and ``content_type``, or ``source`` and ``source_hash``.
+        `name` is the resource's name in its address; `content` has ``content`` and
+        ``content_type``, or ``source`` and ``source_hash``.
         """
         item = S3Object(
             self,
@@ -120,7 +114,7 @@ class Storage(Construct):
             key=key,
             # S3 takes ten tags an object: only the one by which terradask finds it.
             tags={TAG_WORKSPACE: self._tags[TAG_WORKSPACE]},
-            # As the bucket would by itself: policies may demand that writes say so.
+            # The same as the bucket's default: policies may require it in writes.
             server_side_encryption="AES256" if self._kms_key_arn is None else "aws:kms",
             kms_key_id=self._kms_key_arn,
             depends_on=self._guards,
@@ -152,7 +146,7 @@ class Storage(Construct):
     def _encrypt_and_version(self, kms_key_arn: str | None) -> list[Any]:
         rule: dict[str, Any] = {"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}
         if kms_key_arn is not None:
-            # A key of the bucket's saves most calls to KMS, which cost.
+            # A key of the bucket's own saves most calls to KMS, which cost.
             rule = {
                 "applyServerSideEncryptionByDefault": {
                     "sseAlgorithm": "aws:kms",

@@ -1,6 +1,4 @@
-"""User data of a workspace's instances: a small ``#cloud-config`` document that points and holds no
-secret.
-"""
+"""User data of a workspace's instances: a small ``#cloud-config`` document without secrets."""
 
 from __future__ import annotations
 
@@ -31,12 +29,12 @@ def render_user_data(
 ) -> str:
     """Return the user data of every instance of a workspace, as plain text.
 
-    It is the same for all clusters and both roles: an instance reads its role from its tags. It
-    is readable to callers who may describe instances or launch templates, and plans print it, so
-    it carries names and one checksum only.
+    It is the same for all clusters and both roles: an instance reads its role from its tags.
+    Callers who may describe instances or launch templates can read it, and plans print it, so it
+    has only names and one checksum.
 
-    Raises `InvalidInput` when a value is empty or has a line break, the checksum is none, or the
-    document would exceed EC2's limit of 16,384 bytes.
+    Raises `InvalidInput` for an empty value or a line break, an invalid checksum, or a document
+    above EC2's limit of 16,384 bytes.
 
     Parameters
     ----------
@@ -53,14 +51,13 @@ def render_user_data(
     wheel_sha256
         Its SHA-256, in hexadecimal; the instance refuses any other file.
     notify_topic_arn
-        ARN of the topic that a scheduler's host tells of its cluster's end. None: it tells none.
+        ARN of the topic for notices of clusters' ends, or None.
 
     Returns
     -------
     str
-        A ``#cloud-config`` document. An ``aws_launch_template`` wants it in base64
-        (``Fn.base64encode``, or ``base64.b64encode`` before synthesis); an ``aws_instance`` takes
-        it as it is.
+        A ``#cloud-config`` document. An ``aws_launch_template`` needs it in base64
+        (``Fn.base64encode``, or ``base64.b64encode`` before synthesis).
     """
     names = {"workspace": workspace, "region": region, "bucket": bucket, "log_group": log_group}
     notice = {} if notify_topic_arn is None else {"notify_topic_arn": notify_topic_arn}
@@ -69,7 +66,9 @@ def render_user_data(
             raise InvalidInput(f"User data needs {name} as one line of text.", given=value)
     if len(wheel_sha256) != 64 or not set(wheel_sha256) <= set("0123456789abcdef"):
         raise InvalidInput(
-            "wheel_sha256 is no SHA-256.", given=wheel_sha256, allowed="64 hexadecimal digits"
+            "wheel_sha256 is not a SHA-256.",
+            given=wheel_sha256,
+            allowed="64 hexadecimal digits",
         )
     host_json = {
         "format": HOST_FORMAT,
@@ -92,7 +91,7 @@ def render_user_data(
 
 @functools.cache
 def _environment() -> Environment:
-    # YAML and shell, not HTML: there is nothing to escape for.
+    # YAML and shell, not HTML: no escaping is needed.
     return Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         undefined=StrictUndefined,

@@ -1,6 +1,4 @@
-"""Which workspace it is, or which cluster of it, and where in AWS: what names and ARNs follow
-from. Pure.
-"""
+"""A workspace or one of its clusters, its place in AWS, and its names and ARNs. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ class Where:
 
     @classmethod
     def of_bucket(cls, bucket: str, region: str) -> Where | None:
-        """Return the workspace whose bucket has a name; None if it isn't such a name."""
+        """Return the workspace of a bucket's name, or None."""
         name = rf"terradask-([a-z][a-z0-9-]*)-([0-9]{{12}})-{re.escape(region)}"
         found = re.fullmatch(name, bucket)
         return found and cls(
@@ -55,26 +53,26 @@ class Where:
         )
 
     def of_cluster(self, cluster: str) -> ClusterWhere:
-        """Return the same for one of the workspace's clusters."""
+        """Return the place of one of the workspace's clusters."""
         return ClusterWhere(**{**vars(self), "cluster": cluster})
 
     # ---- what AWS knows of it --------------------------------------------------------------------
 
     @property
     def dns_suffix(self) -> str:
-        """What the names of services end with."""
+        """Suffix of services' names."""
         return dns_suffix(self.partition)
 
     def arn(self, service: str, resource: str) -> str:
-        """Return the ARN of something in this account and region."""
+        """Return the ARN of a resource in this account and region."""
         return f"arn:{self.partition}:{service}:{self.region}:{self.account}:{resource}"
 
     def aws_arn(self, service: str, resource: str) -> str:
-        """Return the ARN of something in this region that is no account's."""
+        """Return the ARN of a resource of AWS's own in this region."""
         return f"arn:{self.partition}:{service}:{self.region}::{resource}"
 
     def iam_arn(self, resource: str) -> str:
-        """Return an ARN of IAM, which knows no region."""
+        """Return an ARN of IAM, which has no region."""
         return f"arn:{self.partition}:iam::{self.account}:{resource}"
 
     def s3_arn(self, bucket: str) -> str:
@@ -102,7 +100,7 @@ class Where:
 
     @property
     def tags(self) -> dict[str, str]:
-        """The tags by which what belongs to it is found."""
+        """The tags that identify its resources."""
         tags = {TAG_WORKSPACE: self.workspace}
         return tags if self.cluster is None else {**tags, TAG_CLUSTER: self.cluster}
 
@@ -113,18 +111,16 @@ class Where:
 
     @property
     def here(self) -> Condition:
-        """Condition: the region, the narrowest bound that AWS evaluates for actions that know no
-        resource.
-        """
+        """Condition: the region, AWS's narrowest one for actions without a resource."""
         return {"StringEquals": {"aws:RequestedRegion": self.region}}
 
     def through(self, *services: str) -> Condition:
-        """Return that a key is used by services alone, such as ``s3``, in the caller's name."""
+        """Return the condition that services, such as ``s3``, use a key in the caller's name."""
         names = [f"{service}.{self.region}.{self.dns_suffix}" for service in services]
         return {"StringEquals": {"kms:ViaService": one_or_many(names)}}
 
     def host_name(self, role: str) -> str:
-        """Return the name of what makes a role's hosts what they are: templates, groups."""
+        """Return the name of a role's templates and security groups."""
         return host_name(self.workspace, role, self.cluster)
 
     def role_name(self, role: str, prefix: str = "") -> str:
@@ -151,8 +147,8 @@ class ClusterWhere(Where):
     @property
     def secrets_arn(self) -> str:
         """ARN pattern of its secret."""
-        # Secrets Manager puts six characters behind a name: with their number fixed, no longer name
-        # is meant.
+        # Secrets Manager puts six characters behind a name: their fixed number excludes longer
+        # names.
         return self.arn("secretsmanager", f"secret:{self.secret_id}-??????")
 
     @property

@@ -275,7 +275,7 @@ def test_a_bound_that_iam_would_refuse_is_refused_first(synth: Any) -> None:
     buckets = [f"a-bucket-with-a-long-name-{number:02}" for number in range(30)]
     with pytest.raises(InvalidInput) as caught:
         synth("network", workspace=ISOLATED, network={"data_buckets": buckets})
-    assert "bounds the roles of isolated clusters is longer than AWS takes" in str(caught.value)
+    assert "bounds the roles of isolated clusters is longer than AWS allows" in str(caught.value)
     assert caught.value.allowed == "6144 characters"
 
 

@@ -240,7 +240,7 @@ def test_more_data_buckets_than_a_role_has_room_for_are_refused_first(
 ) -> None:
     with pytest.raises(InvalidInput) as caught:
         synth("network", network=_paths(30))
-    assert "the schedulers' policy is longer than AWS takes" in str(caught.value)
+    assert "the schedulers' policy is longer than AWS allows" in str(caught.value)
     assert "30 data buckets" in str(caught.value.given)
     assert caught.value.allowed == "10240 characters"
 

@@ -101,10 +101,10 @@ def test_a_larger_public_subnet_takes_the_front() -> None:
 @pytest.mark.parametrize(
     ("public", "private", "slots", "problem"),
     [
-        (24, 20, {"a": 8}, "no room for zone a"),
-        (24, 20, {"a": -1}, "no room for zone a"),
+        (24, 20, {"a": 8}, "no space for zone a"),
+        (24, 20, {"a": -1}, "no space for zone a"),
         (24, 20, {"a": 1, "b": 1}, "share one slot"),
-        (24, 16, {"a": 0}, "no room for zone a"),
+        (24, 16, {"a": 0}, "no space for zone a"),
     ],
 )
 def test_what_does_not_fit_is_refused(

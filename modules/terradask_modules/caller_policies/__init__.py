@@ -1,7 +1,7 @@
-"""What people and pipelines may do in the account, as IAM policy documents. Pure: plain
-dictionaries, no construct.
+"""Rights of people and pipelines in the account, as IAM policy documents. Pure: plain dictionaries,
+no construct.
 
-Four kinds of callers, each with the least that its work takes:
+Four kinds of callers, each with the least rights for its work:
 
 ``setup``
     makes, changes and destroys the network. Detachable after the first apply. It makes the hosts'
@@ -13,12 +13,12 @@ Four kinds of callers, each with the least that its work takes:
 ``ci``
     plans everything and changes nothing but the locks of states.
 ``user``
-    makes clusters on the standing network, and attaches to them.
+    makes clusters on the existing network, and attaches to them.
 
-Everything that changes something names this workspace's resources, by name and, where names could
-overlap with another workspace's, by tag. Where each cluster has roles and a firewall of its own,
-a caller who makes clusters makes those too, within a permissions boundary that ``setup`` alone may
-change. What hosts may do is in :mod:`terradask_modules.policies`.
+Every right to change names this workspace's resources, by name and, where names could overlap with
+another workspace's, by tag. If each cluster has its own roles and firewall, callers who make
+clusters make those too, within a permissions boundary that only ``setup`` may change. Hosts' rights
+are in :mod:`terradask_modules.policies`.
 """
 
 from __future__ import annotations
@@ -89,14 +89,12 @@ CALLERS: tuple[Caller, ...] = get_args(Caller)
 
 
 def caller_policies(scope: CallerScope, caller: Caller) -> dict[str, dict[str, Any]]:
-    """Return a caller's managed policies: name -> document, several where AWS's limit on a policy's
-    size makes it necessary.
-    """
+    """Return a caller's managed policies, name -> document, split at AWS's limit of size."""
     return documents(resource_name(scope.workspace, caller), caller_statements(scope, caller))
 
 
 def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
-    """Return everything that a caller may do."""
+    """Return all rights of a caller."""
     own = only_in_account(_statements(scope, caller), scope.bucket, scope.where.account)
     return only_in_account(
         own, scope.state_bucket, scope.network_state_owner or scope.where.account
@@ -111,7 +109,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
             *change_network(scope),
             *use_key(scope),
             *keep_network_state(scope),
-            # Clusters stand in the way of the network's end: also what is left of them.
+            # Leftovers of clusters prevent the network's destruction.
             *see_of_each(scope),
             *see_quotas(scope, request=True),
         ]
@@ -146,7 +144,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         read_logs(scope),
         *keep_reports(scope),
         read_keys(scope),
-        # Of any cluster: an argument can make one private, whatever the settings say.
+        # For any cluster: an argument can make one private, whatever the settings.
         *make_private(scope.secrets),
         *open_sessions(scope),
         *use_key(scope),
@@ -160,9 +158,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
 
 
 def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str, Any]]:
-    """Return policy documents by the name of their policy, numbered where one isn't enough. The
-    order of statements is kept.
-    """
+    """Return policy documents by policy name, numbered if there are several, in order."""
     packed: list[list[Statement]] = [[]]
     for statement in statements:
         if (
@@ -176,17 +172,16 @@ def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str,
     return {f"{name}-{number}": policy_document(part) for number, part in enumerate(packed, 1)}
 
 
-# ---- what bounds the roles that the network makes ------------------------------------------------
+# ---- the boundary of the network's roles ---------------------------------------------------------
 #
-# Where the company prescribes no boundary: a caller who makes roles, and gives them rights, could
-# otherwise give itself every right.
+# Without a company's boundary, a caller who makes roles and gives them rights could give itself
+# every right.
 
 
 def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
-    """Return the name and the document of the policy that bounds them: what any host of the
-    workspace may do, and what writes its logs. A scheduler's rights include a worker's.
+    """Return name and document of their boundary: the rights of any host and of logs' writers.
 
-    Raises `InvalidInput` if it is longer than AWS takes.
+    A scheduler's rights include a worker's. Raises `InvalidInput` if it exceeds AWS's limit.
     """
     texts = [scheduler_policy(scope.hosts)]
     texts += [writer.policy(scope.where) for writer in scope.writers.values()]
@@ -194,7 +189,7 @@ def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
     length = characters(document)
     if length > MAX_POLICY_CHARACTERS:
         raise InvalidInput(
-            "the policy that bounds the roles of hosts is longer than AWS takes",
+            "the policy that bounds the roles of hosts is longer than AWS allows",
             given=f"{length} characters",
             allowed=f"{MAX_POLICY_CHARACTERS} characters",
             advice="name fewer network.data_buckets or network.container_repositories, or a "
@@ -204,12 +199,12 @@ def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
 
 
 def bounded(scope: CallerScope) -> CallerScope:
-    """Return the scope of callers who make roles within that boundary alone."""
+    """Return the scope of callers who make roles only within that boundary."""
     name, _ = boundary_policy(scope)
     return replace(scope, permissions_boundary=scope.where.iam_arn(f"policy/{name}"))
 
 
-# ---- what a caller with some policies is: more than the list of its actions says ----------------
+# ---- summary of a caller's power, which exceeds its list of actions ------------------------------
 
 
 _ABOUT = {
@@ -225,7 +220,7 @@ _ABOUT = {
 
 
 def about(scope: CallerScope, caller: str) -> str:
-    """Return what a caller with its policies is."""
+    """Return a summary of a caller's power."""
     if caller == "setup":
         what = f"makes the network, and decides what hosts run{_roles(scope)}"
     elif caller == "user":

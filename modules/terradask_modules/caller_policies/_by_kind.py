@@ -1,5 +1,5 @@
-"""Actions by the kind of what they make or change, and what kinds need that each cluster can have,
-or the network by a setting.
+"""Actions by kind of resource, and rights on the kinds that a cluster, or the network by a setting,
+can have.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from terradask_modules.iam import Statement, allow, one_or_many
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import Listed, ResourceKind, Rights, action_of
 
-#: By which rules of a security group are made.
+#: Actions that make a security group's rules.
 RULES = ("AuthorizeSecurityGroupEgress", "AuthorizeSecurityGroupIngress")
 
 SEE_ROLES = (
@@ -21,15 +21,14 @@ SEE_ROLES = (
     "iam:ListAttachedRolePolicies",
     "iam:ListRolePolicies",
 )
-#: What a role's permissions boundary can be a condition of.
+#: Actions that a role's permissions boundary can be a condition of.
 MAKE_ROLES = (
     "iam:CreateRole",
     "iam:DeleteRolePolicy",
     "iam:DetachRolePolicy",
     "iam:PutRolePolicy",
 )
-#: The same, where a boundary is demanded: it can be put on a role, and there is no right to take it
-#: away.
+#: The same if a boundary is required: a role can get one, and there is no right to remove it.
 MAKE_BOUNDED_ROLES = tuple(sorted([*MAKE_ROLES, "iam:PutRolePermissionsBoundary"]))
 TAG_AND_REMOVE_ROLES = (
     "iam:DeleteRole",
@@ -48,24 +47,22 @@ KEEP_INSTANCE_PROFILES = (
 
 
 def rights_of(kinds: Iterable[ResourceKind]) -> list[Rights]:
-    """Return what EC2 calls the actions on kinds, by their types in ARNs, of those that callers
-    make there.
-    """
+    """Return EC2's actions on kinds, by their types in ARNs, for those that callers make."""
     return sorted((one.rights for one in kinds if one.rights), key=lambda rights: rights.type)
 
 
 def see_in_ec2(kinds: Iterable[ResourceKind]) -> list[str]:
-    """Return the actions by which EC2 lists kinds, of those that it lists."""
+    """Return the actions by which EC2 lists kinds, if it lists them."""
     return [action_of(one.find.call) for one in kinds if isinstance(one.find, Listed)]
 
 
 def see_always() -> list[str]:
-    """Return how EC2 lists what a network is searched for, whatever is configured."""
+    """Return EC2's actions for listing a network's parts under any configuration."""
     return see_in_ec2(one for one in KINDS.values() if not one.is_optional)
 
 
 def of_ec2(actions: Iterable[str]) -> list[str]:
-    """Return EC2's actions in order, as policies name them."""
+    """Return EC2's actions in order, in policies' form."""
     return sorted(f"ec2:{action}" for action in actions)
 
 
@@ -75,14 +72,14 @@ def of_each() -> list[ResourceKind]:
 
 
 def see_of_each(scope: CallerScope) -> list[Statement]:
-    """Return what looking for clusters' own needs, beside seeing clusters."""
+    """Return the rights to see clusters' own resources, in addition to clusters."""
     return [
         scope.see(see.replace("Describe", "See"), f"ec2:{see}") for see in see_in_ec2(of_each())
     ]
 
 
 def keep_of_each(scope: CallerScope) -> list[Statement]:
-    """Return what making, using and removing clusters' own needs. Their tags never change."""
+    """Return the rights to make, use and remove clusters' own resources; tags never change."""
     return [one for rights in rights_of(of_each()) for one in _keep(scope, rights)]
 
 
@@ -96,9 +93,7 @@ def _keep(scope: CallerScope, rights: Rights) -> list[Statement]:
 
 
 def by_settings(scope: CallerScope, what: Literal["see", "keep"]) -> list[Statement]:
-    """Return what planning what the settings ask for outside of EC2 needs, or what making, changing
-    and removing it needs besides.
-    """
+    """Return the rights to plan, or to make, change and remove, the settings' parts outside EC2."""
     statements = []
     for access in (kind.access for kind in KINDS.values() if scope.has(kind)):
         if access is not None:

@@ -1,6 +1,4 @@
-"""What clusters on a standing baseline need: to deploy, start, scale, stop and destroy them, and to
-attach.
-"""
+"""Rights to deploy, start, scale, stop, destroy and attach to clusters on an existing network."""
 
 from __future__ import annotations
 
@@ -27,18 +25,18 @@ from terradask_modules.names import (
 )
 from terradask_modules.policies import USE_KEY, move_watchdog
 
-#: What an instance is born with, tagged by its launch template.
+#: Parts that an instance is launched with, tagged by its launch template.
 _BORN_WITH_AN_INSTANCE = ("instance", "network-interface", "volume")
 
 
 def see_clusters(scope: CallerScope) -> list[Statement]:
-    """Return what planning clusters, and looking at them, needs."""
+    """Return the rights to plan and read clusters."""
     return [
         scope.see(
             "SeeGroupsAndTypes",
             [
                 "autoscaling:DescribeAutoScalingGroups",
-                # Why nothing comes, and which zone a new cluster had better not be in.
+                # Why launches fail, and which zone a new cluster should avoid.
                 "autoscaling:DescribeScalingActivities",
                 "ec2:DescribeInstanceTypeOfferings",
                 "ec2:DescribeInstanceTypes",
@@ -53,7 +51,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
             ["secretsmanager:DescribeSecret", "secretsmanager:GetResourcePolicy"],
             scope.secrets,
         ),
-        # Without the right to list, S3 answers 403 instead of 404 for an object that is not there.
+        # Without the right to list, S3 answers 403 instead of 404 for a missing object.
         allow("ListObjects", "s3:ListBucket", scope.bucket),
         allow(
             "ReadBaselineAndClusters",
@@ -65,7 +63,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
                 f"{scope.bucket}/workspace.json",
             ],
         ),
-        # Terraform reads the version that its state names, which is another action.
+        # Terraform reads the version in its state, which is another action.
         allow("ReadVersionOfBaseline", "s3:GetObjectVersion", f"{scope.bucket}/workspace.json"),
         *see_own_things(scope),
     ]
@@ -79,13 +77,11 @@ def lock_states(scope: CallerScope) -> Statement:
 
 
 def change_clusters(scope: CallerScope) -> list[Statement]:
-    """Return what making, starting, scaling, stopping and destroying clusters needs, beside seeing
-    them.
-    """
+    """Return the rights to make, start, scale, stop and destroy clusters, beside seeing them."""
     return [
-        # A group is born with the tag, of a launch template, and never with a minimum, which would
-        # keep it from zero. Not of a launch configuration, nor of an instance, of which AWS makes
-        # one: they could be any user's. A call that names a template has one of these keys.
+        # A group is created with the tag, of a launch template, and without a minimum, which would
+        # keep it from zero. Launch configurations and instances, of which AWS makes one, are
+        # excluded: they could be any user's. A call that names a template has one of these keys.
         *(
             allow(
                 sid,
@@ -104,7 +100,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.groups,
             both(scope.where.own, _OF_OWN_SHAPE),
         ),
-        # Names of a workspace whose name is longer begin alike: what counts is the tag.
+        # Names of a longer workspace's name have the same prefix, so the tag decides.
         allow(
             "MoveNumbers",
             [
@@ -118,10 +114,9 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             scope.where.own,
         ),
         move_watchdog(scope.groups, scope.where.own),
-        # What others have scheduled would raise a stopped cluster again.
+        # Others' scheduled actions would raise a stopped cluster again.
         scope.see("SeeSchedules", "autoscaling:DescribeScheduledActions"),
-        # What a group belongs to, and what it is there, never changes: it moves to no other
-        # workspace or cluster.
+        # A group's owner and role never change: it can't move to another workspace or cluster.
         allow(
             "TagGroups",
             ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
@@ -136,7 +131,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 "secretsmanager:DeleteResourcePolicy",
                 "secretsmanager:DeleteSecret",
                 "secretsmanager:PutSecretValue",
-                # A stop takes the keys away by it.
+                # A stop removes the keys by it.
                 "secretsmanager:UpdateSecretVersionStage",
             ],
             scope.secrets,
@@ -166,13 +161,13 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
             f"{scope.bucket}/clusters/*",
         ),
-        # What runs have cost is brought up to date by its callers, and removed by none.
+        # Callers update runs' costs, and have no right to remove them.
         allow("KeepAccounts", ["s3:GetObject", "s3:PutObject"], f"{scope.bucket}/{ACCOUNTS}*"),
-        # What was done: an entry that is there is neither changed nor emptied. IAM can't say whose
-        # name is in a new one.
+        # The record of actions: existing entries are neither changed nor removed. IAM can't check
+        # the name in a new one.
         allow("ReadHistory", "s3:GetObject", f"{scope.bucket}/{HISTORY}*"),
         allow("NoteHistory", "s3:PutObject", f"{scope.bucket}/{HISTORY}*", NEW_OBJECT),
-        # A tag's digest is looked up when a cluster is planned.
+        # A tag's digest is read when a cluster is planned.
         *pull_statements(scope.hosts.container_repositories),
         *keep_of_each(scope),
         *change_own_things(scope),
@@ -180,17 +175,16 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
 
 
 def read_logs(scope: CallerScope) -> Statement:
-    """Return the right to read what hosts print, and tasks with them: not for pipelines that only
-    plan.
-    """
+    """Return the right to read hosts' and tasks' output: not for pipelines that only plan."""
     return allow(
         "ReadLogs", ["logs:DescribeLogStreams", "logs:FilterLogEvents"], scope.hosts_log_group
     )
 
 
 def keep_reports(scope: CallerScope) -> list[Statement]:
-    """Return the rights to read what runs did, and to keep their events: not for pipelines that
-    only plan. What schedulers have made, no caller changes.
+    """Return the rights to read runs' reports, and to store their events.
+
+    Not for pipelines that only plan. No caller changes schedulers' reports.
     """
     return [
         allow("ReadReports", "s3:GetObject", f"{scope.bucket}/{REPORTS}*"),
@@ -199,9 +193,7 @@ def keep_reports(scope: CallerScope) -> list[Statement]:
 
 
 def sweep_strays(scope: CallerScope) -> list[Statement]:
-    """Return what finding and removing orphaned instances and their parts needs, and what seeing
-    their costs needs.
-    """
+    """Return the rights to find and remove orphaned instances and parts, and read their costs."""
     return [
         scope.see(
             "SeeStrays",
@@ -222,8 +214,8 @@ def sweep_strays(scope: CallerScope) -> list[Statement]:
 
 
 def use_key(scope: CallerScope) -> list[Statement]:
-    """Return the use of the customer's key for objects and secrets, by S3 and Secrets Manager
-    alone.
+    """Return the use of the customer's key for objects and secrets, only through S3 and Secrets
+    Manager.
     """
     if scope.hosts.kms_key_arn is None:
         return []
@@ -237,7 +229,7 @@ def read_keys(scope: CallerScope) -> Statement:
 
 
 def read_no_keys(scope: CallerScope) -> Statement:
-    """Return that keys stay unread whatever else allows it, such as a policy on the secret.
+    """Return the denial of reading keys, whatever else allows it, such as a policy on the secret.
 
     `BatchGetSecretValue` needs this action on each secret, too:
     https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_BatchGetSecretValue.html
@@ -247,8 +239,9 @@ def read_no_keys(scope: CallerScope) -> Statement:
 
 
 def make_private(secrets: str | Sequence[str]) -> list[Statement]:
-    """Return the right to put the policy of a private cluster on its secret, which is the right to
-    decide who reads the keys: IAM knows no condition about what a policy says.
+    """Return the right to set a private cluster's secret policy, and so to choose its readers.
+
+    IAM has no condition on a policy's content.
     """
     if not secrets:
         return []
@@ -258,12 +251,12 @@ def make_private(secrets: str | Sequence[str]) -> list[Statement]:
 
 def open_sessions(scope: CallerScope) -> list[Statement]:
     """Return the right to forward ports of this workspace's schedulers, by one document, and to end
-    one's own sessions.
+    own sessions.
 
-    A document is asked for by name, or the default one would give a shell:
+    Requests must name the document, because the default one gives a shell:
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html.
-    A session carries the unique id of who opened it as a tag; its own id begins with a name, which
-    several roles' sessions can have:
+    A session has its owner's unique id as a tag; its own id begins with a name, which several
+    roles' sessions can share:
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
     """
     if not scope.session_manager:
@@ -300,8 +293,9 @@ _OF_OWN_SHAPE = {
 
 
 def _launch(scope: CallerScope) -> list[Statement]:
-    """Return what AWS demands of a caller who makes or changes a group on a launch template: it
-    checks ``RunInstances`` with the caller's permissions.
+    """Return the rights that AWS requires to make or change a group on a launch template.
+
+    AWS checks ``RunInstances`` with the caller's permissions.
     """
     templates = scope.ec2("launch-template")[0]
     own = [

@@ -1,4 +1,4 @@
-"""What making, changing and destroying a network baseline needs, beside seeing it."""
+"""Rights to make, change and destroy a network, in addition to those to see it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from terradask_modules.names import HISTORY, SOFTWARE, TAG_WORKSPACE
 
 
 def _made(scope: CallerScope) -> list[Rights]:
-    """Return what the network makes in EC2."""
+    """Return the rights on the network's own parts in EC2."""
     given = {"vpc": scope.given_vpc, "security_groups": scope.given_security_groups}
     kinds = (kind for kind in KINDS.values() if kind.clusters != "each" and scope.has(kind))
     return [one for one in rights_of(kinds) if not given.get(one.given_with or "")]
 
 
 def _types(scope: CallerScope) -> list[str]:
-    """Return its types in ARNs, with those of its parts."""
+    """Return their types in ARNs, with those of their parts."""
     types = [one.type for one in _made(scope)]
     return [*types, *(["security-group-rule"] if "security-group" in types else [])]
 
 
 def change_network(scope: CallerScope) -> list[Statement]:
-    """Return what making, changing and destroying the network needs, beside seeing it."""
+    """Return the rights to make, change and destroy the network, in addition to seeing it."""
     return [
         *_make(scope),
         *_tag(scope),
@@ -83,7 +83,7 @@ def _make(scope: CallerScope) -> list[Statement]:
                 "MakeRulesWithTheTag", of_ec2(RULES), scope.ec2("security-group-rule"), scope.tagged
             )
         )
-    # What a new resource is made in, or of, must be the workspace's already, or given to it.
+    # The parents of a new resource must be the workspace's already, or given to it.
     within = of_ec2(one.make for one in made if one.within != "nothing")
     if scope.given_vpc is None:
         parts = ("elastic-ip", "route-table", "security-group", "subnet", "vpc")
@@ -110,8 +110,8 @@ def _tag(scope: CallerScope) -> list[Statement]:
         ),
     ]
     if "vpc" in types:
-        # A VPC's default group is born with it, without tags; one that has this tag, whosever, is
-        # out of reach.
+        # A VPC's default group is created without tags; one with this tag, of any owner, is out of
+        # reach.
         untagged = {"Null": {f"aws:ResourceTag/{TAG_WORKSPACE}": "true"}}
         statements.append(
             allow(
@@ -131,8 +131,8 @@ def _change(scope: CallerScope) -> list[Statement]:
         actions += [action for one in _made(scope) for action in one.dual_stack]
     statements = [allow("ChangeAndRemoveOwn", of_ec2(actions), scope.ec2(*types), scope.where.own)]
     if "elastic-ip" in types:
-        # AWS makes and owns these interfaces, so they carry no tag; the address that is named with
-        # them must be the workspace's.
+        # AWS makes and owns these interfaces, so they have no tag; the address named with them must
+        # be the workspace's.
         statements.append(
             allow(
                 "NameInterfacesOfNatGateways",
@@ -144,8 +144,8 @@ def _change(scope: CallerScope) -> list[Statement]:
 
 
 def _name_endpoints(scope: CallerScope) -> list[Statement]:
-    """Return what EC2 does in the caller's name to give an interface endpoint the service's own
-    name; the zone is AWS's.
+    """Return EC2's own calls, in the caller's name, to name an interface endpoint; AWS owns the
+    zone.
     """
     if not scope.interface_endpoints:
         return []
@@ -180,7 +180,7 @@ def _roles(scope: CallerScope) -> list[Statement]:
 def _made_roles(scope: CallerScope) -> list[Statement]:
     boundary = scope.permissions_boundary
     bound = None if boundary is None else demanding(boundary)
-    # Only ever this boundary, and never none: there is no right to take it away.
+    # Only this boundary is allowed, and there is no right to remove it.
     bounded = MAKE_ROLES if boundary is None else MAKE_BOUNDED_ROLES
     return [
         allow("MakeRoles", list(bounded), scope.made_roles, bound),
@@ -189,13 +189,14 @@ def _made_roles(scope: CallerScope) -> list[Statement]:
 
 
 def _bound_clusters_roles(scope: CallerScope) -> list[Statement]:
-    """Return what making and changing the bound of clusters' own roles needs: a caller who may
-    change it decides how far hosts reach.
+    """Return the rights to make and change the boundary of clusters' own roles.
+
+    A caller who may change it decides the limit of hosts' rights.
     """
     if not scope.isolated:
         return []
-    # The network is not destroyed under clusters: a role may be all that is left of one. Listing
-    # knows no resource.
+    # The network is not destroyed under clusters: a role may be the last part of one. Listing has
+    # no resource.
     seen = [
         allow("FindRolesOfClusters", "iam:ListRoles", "*"),
         allow("SeeRolesOfClusters", "iam:GetRole", scope.asked_for([scope.clusters_roles])),
@@ -240,11 +241,11 @@ def _bucket(scope: CallerScope) -> list[Statement]:
                 f"{scope.bucket}/applied/network.json",
                 f"{scope.bucket}/{HISTORY}*",
                 f"{scope.bucket}/host/*",
-                # What others' hosts run.
+                # Code that other callers' hosts run.
                 f"{scope.bucket}/{SOFTWARE}*",
                 f"{scope.bucket}/workspace.json",
             ],
         ),
-        # A bucket is removed with every version of everything in it.
+        # A bucket is removed with every version of every object.
         allow("EmptyBucket", ["s3:DeleteObject", "s3:DeleteObjectVersion"], f"{scope.bucket}/*"),
     ]

@@ -1,6 +1,4 @@
-"""What seeing a network baseline needs, to plan it and to change nothing; and quotas: comparing
-them with the settings, or with one launch, and asking for more.
-"""
+"""Rights to see a network and plan it without changes; and rights on quotas."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from terradask_modules.iam import Statement, allow
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import SOFTWARE
 
-#: Services that have quotas which a workspace can reach.
+#: Services with quotas that a workspace can reach.
 _SERVICES = ("autoscaling", "ebs", "ec2", "vpc")
 
 
 def read_network(scope: CallerScope) -> list[Statement]:
-    """Return what planning the network needs: to see it, and to change nothing."""
+    """Return the rights to plan the network without changing it."""
     optional = [
         *of_ec2(see_in_ec2(kind for kind in KINDS.values() if kind.setting and scope.has(kind))),
         *(["ec2:DescribeVpcEndpointServices"] if scope.interface_endpoints else []),
@@ -111,7 +109,7 @@ def _see_boundary(scope: CallerScope) -> list[Statement]:
         return [
             allow("SeeBoundary", ["iam:GetPolicy", "iam:GetPolicyVersion"], scope.made_boundary)
         ]
-    # One that is given is only looked for.
+    # A given boundary is only read.
     return (
         []
         if scope.permissions_boundary is None
@@ -125,13 +123,14 @@ def see_service_roles(scope: CallerScope) -> Statement:
 
 
 def see_zones(scope: CallerScope) -> Statement:
-    """Return the right by which `terradask doctor` finds that the region answers."""
+    """Return the right by which `terradask doctor` checks that the region answers."""
     return scope.see("SeeZones", "ec2:DescribeAvailabilityZones")
 
 
 def see_prices() -> Statement:
-    """Return the right to look prices up. AWS lists those of every region in a few of them, so no
-    region bounds it.
+    """Return the right to read prices.
+
+    AWS lists those of every region in a few of them, so no region limits it.
     """
     return allow("SeePrices", "pricing:GetProducts", "*")
 
@@ -149,10 +148,10 @@ def _check_key(scope: CallerScope) -> list[Statement]:
 
 
 def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
-    """Return what ``terradask quotas`` needs, and with `request` what ``--request`` needs."""
+    """Return the rights for ``terradask quotas``, and with `request` for ``--request``."""
     asking = ["servicequotas:RequestServiceQuotaIncrease"] if request else []
     return [
-        # Service Quotas asks Auto Scaling for its limits in the caller's name.
+        # Service Quotas reads Auto Scaling's limits in the caller's name.
         scope.see(
             "SeeUseOfQuotas",
             [
@@ -174,9 +173,7 @@ def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
 
 
 def see_vcpu_quotas(scope: CallerScope) -> list[Statement]:
-    """Return what looking at quotas of vCPUs before a launch needs, beside seeing
-    instance types.
-    """
+    """Return the rights to read vCPU quotas before a launch, beside seeing instance types."""
     return [
         scope.see(
             "SeeUseOfVcpus",

@@ -1,8 +1,7 @@
-"""What clusters need besides where each makes roles, security groups and launch templates of its
-own, or templates alone.
+"""Rights for clusters with own roles, security groups and launch templates, or only templates.
 
-Each ``Sid`` ends with ``OfClusters``: without these statements a caller runs clusters that another
-caller has deployed.
+Each ``Sid`` ends with ``OfClusters``: without these statements a caller can run clusters that
+another caller has deployed.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _UNTAG = ("iam:UntagInstanceProfile", "iam:UntagRole")
 
 
 def _own(scope: CallerScope) -> list[ResourceKind]:
-    """Return the kinds that clusters have of their own here, each of them."""
+    """Return each kind that clusters have of their own here."""
     whose = ("templates", "isolated") if scope.isolated else ("templates",)
     return [kind for kind in KINDS.values() if kind.clusters in whose]
 
 
 def see_own_things(scope: CallerScope) -> list[Statement]:
-    """Return what planning such clusters needs, beside what planning any does."""
+    """Return the rights to plan such clusters, in addition to those for any cluster."""
     seen = see_in_ec2(_own(scope))
     if not scope.isolated:
         templates = scope.see("SeeTemplatesOfClusters", one_or_many(of_ec2(seen)))
@@ -56,14 +55,12 @@ def see_own_things(scope: CallerScope) -> list[Statement]:
 
 
 def see_roles_of_gone_clusters(scope: CallerScope) -> list[Statement]:
-    """Return the right to list roles, by which those are found of whose cluster nothing else is
-    left. IAM can't bound it.
-    """
+    """Return the right to list roles, to find those of gone clusters. IAM can't limit it."""
     return [allow("ListRolesOfClusters", "iam:ListRoles", "*")] if scope.isolated else []
 
 
 def change_own_things(scope: CallerScope) -> list[Statement]:
-    """Return what making, changing and removing such clusters needs, beside what any needs."""
+    """Return the rights to make, change and remove such clusters, in addition to the usual ones."""
     roles = _roles(scope) if scope.isolated else []
     own = _firewalls_and_templates(scope) if scope.isolated or scope.own_templates else []
     return [*roles, *own]
@@ -73,13 +70,13 @@ def _roles(scope: CallerScope) -> list[Statement]:
     roles, profiles = scope.clusters_roles, scope.clusters_instance_profiles
     bounded = demanding(scope.clusters_boundary)
     return [
-        # Whatever such a role is given, it may do no more than the boundary, which is never taken
-        # away and none of these callers may change.
+        # Whatever rights such a role gets, the boundary limits them; it can't be removed, and none
+        # of these callers may change it.
         allow("MakeRolesOfClusters", _MAKE_ROLE, roles, both(scope.tagged_for_a_cluster, bounded)),
         allow("ChangeRolesOfClusters", _besides(MAKE_BOUNDED_ROLES), roles, bounded),
         allow("RemoveRolesOfClusters", _besides(TAG_AND_REMOVE_ROLES), roles),
         allow("KeepInstanceProfilesOfClusters", _besides(KEEP_INSTANCE_PROFILES), profiles),
-        # Tags say whose a role is: given at birth, they never change.
+        # Tags identify a role's owner: set at creation, they never change.
         allow(
             "TagRolesAtBirthOfClusters",
             [_MAKE_PROFILE, *_TAG],
@@ -101,8 +98,9 @@ def _besides(actions: Iterable[str]) -> list[str]:
 
 
 def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
-    """Return the same for security groups and launch templates, or templates alone. The network's
-    own carry no cluster's tag, so none of this reaches them.
+    """Return the same rights for security groups and launch templates, or only templates.
+
+    The network's own have no cluster's tag, so these rights don't reach them.
     """
     own, rules = rights_of(_own(scope)), RULES if scope.isolated else ()
     made, arns = [one.make for one in own], scope.ec2(*(one.type for one in own))
@@ -119,8 +117,8 @@ def _firewalls_and_templates(scope: CallerScope) -> list[Statement]:
         scope.tag_at_birth(
             f"Tag{what}AtBirthOfClusters", kept, scope.tagged_for_a_cluster, [*made, *rules]
         ),
-        # The workspace's tag and the cluster's never change, so that nothing moves between
-        # workspaces, or into the network's hands.
+        # The workspace's tag and the cluster's never change, so that no resource moves between
+        # workspaces or to the network.
         allow(
             f"Tag{what or 'Own'}OfClusters",
             ["ec2:CreateTags", "ec2:DeleteTags"],

@@ -1,4 +1,4 @@
-"""Where the rights of people and pipelines end: the names and tags of one workspace."""
+"""The limits of callers' rights: the names and tags of one workspace."""
 
 from __future__ import annotations
 
@@ -22,49 +22,45 @@ from terradask_modules.names import (
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 
-#: The roles through which Auto Scaling and Spot act, by the service's name in
-#: ``iam:AWSServiceName``.
+#: The roles of Auto Scaling and Spot, by the service's name in ``iam:AWSServiceName``.
 SERVICE_ROLES = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
 }
 
-#: So many names of clusters fit into a policy.
+#: Most cluster names in a policy.
 _MOST_NAMED = 25
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallerScope:
-    """What the policies of callers are about.
+    """The subject of callers' policies.
 
     Parameters
     ----------
     hosts
-        What its hosts may do, and where: the workspace.
+        The hosts' rights and their limits: the workspace.
     network_state
-        Where the network's state lies, as ``bucket/key``. None: in the bucket that no setting
-        names.
+        Location of the network's state, ``bucket/key``. None: the default bucket.
     role_path, role_name_prefix, permissions_boundary
-        What the company prescribes for roles.
+        The company's rules for roles.
     given_roles, given_profiles
-        ARNs of the hosts' roles and instance profiles, where they exist already. Empty: the network
-        makes them.
+        ARNs of the hosts' existing roles and instance profiles. Empty: the network makes them.
     given_vpc, given_subnets, given_security_groups
-        Ids of what exists already. None or empty: the network makes it.
+        Ids of existing resources. None or empty: the network makes them.
     interface_endpoints, session_manager
         Whether the network has them.
     settings
-        The settings that are on, of those without which it lacks a type of resource
-        (`ResourceKind.setting`).
+        The enabled settings among those that add a type of resource (`ResourceKind.setting`).
     isolated
-        Whether clusters make roles, security groups and launch templates of their own. Nothing but
-        a VPC is given then.
+        Whether clusters make their own roles, security groups and launch templates. Only a VPC can
+        be given then.
     own_templates
-        Whether clusters may make launch templates of their own, isolated or not.
+        Whether clusters may make their own launch templates, isolated or not.
     private_clusters
         Names of the clusters that the settings make private to their creator; ``*``: any.
     network_state_owner
-        The account that has that bucket. None: the workspace's.
+        Account of the state's bucket. None: the workspace's.
     state_key_arn
         The customer's key, or an alias of it, for the network's state. None: S3's own.
     """
@@ -116,9 +112,7 @@ class CallerScope:
         return self.state_arn.partition("/")[0]
 
     def ec2(self, *kinds: str) -> list[str]:
-        """Return the ARN patterns of kinds of EC2 resources, whose ids AWS chooses; or an ARN, of
-        ``kind/id``.
-        """
+        """Return the ARN patterns of kinds of EC2 resources, or the ARN of ``kind/id``."""
         return [self.where.arn("ec2", kind if "/" in kind else f"{kind}/*") for kind in kinds]
 
     @property
@@ -144,12 +138,12 @@ class CallerScope:
         ]
 
     def has(self, kind: ResourceKind) -> bool:
-        """Return whether the network's settings ask for a type of resource, or it needs none."""
+        """Return whether the network has a type of resource by its settings, or in any case."""
         return not kind.setting or kind.setting in self.settings
 
     @property
     def writers(self) -> dict[str, Writer]:
-        """What writes logs of the network, by the ARN of its role."""
+        """The writers of the network's logs, by the ARNs of their roles."""
         return {
             self.where.iam_arn(f"role{self._role(kind.writer.name)}"): kind.writer
             for kind in KINDS.values()
@@ -169,25 +163,25 @@ class CallerScope:
 
     @property
     def clusters_roles(self) -> str:
-        """ARN pattern of the roles that are clusters' own."""
+        """ARN pattern of clusters' own roles."""
         return self._of_clusters("role")
 
     @property
     def clusters_instance_profiles(self) -> str:
-        """ARN pattern of the instance profiles that are clusters' own."""
+        """ARN pattern of clusters' own instance profiles."""
         return self._of_clusters("instance-profile")
 
     @property
     def clusters_boundary(self) -> str:
-        """ARN of the policy that bounds the roles that are clusters' own."""
+        """ARN of the policy that bounds clusters' own roles."""
         return self.permissions_boundary or self._of_clusters(
             "policy", boundary_name(self.workspace, self.role_name_prefix)
         )
 
     @property
     def made_boundary(self) -> str | None:
-        """ARN of that policy where the network makes it. None: clusters have no roles of their own,
-        or the policy is given.
+        """ARN of that policy if the network makes it. None: clusters have no own roles, or it is
+        given.
         """
         return (
             self.clusters_boundary if self.isolated and self.permissions_boundary is None else None
@@ -203,16 +197,14 @@ class CallerScope:
 
     @staticmethod
     def asked_for(arns: Iterable[str]) -> list[str]:
-        """Return the ARNs by which IAM knows what a name is asked for: while there is none, it has
-        no path.
-        """
+        """Return ARNs in the form that IAM checks for missing names, which have no path."""
         arns = list(arns)
         named = [f"{arn.partition('/')[0]}/{arn.rpartition('/')[2]}" for arn in arns]
         return list(dict.fromkeys([*arns, *named]))
 
     @property
     def groups(self) -> str:
-        """ARN pattern of the clusters' Auto Scaling groups. A longer workspace's names match too:
+        """ARN pattern of the clusters' Auto Scaling groups. It also matches longer workspace names:
         bind it to the tag.
         """
         return self.where.group_arn(resource_name(self.workspace, "*"))
@@ -254,9 +246,7 @@ class CallerScope:
 
     @property
     def owned_by_a_cluster(self) -> Condition:
-        """The resource carries this workspace's tag and a cluster's, so that it is none of the
-        network's.
-        """
+        """The resource has this workspace's tag and a cluster's, so it isn't the network's."""
         return both(self.where.own, present(f"aws:ResourceTag/{TAG_CLUSTER}"))
 
     @property
@@ -266,9 +256,9 @@ class CallerScope:
 
     @property
     def moving_to_no_other_cluster(self) -> Condition:
-        """The resource carries no cluster's tags yet, or those that the request gives it.
+        """The resource has no cluster's tags yet, or those in the request.
 
-        A new one has none; that AWS takes the request's for its own, is allowed for:
+        A new one has none; AWS may also evaluate the request's tags as its own:
         https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
         """
         given = f"${{aws:RequestTag/{TAG_CLUSTER}}}"
@@ -281,17 +271,15 @@ class CallerScope:
 
     @property
     def keeping_the_tags_of_a_cluster(self) -> Condition:
-        """The resource carries this workspace's tag and a cluster's, and the request names its tags
-        and touches neither.
-        """
+        """The resource has this workspace's tag and a cluster's, unchanged by the request."""
         return self.keeping(self.owned_by_a_cluster, TAG_WORKSPACE, TAG_CLUSTER)
 
     @staticmethod
     def keeping(owned: Condition, *tags: str) -> Condition:
-        """Return that a resource is owned so, and the request names its tags and touches none of
+        """Return the condition that a resource is owned so, and the request names its tags without
         these.
         """
-        # A request that names no tag takes all of them away.
+        # A request without tag names removes all tags.
         return both(
             owned,
             present("aws:TagKeys"),
@@ -300,23 +288,23 @@ class CallerScope:
 
     @property
     def to_instances(self) -> Condition:
-        """The role is handed to EC2 instances."""
+        """The role is passed to EC2 instances."""
         return {"StringEquals": {"iam:PassedToService": f"ec2.{self.where.dns_suffix}"}}
 
     # ---- statements of a kind --------------------------------------------------------------------
 
     def see(self, sid: str, actions: str | list[str]) -> Statement:
-        """Return the right to list things in the region: such calls know no resources."""
+        """Return the right to list resources in the region: such calls have no resource."""
         return allow(sid, actions, "*", self.where.here)
 
     def tag_at_birth(
         self, sid: str, arns: list[str], tagged: Condition, made_by: str | list[str]
     ) -> Statement:
-        """Return the right to give things of EC2's tags by the calls that make them alone."""
+        """Return the right to tag EC2 resources only in the calls that create them."""
         made = {"StringEquals": {"ec2:CreateAction": made_by}}
         return allow(sid, "ec2:CreateTags", arns, both(tagged, made))
 
 
 def demanding(boundary: str) -> Condition:
-    """Return that a role has, or gets, a permissions boundary."""
+    """Return the condition that a role has, or gets, a permissions boundary."""
     return {"StringEquals": {"iam:PermissionsBoundary": boundary}}

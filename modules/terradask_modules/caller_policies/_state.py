@@ -1,4 +1,4 @@
-"""What the network's state needs, in a bucket of its own."""
+"""Rights on the network's state, in a bucket of its own."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def read_network_state(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
             f"{state}.tflock",
         ),
-        # Without the right to list, S3 answers 403 instead of 404 for a state that is not there
-        # yet.
+        # Without the right to list, S3 answers 403 instead of 404 for a missing state.
         allow(
             "FindStateOfNetwork", ["s3:GetBucketVersioning", "s3:ListBucket"], scope.state_bucket
         ),
@@ -40,9 +39,7 @@ def read_network_state(scope: CallerScope) -> list[Statement]:
 
 
 def keep_network_state(scope: CallerScope) -> list[Statement]:
-    """Return the right to make the state's bucket, and to read, lock and write the network's
-    state.
-    """
+    """Return the rights to make the state's bucket, and to read, lock and write the state."""
     folder = f"{scope.state_arn.rpartition('/')[0]}/*"
     return [
         allow(
@@ -65,20 +62,18 @@ def keep_network_state(scope: CallerScope) -> list[Statement]:
 
 
 def record_unlocks(sid: str, bucket: str) -> Statement:
-    """Return the right to write down that a lock was broken, without which none is; what is written
-    down never changes.
-    """
+    """Return the right to record a broken lock, which breaking requires; records never change."""
     return allow(sid, "s3:PutObject", f"{bucket}/unlocks/*", NEW_OBJECT)
 
 
 def _use_key(scope: CallerScope) -> list[Statement]:
-    """Return the use of the state's key, through S3 alone. The lock is written with it too."""
+    """Return the use of the state's key, only through S3. The lock is written with it too."""
     if scope.state_key_arn is None:
         return []
     key, condition = scope.state_key_arn, scope.where.through("s3")
     place, _, alias = key.partition(":alias/")
     if alias:
-        # An alias is no resource of these actions: the key is named by its aliases.
+        # An alias isn't a resource of these actions: the key is named by its aliases.
         by_alias = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": f"alias/{alias}"}}
         key, condition = f"{place}:key/*", both(condition, by_alias)
     return [allow("UseKeyOfState", list(USE_KEY), key, condition)]

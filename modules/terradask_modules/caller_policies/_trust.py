@@ -1,6 +1,4 @@
-"""Who may take a role: jobs of one GitHub repository, by OpenID Connect, without a
-secret anywhere.
-"""
+"""Trust policies for roles of one GitHub repository's jobs, by OpenID Connect without a secret."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from terradask_modules.iam import policy_document, statement
 
 _ISSUER = "token.actions.githubusercontent.com"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
-#: Names with a colon could read as another subject, and those with * or ? as many.
+#: Names with a colon could match another subject, and those with * or ? many.
 _ENVIRONMENT = re.compile(r"[^:*?$\s][^:*?$]{0,254}")
 
 
@@ -45,7 +43,7 @@ class GitHubActions:
         return f"repo:{self.repository}:{kind}"
 
     def policy(self, scope: CallerScope) -> dict[str, Any]:
-        """Return the trust policy of a role that exactly these jobs may take."""
+        """Return the trust policy of a role for exactly these jobs."""
         return policy_document(
             [
                 statement(
@@ -65,21 +63,20 @@ class GitHubActions:
 
 
 def parse_trust(text: str, *, environment: str | None = None) -> GitHubActions:
-    """Read ``github:OWNER/REPOSITORY``.
+    """Parse ``github:OWNER/REPOSITORY``.
 
-    Raises `InvalidInput` if it reads otherwise, or could mean more than one repository or
-    environment.
+    Raises `InvalidInput` for another form, or several possible repositories or environments.
     """
     kind, _, repository = text.partition(":")
     if kind != "github" or not _REPOSITORY.fullmatch(repository):
         raise InvalidInput(
             "this names no repository that a role can trust",
             given=text,
-            allowed="github:OWNER/REPOSITORY, one repository and no pattern",
+            allowed="github:OWNER/REPOSITORY, one repository without a pattern",
         )
     if environment is not None and not _ENVIRONMENT.fullmatch(environment):
         raise InvalidInput(
-            "no environment of GitHub's can have this name in a subject",
+            "a GitHub environment of this name can't be in a subject",
             given=environment,
             allowed="no : * ? or $",
         )

@@ -89,7 +89,7 @@ EVERYTHING = {
 def test_it_is_no_longer_than_aws_takes() -> None:
     assert characters(boundary_policy(WHOLE)[1]) < MAX_POLICY_CHARACTERS
     many = tuple(f"bucket-{number}-{'x' * 40}" for number in range(60))
-    with pytest.raises(InvalidInput, match="longer than AWS takes"):
+    with pytest.raises(InvalidInput, match="longer than AWS allows"):
         boundary_policy(replace(WHOLE, hosts=replace(PLACE, data_buckets=many)))
     # One that is given is the company's.
     assert bounded(scope()).permissions_boundary == BOUNDARY
