@@ -172,46 +172,46 @@ class SchedulerHost:
             **polls,
         }
 
-    def _take(self, said: ChildMessage, child: DaskChild) -> None:
-        if said.event == "running":
-            self._announce(said.facts)
+    def _take(self, message: ChildMessage, child: DaskChild) -> None:
+        if message.event == "running":
+            self._announce(message.facts)
             self._beside = start_side_processes(self._host, child)
             # So that workers launched with the scheduler don't wait for an answer.
             self._send_members(child, self._join_watchdog.instance_ids())
-        elif said.event == "keepalive":
-            self._changed_lifetime["no_client_timeout_seconds"] = said.facts["seconds"]
-        elif said.event == "workers":
+        elif message.event == "keepalive":
+            self._changed_lifetime["no_client_timeout_seconds"] = message.facts["seconds"]
+        elif message.event == "workers":
             self._send_members(
-                child, self._join_watchdog.check(said.facts["names"], said.facts["retired"])
+                child, self._join_watchdog.check(message.facts["names"], message.facts["retired"])
             )
-        elif said.event == "who":
+        elif message.event == "who":
             self._send_members(child, self._join_watchdog.instance_ids())
-        elif said.event == "proof":
-            self._checking.submit(self._check_proof, child, **said.facts)
-        elif said.event == "refused":
+        elif message.event == "proof":
+            self._checking.submit(self._check_proof, child, **message.facts)
+        elif message.event == "refused":
             text = (
-                f"a worker named {said.facts['name']}, at {said.facts['address']}: "
-                f"{said.facts['why']}"
+                f"a worker named {message.facts['name']}, at {message.facts['address']}: "
+                f"{message.facts['why']}"
             )
             self._host.reporter.note(WORKERS, "refused", text)
-        elif said.event in ("job", "report"):
-            self._keep(said, child)
-        elif said.event == "gauges":
-            self._metrics.take(said.facts)
-        elif said.event in ("load", "retired", "observed") and self._scaler is not None:
-            self._scaler.take(said.facts)
-        elif said.event == "adapt" and self._scaler is not None:
-            self._scaler.adapt(**said.facts)
-        elif said.event == "scale" and self._scaler is not None:
-            self._scaler.scale(**said.facts)
-        elif said.event == "over":
-            raise _ClusterOver(said.facts["reason"])
+        elif message.event in ("job", "report"):
+            self._keep(message, child)
+        elif message.event == "gauges":
+            self._metrics.take(message.facts)
+        elif message.event in ("load", "retired", "observed") and self._scaler is not None:
+            self._scaler.take(message.facts)
+        elif message.event == "adapt" and self._scaler is not None:
+            self._scaler.adapt(**message.facts)
+        elif message.event == "scale" and self._scaler is not None:
+            self._scaler.scale(**message.facts)
+        elif message.event == "over":
+            raise _ClusterOver(message.facts["reason"])
 
-    def _keep(self, said: ChildMessage, child: DaskChild) -> None:
-        if said.event == "report":
-            self._reports.keep(child, said.facts)
-        elif said.event == "job":
-            self._jobs.keep(said.facts)
+    def _keep(self, message: ChildMessage, child: DaskChild) -> None:
+        if message.event == "report":
+            self._reports.keep(child, message.facts)
+        elif message.event == "job":
+            self._jobs.keep(message.facts)
 
     def _close(self, child: DaskChild, stop: Stop | None = None) -> None:
         """Close the scheduler, and allow some seconds to store its last report."""
@@ -354,15 +354,15 @@ def _notebook_server(host: Host, address: str, scheduler: DaskChild) -> SideProc
         host.config.paths, address, allow_root=host.config.python is not None
     )
 
-    def say_open(kernels: int) -> None:
+    def report_open(kernels: int) -> None:
         scheduler.send({"do": "kernels", "open": kernels})
 
-    def take(said: ChildMessage) -> None:
-        if said.event == "kernels":
-            say_open(said.facts["open"])
+    def take(message: ChildMessage) -> None:
+        if message.event == "kernels":
+            report_open(message.facts["open"])
 
     def note(end: Exit) -> None:
-        say_open(0)
+        report_open(0)
         host.reporter.note(host.identity.group, "ended", f"the notebook server: {end.describe()}")
 
     return SideProcess(

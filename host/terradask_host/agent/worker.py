@@ -100,11 +100,11 @@ class WorkerHost:
             if isinstance(event, ChildEnded):
                 return event.end
             self._follow_recommendation(event, child)
-            said = event.event if isinstance(event, ChildMessage) else None
-            if isinstance(event, ChildMessage) and said == "imported":
+            event_name = event.event if isinstance(event, ChildMessage) else None
+            if isinstance(event, ChildMessage) and event_name == "imported":
                 imported = event.facts
                 check_imported(imported, self._host.run)
-            elif said == "running":
+            elif event_name == "running":
                 self._lost, self._silent_since = None, None
                 self._host.reporter.enter(states.RUNNING)
             elif self._host.reporter.state == states.STARTING and self._too_slow(started):
@@ -124,12 +124,12 @@ class WorkerHost:
         """Drain the workers when AWS recommends to replace this instance; leave when drained."""
         is_new = isinstance(event, Recommended)
         self._recommended = self._recommended or is_new
-        said = event.event if isinstance(event, ChildMessage) else None
-        if said == "drained":
+        event_name = event.event if isinstance(event, ChildMessage) else None
+        if event_name == "drained":
             reason = "AWS recommends to replace this instance, and its workers are empty"
             raise StopRequested(Stop(reason, until=time.monotonic() + self._timing.leave_seconds))
         is_running = is_new and self._host.reporter.state == states.RUNNING
-        if self._recommended and (said == "running" or is_running):
+        if self._recommended and (event_name == "running" or is_running):
             child.send({"do": "drain"})
 
     def _pause(self, seeking: bool, started: float) -> float:
