@@ -197,7 +197,7 @@ def test_named_types_of_two_architectures():
 
 def test_named_types_and_gpus():
     # The documents: a number of GPUs is ignored beside a type that has its own; it is told.
-    assert "worker_gpu=1 doesn't count" in chosen(vm_types=["g4dn.12xlarge"], gpu=True).notes[0]
+    assert "worker_gpu=1 is ignored" in chosen(vm_types=["g4dn.12xlarge"], gpu=True).notes[0]
     assert chosen(vm_types=["g4dn.xlarge"], gpu=True).notes == ()
     assert refused(InvalidInput, vm_types=["g4dn.xlarge", "m6i.xlarge"], gpu=1).problem.startswith(
         "worker_gpu asks for"

@@ -87,7 +87,7 @@ async def found(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Running]:
     async with running() as one:
         handlers = {
             SubmitJob: one.jobs.submit,
-            ReadJob: one.jobs.look,
+            ReadJob: one.jobs.read,
             ReadJobOutput: one.jobs.read_output,
             CancelJob: one.jobs.cancel,
         }

@@ -195,7 +195,7 @@ async def test_too_large_a_report_has_the_newest_tasks(
 
 async def test_what_the_host_program_says_is_told(at: Running) -> None:
     at.answer = "AccessDenied"
-    with pytest.raises(CommandRefused, match="its scheduler says: AccessDenied"):
+    with pytest.raises(CommandRefused, match="the scheduler's answer: AccessDenied"):
         await at.reports.request()
     off = Running(at.scheduler, None)
     with pytest.raises(CommandRefused, match="performance_report is off"):

@@ -48,7 +48,7 @@ def test_both_names_of_the_market_have_to_agree() -> None:
     assert ask(spot_policy="spot", compute_purchase_option="spot").markets["workers-spot"] == "spot"
     error = refused(spot_policy="spot", compute_purchase_option="on-demand")
     assert isinstance(error, InvalidInput)
-    assert "they can't differ" in str(error)
+    assert "their values can't differ" in str(error)
 
 
 def test_a_zone_is_that_of_all_machines() -> None:
@@ -153,7 +153,7 @@ def test_both_names_of_workers_on_a_host_have_to_agree() -> None:
     assert ask(workers_per_host=2, _n_worker_specs_per_host=2).settings.workers_per_host == 2
     error = refused(workers_per_host=2, _n_worker_specs_per_host=3)
     assert isinstance(error, InvalidInput)
-    assert "they can't differ" in str(error)
+    assert "their values can't differ" in str(error)
 
 
 def test_an_extra_worker_on_the_scheduler(tmp_path: Path) -> None:
