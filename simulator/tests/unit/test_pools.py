@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terradask_simulator.aws.fidelity.group_zones import lopsided, spread, to_end
+from terradask_simulator.aws.fidelity.group_zones import imbalance, scale_in_candidates, spread
 from terradask_simulator.aws.fidelity.launch_limits import Shortage, vcpu_quota
 from terradask_simulator.aws.fidelity.slow_instances import draw_delays
 from terradask_simulator.aws.switchboard import Setting
@@ -102,16 +102,21 @@ def test_launches_go_where_there_are_fewest(
 
 def test_ends_come_where_there_are_most_oldest_first_and_spare_the_protected() -> None:
     group = group_with(a=4, b=2)
-    assert [state.instance.id for state in to_end(group, 3)] == ["a1", "a2", "a3"]
-    assert [state.instance.id for state in to_end(group, 9)] == ["a1", "a2", "a3", "b1"]
+    assert [state.instance.id for state in scale_in_candidates(group, 3)] == ["a1", "a2", "a3"]
+    assert [state.instance.id for state in scale_in_candidates(group, 9)] == [
+        "a1",
+        "a2",
+        "a3",
+        "b1",
+    ]
     group.termination_policies = ["NewestInstance"]
-    assert [state.instance.id for state in to_end(group, 2)] == ["a3", "a2"]
+    assert [state.instance.id for state in scale_in_candidates(group, 2)] == ["a3", "a2"]
 
 
 def test_zones_that_differ_by_one_are_balanced() -> None:
-    assert lopsided(group_with(a=2, b=1)) is None
-    assert lopsided(group_with(a=1, b=0)) is None
-    found = lopsided(group_with(a=3, b=1, c=0))
+    assert imbalance(group_with(a=2, b=1)) is None
+    assert imbalance(group_with(a=1, b=0)) is None
+    found = imbalance(group_with(a=3, b=1, c=0))
     assert found is not None
     victim, places = found
     assert (victim.instance.id, [place.zone for place in places]) == ("a1", ["c", "b"])

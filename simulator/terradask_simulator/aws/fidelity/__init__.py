@@ -1,4 +1,5 @@
-"""Where moto is looser than AWS, or lacks something: a file for each subject, with the reasons.
+"""Correct moto where it is less strict than AWS or lacks a feature: one module a subject, with the
+reasons.
 
 Each of these modules has ``install()``, which replaces moto's functions in place.
 """
@@ -37,7 +38,7 @@ _MODULES = (
 
 
 def install_all(*, public_cidr: str) -> None:
-    """Replace everything that needs to be replaced."""
+    """Install every correction."""
     from terradask_simulator.aws.fidelity import addresses
 
     addresses.install(public_cidr)

@@ -1,9 +1,9 @@
 """Private addresses are unique and not reused soon; public ones lie in the simulator's own range.
 
-moto hands a freed address to the very next instance, while the process that stands for the old one
-may still hold its ports; draws the addresses of interfaces that no instance owns at random, so that
-they can collide; raises ``StopIteration`` (an HTTP 500) when a subnet is full; and draws public
-addresses from Amazon's real ranges.
+moto gives a freed address to the next instance, while the previous instance's process may still
+hold its ports; draws addresses of interfaces without an instance at random, so that they can
+collide; raises ``StopIteration`` (an HTTP 500) when a subnet is full; and draws public addresses
+from Amazon's real ranges.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ __all__ = ["install", "public_address_source"]
 
 
 def public_address_source(cidr: str) -> Callable[[], str]:
-    """Return a function that gives another address of a range each time, and starts again at its
-    end.
-    """
+    """Return a function that cycles through the addresses of a range."""
     network = ipaddress.IPv4Network(cidr)
-    # The first and the last 256 are left free: guards and people's own experiments lie there.
+    # The first and the last 256 stay free, for guards and for users' own programs.
     first, count = int(network.network_address) + 256, network.num_addresses - 512
     given = 0
 

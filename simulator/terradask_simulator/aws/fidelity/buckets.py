@@ -1,24 +1,24 @@
-"""Buckets: their policies deny what they say, their delete markers can be deleted, they are their
-owner's; and where it is switched on they are as young as S3's.
+"""Buckets: conditional policy statements, delete markers, expected owners, ranges; and, switched
+on, the eventual consistency of new buckets.
 
-- moto evaluates a statement without its condition, so that "deny without TLS", which every careful
-  bucket has, denies all reads and writes. Statements with conditions are left out here: loopback
-  counts as TLS, and no other condition can be judged at this place.
+- moto evaluates a statement without its condition, so that the common statement "deny without TLS"
+  denies all reads and writes. Here statements with conditions are skipped: loopback counts as TLS,
+  and other conditions can't be evaluated at this point.
 - moto fails with an HTTP 500 when the version to delete is a delete marker, so that a versioned
   bucket can't be emptied.
-- A request that expects another account's bucket is refused. moto ignores the condition, and here
-  is one account alone: that a bucket is another's is said by a switch. `Verifying bucket ownership
+- A request that expects another account's bucket is refused. moto ignores the header. The simulator
+  has a single account: a switch assigns a bucket to another one. `Verifying bucket ownership
   <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html>`_
-- Calls about the configuration of a bucket that was just made are answered now and then with
-  ``OperationAborted`` (https://github.com/DataBiosphere/toil/issues/1093,
-  https://github.com/ansible/ansible/pull/67811) or ``NoSuchBucket``, for which the Terraform
-  provider repeats each of them (https://github.com/hashicorp/terraform-provider-aws/issues/33478).
+- Calls about the configuration of a new bucket sometimes fail with ``OperationAborted``
+  (https://github.com/DataBiosphere/toil/issues/1093, https://github.com/ansible/ansible/pull/67811)
+  or ``NoSuchBucket``, for which the Terraform provider repeats each of them
+  (https://github.com/hashicorp/terraform-provider-aws/issues/33478).
 - For up to 15 minutes after a bucket's versioning is enabled for the first time, reading an object
   that was created or updated since may fail with ``NoSuchKey``:
-  https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html. Listings
-  and conditions of writes are not mentioned there; here they see every object.
-- A part of a large object costs what the part costs. moto reads all of an object for each range of
-  it: an archive that hosts fetch in a hundred parts would be read a hundred times.
+  https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html. That page
+  doesn't mention listings and conditional writes; here they see every object.
+- Reading a range costs as much as the range. moto reads the whole object for each range: an archive
+  that hosts fetch in a hundred parts would be read a hundred times.
 """
 
 from __future__ import annotations
@@ -35,24 +35,31 @@ from terradask_simulator.aws.iam.operation import Operation
 from terradask_simulator.aws.iam.refusals import Refusal, worded
 from terradask_simulator.aws.switchboard import Setting
 
-__all__ = ["FOREIGN", "SETTLING", "YOUTH", "check_owner", "install", "without_conditions"]
+__all__ = [
+    "FOREIGN",
+    "NEW_BUCKETS",
+    "NEW_VERSIONING",
+    "check_owner",
+    "install",
+    "without_conditions",
+]
 
-#: How often, and for how long, calls about the configuration of young buckets fail.
-SETTLING = Setting(share=0.0, seconds=60.0, seed=0)
-#: How often, and for how long, objects of buckets whose versioning is young aren't found.
-YOUTH = Setting(share=0.0, seconds=900.0, seed=0)
-#: Bucket -> the other account that it is of.
+#: How often, and for how long, calls about the configuration of new buckets fail.
+NEW_BUCKETS = Setting(share=0.0, seconds=60.0, seed=0)
+#: How often, and for how long, objects of newly versioned buckets aren't found.
+NEW_VERSIONING = Setting(share=0.0, seconds=900.0, seed=0)
+#: Bucket -> the other account that owns it.
 FOREIGN: dict[str, str] = {}
 
 _EXPECTED = "x-amz-expected-bucket-owner"
 _SOURCE, _SOURCE_EXPECTED = "x-amz-copy-source", "x-amz-source-expected-bucket-owner"
 
-#: Not the listings of objects, which are answered in the same place.
+#: Excludes listings of objects, which moto answers in the same method.
 _CONFIGURATION = frozenset(
     ("encryption", "lifecycle", "ownershipControls", "policy", "publicAccessBlock", "tagging")
 ) | {"versioning"}
 
-#: moto has no error with the status of the second one.
+#: moto lacks the second error's status.
 _FAILURES: tuple[tuple[int, dict[str, str], str], ...] = tuple(
     (status, {}, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>")
     for status, code, message in (
@@ -67,12 +74,12 @@ _FAILURES: tuple[tuple[int, dict[str, str], str], ...] = tuple(
 )
 
 
-#: Whether the request that is being answered asks for a range.
+#: Whether the current request is for a range.
 _RANGED: ContextVar[bool] = ContextVar("ranged", default=False)
 
 
 class _Content:
-    """An object's content, of which slices are read alone."""
+    """An object's content; a slice reads only its own bytes."""
 
     def __init__(self, key: Any) -> None:
         self._key = key
@@ -90,12 +97,12 @@ class _Content:
 
 
 def install() -> None:
-    """Replace moto's answers, and its evaluation of bucket policies."""
+    """Replace moto's responses and its evaluation of bucket policies."""
     from moto.s3.exceptions import MissingKey
     from moto.s3.models import FakeBucket, FakeDeleteMarker, FakeKey, S3Backend
     from moto.s3.responses import S3Response
 
-    # A marker holds no content.
+    # A delete marker has no content.
     FakeDeleteMarker.dispose = lambda _marker: None
 
     @around(FakeBucket, "get_permission")
@@ -172,7 +179,7 @@ def without_conditions(policy: bytes) -> bytes:
 
 
 def check_owner(operation: Operation) -> Refusal | None:
-    """Return the refusal of a request for a bucket of another account than it expects."""
+    """Return the error for a request whose expected bucket owner differs from the actual one."""
     if operation.service != "s3":
         return None
     source = unquote(operation.headers.get(_SOURCE, ""))
@@ -191,20 +198,22 @@ def _owner(bucket: str, unknown: str) -> str:
 
 
 def _failure(response: Any, bucket_name: str) -> Any:
-    bucket = response.backend.buckets.get(bucket_name) if SETTLING.share else None
+    bucket = response.backend.buckets.get(bucket_name) if NEW_BUCKETS.share else None
     if bucket is None:
         return None
     age = datetime.datetime.now(datetime.UTC) - bucket.creation_date
-    fails = age.total_seconds() < SETTLING.seconds and SETTLING.draws.random() < SETTLING.share
-    return SETTLING.draws.choice(_FAILURES) if fails else None
+    fails = (
+        age.total_seconds() < NEW_BUCKETS.seconds and NEW_BUCKETS.draws.random() < NEW_BUCKETS.share
+    )
+    return NEW_BUCKETS.draws.choice(_FAILURES) if fails else None
 
 
 def _misses(backend: Any, bucket_name: str) -> bool:
-    if not YOUTH.share:
+    if not NEW_VERSIONING.share:
         return False
     since = getattr(backend.get_bucket(bucket_name), "_embedded_versioned_at", None)
     return (
         since is not None
-        and time.monotonic() - since < YOUTH.seconds
-        and bool(YOUTH.draws.random() < YOUTH.share)
+        and time.monotonic() - since < NEW_VERSIONING.seconds
+        and bool(NEW_VERSIONING.draws.random() < NEW_VERSIONING.share)
     )

@@ -1,8 +1,8 @@
-"""AWS's clock, which a switch sets forward: hours of instances then pass in a moment. And
-instances that ended an hour ago are forgotten, as on AWS.
+"""AWS's clock, which a switch sets forward, so that hours of instances pass at once. Instances that
+ended an hour ago are no longer listed, as on AWS.
 
-moto asks for the time by one function, which its modules import by name, and lists ended instances
-for ever. EC2 lists them "for a short while (usually about an hour)":
+moto reads the time by one function, which its modules import by name, and lists ended instances
+forever. EC2 lists them "for a short while (usually about an hour)":
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
 """
 
@@ -30,7 +30,7 @@ def ahead_seconds() -> float:
 
 
 def set_ahead(seconds: float) -> float:
-    """Let AWS's clock be so far ahead; return how far it was before."""
+    """Set how far AWS's clock is ahead; return the previous value."""
     before, _State.ahead = ahead_seconds(), datetime.timedelta(seconds=seconds)
     return before
 
@@ -41,13 +41,13 @@ def now() -> datetime.datetime:
 
 
 def is_forgotten(instance: Any) -> bool:
-    """Return whether an instance ended so long ago that EC2 lists it no more."""
+    """Return whether an instance ended so long ago that EC2 no longer lists it."""
     ended = getattr(instance, "_embedded_terminated_at", None)
     return ended is not None and now() - ended > LISTED
 
 
 def install() -> None:
-    """Let moto ask this clock, and note when instances end."""
+    """Make moto read this clock, and record when instances end."""
     from moto.core import utils
     from moto.ec2.models.instances import Instance
 

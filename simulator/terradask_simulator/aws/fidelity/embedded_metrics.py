@@ -1,6 +1,7 @@
-"""CloudWatch makes metrics of log lines in the embedded metric format; moto knows nothing of it.
+"""CloudWatch extracts metrics from log lines in the embedded metric format, which moto doesn't
+support.
 
-As AWS specifies the format, and what is not so is a line of the log alone, without an error:
+A line that doesn't follow AWS's specification stays a plain log line, without an error:
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 
 A metric may be at most two weeks old and two hours ahead:
@@ -36,7 +37,7 @@ _UNITS = frozenset(
 
 
 def install() -> None:
-    """Have moto's CloudWatch take the metrics of log events that its Logs takes."""
+    """Pass the metrics in log events from moto's Logs to its CloudWatch."""
     from moto.cloudwatch.models import cloudwatch_backends
     from moto.logs.responses import LogsResponse
 
@@ -51,8 +52,8 @@ def install() -> None:
 
 
 def metrics_of(message: str) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Return the metrics of a log event by namespace, as PutMetricData has them; none for any other
-    line.
+    """Return the metrics of a log event by namespace, in the form of PutMetricData; empty for a
+    plain line.
     """
     try:
         document = json.loads(message)
@@ -70,7 +71,7 @@ def metrics_of(message: str) -> list[tuple[str, list[dict[str, Any]]]]:
 def _data(
     directive: Mapping[str, Any], document: Mapping[str, Any], at: int
 ) -> Iterator[dict[str, Any]]:
-    # moto compares them with times in UTC that don't say so.
+    # moto compares them with naive times in UTC.
     when = datetime.datetime.fromtimestamp(at / 1000, datetime.UTC).replace(tzinfo=None)
     for names in directive["Dimensions"]:
         for metric in directive["Metrics"]:

@@ -1,8 +1,8 @@
-"""Scaling activities are recorded: what a group did, why, and what went wrong; and members leave
-their group at once, or as slowly as on AWS (``linger_terminating``).
+"""Record scaling activities with cause and failure, and remove members of groups at once or as
+slowly as on AWS (``linger_terminating``).
 
-moto's DescribeScalingActivities always answers with an empty list, which leaves clients without the
-reason for a launch that failed.
+moto's DescribeScalingActivities always returns an empty list, so that clients lack the reason for a
+failed launch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import now_text
 from terradask_simulator.aws.fidelity.group_numbers import is_deleted
-from terradask_simulator.aws.fidelity.slow_instances import keep_listed, lingers
+from terradask_simulator.aws.fidelity.slow_instances import is_still_listed, keep_listed
 
 __all__ = [
     "TERMINATING",
@@ -30,7 +30,7 @@ __all__ = [
 
 TERMINATING = "Terminating"
 
-#: AWS keeps six weeks of activities; this many per group are kept here.
+#: AWS keeps six weeks of activities, the simulator this many per group.
 _KEPT = 5000
 
 _UNHEALTHY = "Instance became unhealthy while waiting for instance to be in InService state."
@@ -56,8 +56,8 @@ def record(
 ) -> dict[str, Any]:
     """Record one activity of a group and return it as DescribeScalingActivities shows it.
 
-    It goes on until `finish` where `goes_on` is an instance of moto's; without a `failure` it is a
-    success.
+    The activity is in progress until `finish` if `goes_on` is an instance of moto's; without a
+    `failure` it is successful.
     """
     from moto.core.utils import utcnow
 
@@ -86,9 +86,9 @@ def record(
 def _record_end(
     group: Any, instance: Any, cause: str, *, reason: str | None = None, goes_on: bool = False
 ) -> dict[str, Any]:
-    """Record the end of an instance, and that its launch will not go on, where it still did.
+    """Record the end of an instance, and cancel its launch if that is in progress.
 
-    It goes on until `finish`, or is over.
+    The activity is in progress until `finish`, or complete.
     """
     _cancel(instance, reason)
     return record(
@@ -102,7 +102,7 @@ def _record_end(
 
 
 def finish(instance: Any, status: str = "Successful") -> None:
-    """End the activity that goes on with an instance, if there is one."""
+    """Complete the activity in progress of an instance, if any."""
     from moto.core.utils import utcnow
 
     activity = instance.__dict__.pop("_embedded_activity", None)
@@ -111,7 +111,7 @@ def finish(instance: Any, status: str = "Successful") -> None:
 
 
 def activity_of(instance: Any) -> dict[str, Any] | None:
-    """Return the activity that goes on with an instance."""
+    """Return the activity in progress of an instance."""
     found: dict[str, Any] | None = instance.__dict__.get("_embedded_activity")
     return found
 
@@ -127,7 +127,7 @@ def _cancel(instance: Any, reason: str | None) -> None:
 
 
 def _remember_end(group: Any) -> None:
-    """Mark a deleted group's activities, which are shown on request only."""
+    """Mark the activities of a deleted group, which are listed only on request."""
     for activity in activities_of(group.autoscaling_backend).get(group.name, ()):
         activity.setdefault("AutoScalingGroupState", f"Deleted {now_text()}")
 
@@ -137,7 +137,7 @@ def end_members(
 ) -> list[dict[str, Any]]:
     """End members of a group and their instances, and return the activities.
 
-    The reason is EC2's for a launch that was still going on.
+    For a launch in progress the reason is EC2's.
     """
     activities = [
         _record_end(group, state.instance, cause, reason=reason, goes_on=keep_listed(state))
@@ -156,11 +156,11 @@ def end_members(
 
 
 def forget_ended(group: Any) -> None:
-    """Leave out members that have been listed long enough."""
+    """Remove members that have been listed long enough."""
     gone = [
         state
         for state in group.instance_states
-        if state.lifecycle_state == TERMINATING and not lingers(state)
+        if state.lifecycle_state == TERMINATING and not is_still_listed(state)
     ]
     if gone:
         group.instance_states = [one for one in group.instance_states if one not in gone]
@@ -171,7 +171,7 @@ def forget_ended(group: Any) -> None:
 
 
 def forget_group(group: Any) -> None:
-    """Remove a deleted group that has no member any more."""
+    """Remove a deleted group without members."""
     if group.autoscaling_backend.autoscaling_groups.get(group.name) is group:
         del group.autoscaling_backend.autoscaling_groups[group.name]
         _remember_end(group)

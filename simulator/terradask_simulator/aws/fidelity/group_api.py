@@ -1,13 +1,13 @@
-"""What Auto Scaling's responses leave out.
+"""Complete Auto Scaling's responses, and check launch templates of groups.
 
-moto answers DescribeScalingActivities with nothing, ignores ``ForceDelete``, and drops settings
-that Terraform reads back (default warm-up, maximum lifetime, termination policies at an update),
-which would show as a change for ever.
+moto returns no activities from DescribeScalingActivities, ignores ``ForceDelete``, and drops
+settings that Terraform reads back (default warm-up, maximum lifetime, termination policies at an
+update), so that every plan would show a change.
 
-A group isn't made on a launch template whose own instance type a zone of it doesn't offer. moto
-takes every template. AWS tries it first, as people report
-(https://github.com/eksctl-io/eksctl/issues/1670). Whether it also does where the group's policy
-overrides the type it doesn't say: here it does.
+A group is refused if one of its zones doesn't offer the instance type of its launch template. moto
+accepts every template. AWS tries the template first
+(https://github.com/eksctl-io/eksctl/issues/1670). AWS doesn't document whether it also does if the
+group's policy overrides the type: here it does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from terradask_simulator.aws.fidelity.patching import add, around
 
 __all__ = ["install"]
 
-#: Settings that moto doesn't keep: parameter, attribute of the group, is it a whole number.
+#: Settings that moto drops: parameter, attribute of the group, whether it is an integer.
 _KEPT = (
     ("DefaultInstanceWarmup", "default_instance_warmup", True),
     ("MaxInstanceLifetime", "max_instance_lifetime", True),
@@ -110,7 +110,7 @@ def describe_scaling_activities(response: Any) -> Any:
         if earliest is None or activity["StartTime"] >= earliest
     ]
     if not wanted:
-        # Each group's are the newest first already.
+        # Activities of each group are already sorted, newest first.
         found.sort(key=lambda activity: activity["StartTime"], reverse=True)
     start = int(response._get_param("NextToken") or 0)
     end = start + min(response._get_int_param("MaxRecords") or 100, 100)
@@ -120,13 +120,11 @@ def describe_scaling_activities(response: Any) -> Any:
 
 
 def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:
-    """Return before which start an activity isn't asked for: the one filter of AWS's that is
-    understood.
-    """
+    """Return the filters' lower bound of start times, the only filter that is supported."""
     bounds = [
         value for one in filters if one["Name"] == "StartTimeLowerBound" for value in one["Values"]
     ]
-    # moto's times are those of UTC, and don't say so.
+    # moto's times are naive and in UTC.
     times = [
         datetime.datetime.fromisoformat(bound).astimezone(datetime.UTC).replace(tzinfo=None)
         for bound in bounds
@@ -135,7 +133,7 @@ def _earliest(filters: list[dict[str, Any]]) -> datetime.datetime | None:
 
 
 def _check_template(response: Any) -> None:
-    """Refuse the template of a request for a group, if one of its zones lacks the type."""
+    """Refuse a request for a group if one of its zones lacks the template's instance type."""
     policy = response._get_param("MixedInstancesPolicy") or {}
     given = response._get_param("LaunchTemplate") or (policy.get("LaunchTemplate") or {}).get(
         "LaunchTemplateSpecification"

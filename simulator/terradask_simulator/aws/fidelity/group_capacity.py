@@ -1,8 +1,8 @@
-"""Groups launch and end instances as their numbers, policies and subnets say.
+"""Groups launch and terminate instances by their capacity, policies and subnets.
 
-moto launches the template's type instead of an override's, on demand whatever the policy says, all
-in the first subnet, in the middle of the request that changed the number; it doesn't take up
-scale-in again when protection is removed, and leaves unhealthy instances alone.
+moto launches the template's type instead of an override's, on demand regardless of the policy, all
+in the first subnet, during the request that changed the capacity; it doesn't resume scale-in when
+protection is removed, and doesn't replace unhealthy instances.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from terradask_simulator.aws.fidelity.group_activities import (
     forget_ended,
 )
 from terradask_simulator.aws.fidelity.group_launches import back_off, fill, launch
-from terradask_simulator.aws.fidelity.group_pools import has_room
-from terradask_simulator.aws.fidelity.group_zones import lopsided, members, to_end
+from terradask_simulator.aws.fidelity.group_pools import has_capacity
+from terradask_simulator.aws.fidelity.group_zones import imbalance, members, scale_in_candidates
 
 __all__ = ["maintain", "maintain_all"]
 
@@ -28,36 +28,36 @@ _log = logging.getLogger(__name__)
 
 _ALIVE = ("pending", "running")
 
-#: Instances launched or ended for one group before other calls get their turn.
+#: Instances launched or terminated for one group before other calls are served.
 BATCH = 100
 
-#: How long a group has to be at its number before its zones are balanced, and after it failed; AWS
-#: gives no figures.
+#: How long a group must be at its capacity before its zones are balanced, and after a failure; AWS
+#: publishes no figures.
 _SETTLED_SECONDS, _FAILED_SECONDS = 1.0, 60.0
 
 
 def maintain_all(backend: Any) -> bool:
-    """Bring every group of a region nearer to its numbers; return whether there is more to do at
+    """Bring every group of a region closer to its capacity; return whether another pass is due at
     once.
     """
     more = False
     for group in list(backend.autoscaling_groups.values()):
         try:
             more = maintain(group) or more
-        except Exception:  # noqa: BLE001  (a broken group must stop neither the others nor the machines; the log says what failed)
+        except Exception:  # noqa: BLE001  (one group must not stop the others)
             _log.warning("group %s can't be maintained", group.name, exc_info=True)
     return more
 
 
 def maintain(group: Any) -> bool:
-    """Bring one group nearer to its number: lose the dead, replace the unhealthy, launch or end a
-    batch, balance the zones.
+    """Bring one group closer to its capacity: remove terminated members, replace unhealthy ones,
+    launch or terminate a batch, balance the zones.
     """
     suspended = set(group._suspended_processes)
     forget_ended(group)
     _take_into_service(group)
     if "HealthCheck" not in suspended:
-        _lose_dead(group)
+        _remove_terminated(group)
     if not suspended & {"ReplaceUnhealthy", "Terminate"}:
         _end_unhealthy(group)
     missing = group.desired_capacity - len(members(group))
@@ -83,7 +83,7 @@ def _take_into_service(group: Any) -> None:
             finish(state.instance)
 
 
-def _lose_dead(group: Any) -> None:
+def _remove_terminated(group: Any) -> None:
     dead = [
         state
         for state in group.instance_states
@@ -110,7 +110,7 @@ def _end_unhealthy(group: Any) -> None:
 
 
 def _scale_in(group: Any, count: int) -> bool:
-    victims = to_end(group, count)
+    victims = scale_in_candidates(group, count)
     if victims:
         _end(group, victims, getattr(group, "_embedded_cause", ""))
     return bool(victims)
@@ -128,8 +128,8 @@ def _end(group: Any, victims: list[Any], why: str) -> None:
 
 
 def _rebalance(group: Any) -> None:
-    """Move an instance to a zone that has too few: launch there first, then end one where there are
-    most.
+    """Move an instance to a zone that has too few: launch there, then terminate one in the fullest
+    zone.
     """
     now = time.monotonic()
     settled_at = getattr(group, "_embedded_settled_at", None)
@@ -138,12 +138,12 @@ def _rebalance(group: Any) -> None:
         return
     if now - settled_at < _SETTLED_SECONDS or group.ec2_launch_template is None:
         return
-    found = lopsided(group)
+    found = imbalance(group)
     if found is None:
         return
     victim, places = found
     market = victim.instance.lifecycle or "on-demand"
-    place = next((one for one in places if has_room(group, one, market)), None)
+    place = next((one for one in places if has_capacity(group, one, market)), None)
     if place is None:
         return
     # The text: https://github.com/awslabs/benchmark-ai/issues/71

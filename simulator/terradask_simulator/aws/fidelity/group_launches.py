@@ -1,8 +1,8 @@
-"""Groups launch from the pools, on the markets and in the zones that their policy says; what one
-refuses the next one gets.
+"""Groups launch from the pools, markets and zones of their policy; launches that one pool refuses
+go to the next.
 
-moto launches the template's type instead of an override's, on demand whatever the policy says, and
-raises what EC2 refuses in the request that changed the group.
+moto launches the template's type instead of an override's, on demand regardless of the policy, and
+raises EC2's refusals in the request that changed the group.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ __all__ = ["back_off", "fill", "install", "launch"]
 
 
 def launch(group: Any, count: int) -> bool:
-    """Launch instances of a group, on the markets and in the zones that it wants; return whether
-    there are so many now.
+    """Launch instances of a group on the markets and in the zones of its policy; return whether all
+    were launched.
 
-    If not, scaling activities say why, and the group waits before it tries again.
+    If not, scaling activities give the reason, and the group waits before it tries again.
     """
     if group.ec2_launch_template is None:
         group.replace_autoscaling_group_instances(count, group.get_propagated_tags())
@@ -54,9 +54,9 @@ def launch(group: Any, count: int) -> bool:
 
 
 def back_off(group: Any) -> None:
-    """Have a group wait before it launches again.
+    """Make a group wait before it launches again.
 
-    AWS doesn't publish how long: at first seconds here, then a minute.
+    AWS doesn't publish the delays: here seconds at first, then a minute.
     """
     failures = getattr(group, "_embedded_failures", 0) + 1
     group._embedded_failures = failures
@@ -64,9 +64,7 @@ def back_off(group: Any) -> None:
 
 
 def _markets(group: Any, count: int) -> Counter[str]:
-    """Return how many of a group's next instances are on demand and how many spot, as its policy
-    says.
-    """
+    """Split a group's next instances into on demand and spot, by its policy."""
     distribution = distribution_of(group)
     base = int(distribution.get("OnDemandBaseCapacity") or 0)
     share = distribution.get("OnDemandPercentageAboveBaseCapacity")
@@ -79,8 +77,8 @@ def _markets(group: Any, count: int) -> Counter[str]:
 
 
 def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
-    """Launch in the zones in turn, and return whether all were; a zone that fails leaves its share
-    to the others.
+    """Launch in the zones in turn, and return whether all were launched; the other zones take over
+    a failed zone's share.
     """
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-availability-zone-balanced.html
     stays = (getattr(group, "availability_zone_distribution", None) or {}).get(
@@ -100,8 +98,8 @@ def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
 
 
 def fill(group: Any, place: Place, market: str, count: int, cause: str) -> int:
-    """Launch in one place, from one pool after the other, and record what came of it; return how
-    many were launched.
+    """Launch in one place, from one pool after the other, and record the result; return how many
+    were launched.
     """
     pools, refusals = pools_of(group, place, market), []
     launched = 0
@@ -129,7 +127,7 @@ def fill(group: Any, place: Place, market: str, count: int, cause: str) -> int:
 
 
 def _run_up_to(group: Any, pool: Pool, count: int) -> tuple[list[Any], Any | None]:
-    """Launch as many as a pool takes, and say why they aren't more."""
+    """Launch as many instances as a pool has; return them with the reason for missing ones."""
     from moto.core.exceptions import ServiceException
 
     try:
@@ -138,7 +136,7 @@ def _run_up_to(group: Any, pool: Pool, count: int) -> tuple[list[Any], Any | Non
         refused = error
     instances: list[Any] = []
     try:
-        # What fits is launched, one by one.
+        # Launch the available ones, one by one.
         while len(instances) < count - 1:
             instances += _run(group, pool, 1)
     except ServiceException as error:
@@ -199,7 +197,7 @@ def _record_launches(group: Any, instances: list[Any], cause: str, place: Place)
 
 
 def install() -> None:
-    """Let instances of a group name the template version that they were launched from."""
+    """Show in instances of a group the template version that they were launched from."""
     from moto.autoscaling.models import InstanceState
 
     original = InstanceState.launch_template

@@ -1,8 +1,8 @@
-"""A group's numbers obey its limits, and unknown names get AWS's errors.
+"""Check a group's capacity against its limits, and answer unknown names with AWS's errors.
 
-moto accepts a desired capacity above the maximum or below the minimum, counts to -1, answers an
-unknown group with an HTTP 500, forgets a group's mixed-instances policy at an update that doesn't
-repeat it, and deletes a group with instances without ``ForceDelete``.
+moto accepts a desired capacity above the maximum or below the minimum, counts down to -1, answers
+an unknown group with an HTTP 500, forgets a group's mixed-instances policy at an update that
+doesn't repeat it, and deletes a group with instances without ``ForceDelete``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PROTECTABLE = ("InService", "EnteringStandby", "Standby")
 
 
 def install() -> None:
-    """Replace moto's checks, or their absence."""
+    """Replace moto's checks, and add missing ones."""
     from moto.autoscaling.models import AutoScalingBackend, FakeAutoScalingGroup
 
     @around(AutoScalingBackend, "create_auto_scaling_group")
@@ -153,7 +153,7 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
         cause += f", shrinking the capacity from {before} to {before - 1}"
     BELL.set()
     if state.lifecycle_state == TERMINATING and going_on is not None:
-        # The number is lowered each time: https://github.com/kubernetes/autoscaler/issues/4095
+        # The capacity is lowered each time: https://github.com/kubernetes/autoscaler/issues/4095
         return going_on
     (activity,) = end_members(group, [state], cause + ".")
     return {**activity, "StatusCode": "InProgress", "Progress": 0}
@@ -216,7 +216,7 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
 
 
 def _notify(backend: Any, instance_ids: list[str]) -> None:
-    """Wake the loop, which sees what ended and replaces it; moto would launch within the caller's
-    request.
+    """Wake the reconcile loop, which replaces ended instances; moto would launch during the
+    caller's request.
     """
     BELL.set()

@@ -1,4 +1,4 @@
-"""Groups by their name, their desired capacity, and Auto Scaling's errors."""
+"""Find groups by name, set their desired capacity, and make Auto Scaling's errors."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def error(text: str, code: str = "ValidationError") -> Exception:
 
 
 def existing_group(backend: Any, name: str) -> Any:
-    """Return a group by name, or raise what AWS raises."""
+    """Return a group by name, or raise AWS's error."""
     if name not in backend.autoscaling_groups:
         raise error("AutoScalingGroup name not found - null")
     return backend.autoscaling_groups[name]
 
 
 def is_deleted(group: Any) -> bool:
-    """Return whether a group is only listed until its last member has ended."""
+    """Return whether a group is deleted and listed only until its last member has ended."""
     return bool(getattr(group, "status", None))
 
 
 def changeable_group(backend: Any, name: str) -> Any:
-    """Return a group by name, or raise what AWS raises, also of one that is being deleted."""
+    """Return a group by name, or raise AWS's error, also for a group that is being deleted."""
     group = existing_group(backend, name)
     if is_deleted(group):
         # https://github.com/kubernetes/kops/issues/1001
@@ -39,7 +39,7 @@ def changeable_group(backend: Any, name: str) -> Any:
 
 
 def change_desired(group: Any, desired: int, why: str) -> None:
-    """Set a group's number, remember why, and wake the loop that launches and ends instances."""
+    """Set a group's desired capacity and its cause, and wake the reconcile loop."""
     before = getattr(group, "desired_capacity", None) or 0
     group.desired_capacity = desired
     if desired != before:

@@ -1,10 +1,9 @@
-"""Which of its instance types a group launches: in the order of its allocation strategy, the next
-one where a pool has none.
+"""Order a group's pools by its allocation strategy; the next pool is used if one has no capacity.
 
-moto knows no overrides. AWS:
-https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html. Which pools have
-most capacity AWS alone knows: here ``capacity-optimized`` takes them in the order of the overrides,
-``price-capacity-optimized`` by price.
+moto ignores overrides. AWS:
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html. Only AWS knows
+which pools have most capacity: here ``capacity-optimized`` uses the order of the overrides,
+``price-capacity-optimized`` the price.
 """
 
 from __future__ import annotations
@@ -15,18 +14,18 @@ from decimal import Decimal
 from typing import Any
 
 from terradask_simulator.aws.fidelity.group_zones import Place
-from terradask_simulator.aws.fidelity.launch_limits import offered, room
+from terradask_simulator.aws.fidelity.launch_limits import free_capacity, offered
 from terradask_simulator.aws.fidelity.pricing_list import instance_price
 from terradask_simulator.aws.fidelity.pricing_spot import current_price
 
-__all__ = ["Pool", "distribution_of", "failure_text", "has_room", "pools_of", "shares_of"]
+__all__ = ["Pool", "distribution_of", "failure_text", "has_capacity", "pools_of", "shares_of"]
 
 _LAST = Decimal("Infinity")
 
 
 @dataclass(frozen=True)
 class Pool:
-    """What one launch asks for: a template's version, its type, and where on which market."""
+    """A source of launches: a template's version, an instance type, a place and a market."""
 
     template: tuple[tuple[str, str], ...]
     instance_type: str
@@ -35,7 +34,7 @@ class Pool:
 
 
 def distribution_of(group: Any) -> dict[str, Any]:
-    """Return the group's instances distribution, empty where it says none."""
+    """Return the group's instances distribution, empty without one."""
     return (group.mixed_instances_policy or {}).get("InstancesDistribution") or {}
 
 
@@ -63,8 +62,8 @@ def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
 
 
 def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[Pool], int]]:
-    """Yield how many instances are launched with which order of pools: spot's ``lowest-price``
-    spreads over some of them.
+    """Yield numbers of instances, each with its order of pools: spot's ``lowest-price`` spreads
+    instances over several pools.
     """
     spreads = (
         bool(pools) and pools[0].market == "spot" and _strategy(group, "spot") == "lowest-price"
@@ -81,19 +80,19 @@ def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[
         yield pools[number:width] + pools[:number] + pools[width:], share
 
 
-def has_room(group: Any, place: Place, market: str) -> bool:
-    """Return whether one of a group's pools would take another instance."""
+def has_capacity(group: Any, place: Place, market: str) -> bool:
+    """Return whether one of a group's pools has capacity for another instance."""
     return any(
         pool.instance_type in offered(group.region, place.zone)
-        and room(group.ec2_backend, pool.instance_type, place.zone, market) != 0
+        and free_capacity(group.ec2_backend, pool.instance_type, place.zone, market) != 0
         for pool in pools_of(group, place, market)
     )
 
 
 def failure_text(group: Any, pools: list[Pool], refusals: list[Any]) -> str:
-    """Return what the scaling activity says of a launch that no pool took."""
-    # Of several refusals AWS doesn't say which it names; here it is the first type that the zone
-    # has at all.
+    """Return the message of the scaling activity for a launch that every pool refused."""
+    # AWS doesn't document which of several refusals it names; here it is that of the first type
+    # that the zone offers.
     refused = next((one for one in refusals if one.code != "Unsupported"), refusals[0])
     code, text, market = refused.code, refused.message, pools[0].market
     if code == "Unsupported":
@@ -107,7 +106,7 @@ def failure_text(group: Any, pools: list[Pool], refusals: list[Any]) -> str:
             "request and try again."
         )
     if group.mixed_instances_policy:
-        # Groups without a policy quote EC2 as it is:
+        # Groups without a policy quote EC2's message unchanged:
         # https://github.com/kubernetes/autoscaler/issues/1263
         text = (
             f"Could not launch {'Spot' if market == 'spot' else 'On-Demand'} Instances. {code} "
@@ -117,7 +116,7 @@ def failure_text(group: Any, pools: list[Pool], refusals: list[Any]) -> str:
 
 
 def _strategy(group: Any, market: str) -> str:
-    """Return the allocation strategy; what AWS takes unasked: the order of the overrides on demand,
+    """Return the allocation strategy, or AWS's default: the order of the overrides on demand, the
     lowest price on spot.
     """
     distribution = distribution_of(group)

@@ -1,7 +1,7 @@
-"""Scheduled actions belong to their group, and run.
+"""Key scheduled actions by group, and run them.
 
-moto keys them by their own name, so that a second group's action of the same name replaces the
-first's, keeps them after their group is gone, and never runs them.
+moto keys scheduled actions by their name alone, so that a second group's action of the same name
+replaces the first's; keeps them after their group is deleted; and never runs them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def drop_actions(backend: Any, group_name: str) -> None:
 
 
 def run_due_actions(backend: Any) -> None:
-    """Run and remove the actions whose time has come."""
+    """Run and remove the actions that are due."""
     now = aws_now()
     due = [
         (key, action)
@@ -143,8 +143,8 @@ def run_due_actions(backend: Any) -> None:
 
 
 def _run(group: Any, action: Any) -> None:
-    """Set a group's numbers. Limits that an action doesn't name stay, and bound what it names:
-    https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html
+    """Set a group's limits and capacity. Limits that an action doesn't name stay, and bound the
+    capacity: https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html
     """
     low, high, desired = (
         getattr(group if getattr(action, name) is None else action, name)

@@ -1,7 +1,7 @@
-"""Where a group's instances lie: launched where there are fewest, ended where there are most, moved
-when zones are out of balance.
+"""Spread a group's instances over zones: launch in the emptiest zone, terminate in the fullest, and
+rebalance.
 
-moto puts all of them into the first subnet. AWS:
+moto puts all instances into the first subnet. AWS:
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (distribution,
 rebalancing), https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 (zones are balanced in scaling out and in even while ``AZRebalance`` is suspended).
@@ -14,19 +14,19 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Place", "lopsided", "members", "places_of", "spread", "to_end"]
+__all__ = ["Place", "imbalance", "members", "places_of", "scale_in_candidates", "spread"]
 
 
 @dataclass(frozen=True)
 class Place:
-    """A subnet of a group, or a zone where the group names no subnets."""
+    """A subnet of a group, or a zone if the group names no subnets."""
 
     subnet_id: str | None
     zone: str
 
 
 def members(group: Any) -> list[Any]:
-    """Return the states of a group's instances that run, or soon will."""
+    """Return the states of a group's running and pending instances."""
     return [
         state
         for state in group.instance_states
@@ -35,12 +35,12 @@ def members(group: Any) -> list[Any]:
 
 
 def places_of(group: Any) -> list[Place]:
-    """Return where a group may launch."""
+    """Return the places where a group may launch."""
     known = {subnet.id: subnet.availability_zone for subnet in group.ec2_backend.describe_subnets()}
     zones = list(group.availability_zones or ())
     if not group.vpc_zone_identifier:
         return [Place(None, zone) for zone in zones] or [Place(None, "")]
-    # A subnet that is gone stays a place: the launch there fails with the reason.
+    # A deleted subnet stays a place: the launch there fails with the reason.
     return [
         Place(subnet, known.get(subnet, next(iter(zones), "")))
         for subnet in group.vpc_zone_identifier.split(",")
@@ -48,8 +48,8 @@ def places_of(group: Any) -> list[Place]:
 
 
 def spread(group: Any, count: int, without: Collection[Place] = ()) -> Counter[Place]:
-    """Return how many of a group's next instances go where: to the zone that has fewest, there to
-    the subnet that has fewest.
+    """Distribute a group's next instances: each to the zone with fewest, and there to the subnet
+    with fewest.
     """
     shares: Counter[Place] = Counter()
     places = [place for place in places_of(group) if place not in without]
@@ -65,9 +65,9 @@ def spread(group: Any, count: int, without: Collection[Place] = ()) -> Counter[P
     return shares
 
 
-def to_end(group: Any, count: int) -> list[Any]:
-    """Return the states of the instances that scaling in ends: of the zone that has most, as the
-    termination policy says.
+def scale_in_candidates(group: Any, count: int) -> list[Any]:
+    """Return the states of the instances that scale-in terminates: in the fullest zone, by the
+    termination policy.
     """
     left = Counter(state.instance.placement.zone for state in members(group))
     waiting: dict[str, list[Any]] = {}
@@ -88,16 +88,21 @@ def to_end(group: Any, count: int) -> list[Any]:
     return victims
 
 
-def lopsided(group: Any) -> tuple[Any, list[Place]] | None:
-    """Return which instance would be moved to balance the zones, and the places that it would be
-    moved to; None where they are balanced.
+def imbalance(group: Any) -> tuple[Any, list[Place]] | None:
+    """Return the instance to move to balance the zones, and its possible places; None if the zones
+    are balanced.
     """
     places = places_of(group)
     in_zone = Counter({place.zone: 0 for place in places})
     in_zone.update(state.instance.placement.zone for state in members(group))
     fullest = max(in_zone, key=lambda zone: in_zone[zone])
     victim = next(
-        (state for state in to_end(group, 1) if state.instance.placement.zone == fullest), None
+        (
+            state
+            for state in scale_in_candidates(group, 1)
+            if state.instance.placement.zone == fullest
+        ),
+        None,
     )
     targets = [place for place in places if in_zone[fullest] - in_zone[place.zone] > 1]
     return (

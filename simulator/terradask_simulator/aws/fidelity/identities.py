@@ -1,16 +1,15 @@
-"""IAM is as strict as AWS's with tags, roles in instance profiles and service-linked roles.
+"""Check IAM's tags, roles in instance profiles and service-linked roles as strictly as AWS.
 
-- Tags outside of IAM's own pattern are refused, also of instance profiles. moto looks at keys
-  alone, takes line breaks and tabs for blanks, and at instance profiles' tags not at all. The
-  pattern and text: https://docs.aws.amazon.com/IAM/latest/APIReference/API_Tag.html,
+- Tags outside IAM's own pattern are refused, also on instance profiles. moto checks only keys,
+  accepts line breaks and tabs as blanks, and doesn't check tags of instance profiles. The pattern
+  and text: https://docs.aws.amazon.com/IAM/latest/APIReference/API_Tag.html,
   https://github.com/SWO-GS/auto-tag/issues/90
-- A role that isn't in an instance profile can't be taken out of it: IAM says that there is no such
-  entity, which Terraform takes for done. moto breaks, and Terraform repeats its call for half an
+- Removing a role that isn't in an instance profile fails with IAM's NoSuchEntity, which Terraform
+  treats as success. moto fails with an internal error, and Terraform repeats its call for half an
   hour. https://docs.aws.amazon.com/IAM/latest/APIReference/API_RemoveRoleFromInstanceProfile.html,
   https://github.com/crossplane-contrib/provider-aws/pull/1719
-- Service-linked roles have AWS's names, and one that is there can't be made again. moto names
-  Spot's role ``AWSServiceRoleForspot``, and says that a role exists with another error than IAM
-  does.
+- Service-linked roles have AWS's names, and an existing one can't be created again. moto names
+  Spot's role ``AWSServiceRoleForspot``, and reports an existing role with another error than IAM.
 """
 
 from __future__ import annotations

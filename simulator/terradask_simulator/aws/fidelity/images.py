@@ -1,14 +1,15 @@
-"""Images: in every region, with AWS's disks, and for the processors that they were made for.
+"""Images in every region, with AWS's disks and architectures.
 
-- moto keeps AWS's public parameters of images, these images, and what instance types are offered by
-  region, and lacks the newest regions and other partitions: they are as us-east-1.
+- moto has AWS's public image parameters, their images and the offered instance types by region, but
+  lacks the newest regions and other partitions: here they equal us-east-1.
 - Every region has AWS's Deep Learning Base AMI for Amazon Linux 2023, with NVIDIA's drivers, for
-  both architectures, and the public parameters that name the newest. moto has neither. Names of
-  parameters, owner and size of the snapshot are those that others found:
+  both architectures, and the public parameters that name the newest. moto has neither. Source of
+  parameter names, owner and snapshot size:
   https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
-- Amazon Linux 2023 has its root at /dev/xvda, of 8 GiB, as images made of it have; no volume is
-  smaller than its snapshot. In moto every image has 15 GiB at /dev/sda1, and volumes have any size.
-- An instance type and an image of different architectures don't launch. moto looks at neither.
+- Amazon Linux 2023, and images made from it, have a root volume of 8 GiB at /dev/xvda; a volume
+  can't be smaller than its snapshot. In moto every image has 15 GiB at /dev/sda1, and volumes have
+  any size.
+- A launch fails if instance type and image have different architectures, which moto doesn't check.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ _NAMES = {
     "arm64": "Deep Learning ARM64 Base OSS Nvidia Driver GPU AMI (Amazon Linux 2023)",
 }
 
-#: What the names of images begin with whose disks are known.
+#: Name prefixes of the images with known disks.
 _AMAZON_LINUX = ("al2023-ami", "Deep Learning")
 _DEVICE, _SIZE_GIB, _GPU_SIZE_GIB = "/dev/xvda", 8, 75
 
 
 def install() -> None:
-    """Add the images and the parameters to moto's, and replace its description of volumes."""
+    """Add images and parameters to moto, and replace its description of volumes."""
     from moto.ec2.models.amis import Ami, AmiBackend
     from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
     from moto.ssm.models import ParameterDict
@@ -63,7 +64,7 @@ def install() -> None:
     @around(AmiBackend, "_load_amis")
     def load_amis(load: Any, backend: Any) -> None:
         load(backend)
-        # Without any, moto was told to have none.
+        # Without any, moto is configured to have none.
         if not backend.amis:
             return
         if _newest_images(backend.region_name) is None:
@@ -86,7 +87,7 @@ def install() -> None:
 
 
 class _Offerings(dict[str, Any]):
-    """Region -> its offerings, as moto looks them up."""
+    """Region -> its offerings, in the form that moto reads."""
 
     def get(self, region: str, default: Any = None) -> Any:
         if region not in self:
@@ -169,7 +170,7 @@ def _mappings(image: Any) -> list[dict[str, Any]]:
 
 
 def check_root_volume(backend: Any, image_id: str, devices: list[dict[str, Any]]) -> None:
-    """Refuse a root volume that is smaller than the image's, in EC2's words."""
+    """Refuse a root volume smaller than the image's, with EC2's message."""
     from moto.ec2.exceptions import EC2ClientError
 
     image = backend.amis.get(image_id)
@@ -188,7 +189,7 @@ def check_root_volume(backend: Any, image_id: str, devices: list[dict[str, Any]]
 
 
 def check_architecture(backend: Any, image_id: str, instance_type: str) -> None:
-    """Refuse a launch of a type that can't run the image, in EC2's words."""
+    """Refuse a launch of a type that can't run the image, with EC2's message."""
     from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.models.instance_types import INSTANCE_TYPES
 
@@ -197,7 +198,7 @@ def check_architecture(backend: Any, image_id: str, instance_type: str) -> None:
     supported = processor.get("SupportedArchitectures", [])
     if image is None or not image.architecture or not supported or image.architecture in supported:
         return
-    # As RunInstances says it: https://github.com/skypilot-org/skypilot/issues/6315
+    # RunInstances' message: https://github.com/skypilot-org/skypilot/issues/6315
     raise EC2ClientError(
         "InvalidParameterValue",
         f"The architecture '{','.join(supported)}' of the specified instance type does not match "

@@ -1,7 +1,7 @@
-"""Instance types of the region alone, page by page.
+"""Describe only the region's instance types, page by page.
 
-moto describes every type that it knows of in every region, and answers all pages at once: 6 MB that
-take seconds to write, in which it answers nothing else.
+moto describes all its types in every region and returns all pages at once: 6 MB, which take seconds
+to write, during which no other call is answered.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from terradask_simulator.aws.fidelity.pages import page
 
 __all__ = ["WRITTEN", "install"]
 
-#: Pages of types as they are sent, by a digest of what is in them.
+#: Serialized pages of types, by a digest of their content.
 WRITTEN: dict[str, tuple[Any, Any, Any]] = {}
 _MOST_WRITTEN = 64
 
-#: AWS's smallest page, and its largest one of types and of offerings, which are also what one gets
-#: unasked.
+#: AWS's smallest page, and its largest pages of types and of offerings, which are also the
+#: defaults.
 _SMALLEST, _TYPES, _OFFERINGS = 5, 100, 1000
 
 
@@ -47,7 +47,7 @@ def install() -> None:
         ]
 
     class WrittenOnce(ActionResult):  # type: ignore[misc]
-        """A page, which takes a tenth of a second to write."""
+        """A page that is serialized once, which takes a tenth of a second."""
 
         def execute_result(self, context: Any) -> Any:
             key = hashlib.sha256(repr(self.result).encode()).hexdigest()

@@ -1,12 +1,12 @@
-"""What a launch is refused for, in EC2's words: a pool without capacity, quotas of vCPUs, an
-account that may not launch what it likes.
+"""Refuse launches with EC2's messages: for a pool without capacity, a vCPU quota, or the account's
+state.
 
-A pool is an instance type in a zone on a market. moto's pools are bottomless, it counts no vCPUs,
-and knows no plans. Quotas are those that Service Quotas answers with (`quotas`), by class of
-instance family, on demand and spot apart:
+A pool is an instance type in a zone on a market. moto's pools are unlimited, it doesn't count
+vCPUs, and lacks plans. Quotas are those of Service Quotas (`quotas`), by class of instance family,
+separately for on demand and spot:
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
 
-Texts of accounts are those that people report:
+Sources of the messages about accounts:
 https://github.com/LinkedInLearning/learning-terraform-3087701/issues/345,
 https://github.com/UA-TECH-POWER/DDoS_terraform_aws/issues/5
 """
@@ -34,17 +34,17 @@ __all__ = [
     "check_account",
     "check_capacity",
     "check_vcpus",
+    "free_capacity",
     "offered",
     "plan_state",
-    "room",
     "vcpu_quota",
 ]
 
 
 @dataclass(frozen=True)
 class Shortage:
-    """Pools that have no capacity, or that together have no instances `beyond` so many; ``*``
-    stands for anything. Markets: ``on-demand``, ``spot``.
+    """Pools without capacity, or with capacity for `beyond` instances in total; ``*`` matches
+    anything. Markets: ``on-demand``, ``spot``.
     """
 
     instance_type: str = "*"
@@ -53,7 +53,7 @@ class Shortage:
     beyond: int = 0
 
     def covers(self, instance_type: str, zone: str, market: str) -> bool:
-        """Return whether a pool is one of these."""
+        """Return whether a pool is included."""
         return (
             fnmatchcase(instance_type, self.instance_type)
             and fnmatchcase(zone, self.zone)
@@ -61,16 +61,16 @@ class Shortage:
         )
 
 
-#: What there is no capacity for now.
+#: The current shortages.
 SHORTAGES: list[Shortage] = []
 
 #: Whether quotas of vCPUs are enforced.
 ENFORCEMENT = Setting(on=False)
 
-#: What keeps the account from launching; nothing where nothing does.
+#: The state that keeps the account from launching; empty if it may launch.
 ACCOUNT_STATE = Setting(state="")
 
-#: State of an account -> the code and text of its refusal.
+#: State of an account -> the error's code and message.
 STATES = {
     "free-plan": (
         "InvalidParameterCombination",
@@ -90,7 +90,7 @@ STATES = {
 
 _STANDARD = ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z")
 
-#: Instance families -> the codes of their quotas, on demand and on spot; "" where there is none.
+#: Instance families -> the codes of their quotas, on demand and on spot; "" without one.
 _CODES: Mapping[tuple[str, ...], tuple[str, str]] = {
     _STANDARD: ("L-1216C47A", "L-34B43A08"),
     ("dl",): ("L-6E869C2A", "L-85EED4F7"),
@@ -103,15 +103,15 @@ _CODES: Mapping[tuple[str, ...], tuple[str, str]] = {
     ("trn",): ("L-2C3B7624", "L-6B0D517C"),
     ("x",): ("L-7295265B", "L-E3A00192"),
 }
-#: Of the P family, the fifth generation has a quota of its own on spot.
+#: P5 instances have their own quota on spot.
 _P5_SPOT = "L-C4BD4855"
 
-#: As a scaling activity quotes it: https://github.com/cortexlabs/cortex/issues/1258
+#: As quoted by a scaling activity: https://github.com/cortexlabs/cortex/issues/1258
 _NO_SPOT = "There is no Spot capacity available that matches your request."
 
 
 def check_account(instance_type: str) -> None:
-    """Refuse a launch that the account may not make."""
+    """Refuse a launch that the account's state doesn't allow."""
     from moto.ec2.exceptions import EC2ClientError
 
     state = ACCOUNT_STATE.state
@@ -120,7 +120,7 @@ def check_account(instance_type: str) -> None:
 
 
 def plan_state() -> bytes:
-    """Return the answer to ``freetier:GetAccountPlanState``, a service that moto lacks."""
+    """Return the response to ``freetier:GetAccountPlanState``, a service that moto lacks."""
     plan = "FREE" if ACCOUNT_STATE.state == "free-plan" else "PAID"
     return json.dumps(
         {"accountId": ACCOUNT, "accountPlanType": plan, "accountPlanStatus": "ACTIVE"}
@@ -129,7 +129,7 @@ def plan_state() -> bytes:
 
 def vcpu_quota(instance_type: str, market: str) -> str:
     """Return the code of the quota that counts an instance's vCPUs on a market (``on-demand`` or
-    ``spot``); empty where no quota does.
+    ``spot``); empty without such a quota.
     """
     if market == "spot" and instance_type.startswith("p5"):
         return _P5_SPOT
@@ -155,7 +155,7 @@ def check_vcpus(backend: Any, instance_type: str, market: str, count: int) -> No
         # https://github.com/aws-deepracer-community/deepracer-on-the-spot/issues/55
         raise EC2ClientError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded.")
     # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html names the code;
-    # the text is the one that scaling activities quote, as in
+    # the message is quoted from scaling activities, as in
     # https://www.ctrlstack.com/resources/aws-flawed-silent-but-deadly-why-aws-errors-stink/
     raise EC2ClientError(
         "VcpuLimitExceeded",
@@ -188,8 +188,8 @@ def _type(instance_type: str) -> dict[str, Any]:
     return found
 
 
-def room(backend: Any, instance_type: str, zone: str, market: str) -> int | None:
-    """Return how many more instances a pool has; None where there is no end to them."""
+def free_capacity(backend: Any, instance_type: str, zone: str, market: str) -> int | None:
+    """Return the number of instances that a pool can still launch; None if unlimited."""
     rooms = [
         shortage.beyond - (_running(backend, shortage) if shortage.beyond else 0)
         for shortage in SHORTAGES
@@ -199,25 +199,27 @@ def room(backend: Any, instance_type: str, zone: str, market: str) -> int | None
 
 
 def check_capacity(backend: Any, instance_type: str, zone: str, market: str, count: int) -> None:
-    """Refuse a launch for which a pool has no room."""
+    """Refuse a launch for which a pool has no capacity."""
     from moto.ec2.exceptions import EC2ClientError
 
-    left = room(backend, instance_type, zone, market)
+    left = free_capacity(backend, instance_type, zone, market)
     if left is not None and left < count:
         text = _NO_SPOT if market == "spot" else _on_demand_text(backend, instance_type, zone)
         raise EC2ClientError("InsufficientInstanceCapacity", text)
 
 
 def _on_demand_text(backend: Any, instance_type: str, zone: str) -> str:
-    # As RunInstances says it: https://github.com/ray-project/ray/issues/48845, with the zones that
-    # still have capacity.
+    # RunInstances' message, with the zones that still have capacity:
+    # https://github.com/ray-project/ray/issues/48845.
     zones = [
         one.name
         for one in backend.describe_availability_zones()
         if instance_type in offered(backend.region_name, one.name)
     ]
     others = [
-        one for one in zones if one != zone and room(backend, instance_type, one, "on-demand") != 0
+        one
+        for one in zones
+        if one != zone and free_capacity(backend, instance_type, one, "on-demand") != 0
     ]
     text = (
         f"We currently do not have sufficient {instance_type} capacity in the Availability Zone "
@@ -240,7 +242,7 @@ def _running(backend: Any, shortage: Shortage) -> int:
 
 @lru_cache
 def offered(region: str, zone: str) -> frozenset[str]:
-    """Return the instance types that a zone has at all."""
+    """Return the instance types that a zone offers."""
     from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
 
     offerings = INSTANCE_TYPE_OFFERINGS["availability-zone"].get(region, [])

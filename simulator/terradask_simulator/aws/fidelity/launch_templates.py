@@ -1,13 +1,13 @@
-"""A launch template's own tags stay out of its data, and later ones are shown; every version's user
-data is read; a missing id is an error; lists come page by page.
+"""Correct launch templates: their own tags, user data of every version, missing ids and paging.
 
 moto copies the tags of CreateLaunchTemplate into the template's data, where the Terraform provider
 sees a ``tag_specifications`` block that Terraform's configuration lacks: a plan that never becomes
-empty. It decodes user data for the first version only; an instance of the second version then fails
-to launch. It shows the tags of the template's birth for ever, so that the plan after a new tag is
-that tag again. It leaves out ids that don't exist, and has another error where they are deleted,
-which the provider doesn't know: https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go
-It lists fifteen at most and says nothing of the rest.
+empty. It decodes user data only for the first version, so that an instance of the second version
+fails to launch. It always shows the tags of the template's creation, so that every plan adds a
+later tag again. It omits ids that don't exist, and has another error for deleting them, which the
+provider doesn't handle:
+https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go
+It lists at most fifteen and returns no token for the rest.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["install"]
 
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
 _LARGEST_PAGE = 200
-#: How many are listed when the caller names no number. AWS doesn't say how many it lists then; with
-#: few, a client that doesn't ask for the next page fails early.
+#: How many are listed by default. AWS doesn't document its number; with a small one, a client that
+#: doesn't request the next page fails early.
 _UNASKED = 15
 _EVERY = 1_000_000
 
@@ -82,7 +82,7 @@ def install() -> None:
 
 
 def _paged(member: str) -> Callable[[Any, Any], Any]:
-    """Return what gives an answer of moto's in pages."""
+    """Return a function that splits one of moto's responses into pages."""
     from moto.core.responses import ActionResult
 
     def described(describe: Any, response: Any) -> Any:

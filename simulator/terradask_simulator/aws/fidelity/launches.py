@@ -1,14 +1,14 @@
-"""A launch takes everything that its template says.
+"""Apply every field of its template to a launch.
 
-moto reads image, type, key, groups, user data and tags from a template, but neither the instance
+moto reads image, type, key, groups, user data and tags from a template, but not the instance
 profile, network interfaces (public addresses, security groups), metadata options, shutdown
-behaviour, market nor the tags of volumes and interfaces; and it leaves volumes and interfaces
-behind when an instance ends.
+behaviour, market, or the tags of volumes and interfaces; and it keeps volumes and interfaces of
+terminated instances.
 
-Tag keys that the instance metadata service can't serve are refused. With ``InstanceMetadataTags =
-enabled``, AWS refuses tag keys outside of a small alphabet (a slash or a blank makes the launch
-fail); moto takes anything. ModifyInstanceMetadataOptions keeps options that it doesn't name; moto
-sets them back to their defaults.
+Tag keys that the instance metadata service can't serve are invalid. With ``InstanceMetadataTags =
+enabled``, AWS refuses tag keys outside a small alphabet (a slash or a blank makes the launch fail);
+moto accepts any key. ModifyInstanceMetadataOptions keeps options that it doesn't name; moto resets
+them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from terradask_simulator.aws.fidelity.launch_limits import (
 )
 from terradask_simulator.aws.fidelity.lookups import index_of
 from terradask_simulator.aws.fidelity.patching import around
-from terradask_simulator.aws.fidelity.slow_instances import begin
+from terradask_simulator.aws.fidelity.slow_instances import begin_launch
 from terradask_simulator.aws.fidelity.spot import mark
 
-__all__ = ["install", "truth"]
+__all__ = ["install", "read_boolean"]
 
 
 _VALID = re.compile(r"[0-9a-zA-Z\-_+=,.@:]{1,255}")
 _RESERVED = {".", "..", "_index"}
 
 
-def truth(value: Any) -> bool:
-    """Return the boolean that a request meant, whether it arrived as text or as a boolean."""
+def read_boolean(value: Any) -> bool:
+    """Return a request's boolean, sent as text or as a boolean."""
     return value is True or str(value).lower() == "true"
 
 
@@ -67,8 +67,8 @@ def install() -> None:
         try:
             reservation = run(backend, image_id, count, *given, **kwargs)
         except BaseException:
-            # All or nothing, as RunInstances promises: moto keeps the instances that it made before
-            # the refusal.
+            # All or nothing, as documented for RunInstances: moto keeps the instances that it made
+            # before the error.
             for reservation_id in set(backend.reservations) - known:
                 for instance in backend.reservations.pop(reservation_id).instances:
                     _undo(instance)
@@ -77,9 +77,8 @@ def install() -> None:
             index_of(backend)[instance.id] = instance
             _finish(backend, instance, kwargs["nics"], tags)
             mark(instance)
-            begin(instance)
-            # moto's own response associates the first instance's profile where the request names
-            # one.
+            begin_launch(instance)
+            # If the request names a profile, moto's own response associates the first instance's.
             if wanted_profile and (number > 0 or not _named_by_request(kwargs)):
                 backend.associate_iam_instance_profile(
                     instance.id, iam_instance_profile_arn=wanted_profile
@@ -133,7 +132,7 @@ def _check_tag_keys(keys: Iterable[str]) -> None:
 def _check_pool(
     backend: Any, image_id: str, data: dict[str, Any], kwargs: dict[str, Any], count: int
 ) -> None:
-    """Refuse what runs no such image, what quotas don't allow, or what there is no capacity for."""
+    """Refuse a type that can't run the image, exceeds a quota or has no capacity."""
     instance_type = (
         data.get("InstanceType") if kwargs.get("is_instance_type_default") else None
     ) or kwargs["instance_type"]
@@ -202,7 +201,7 @@ def _completed(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     for nic in nics:
         nic["DeviceIndex"] = int(nic.get("DeviceIndex", 0))
         if "AssociatePublicIpAddress" in nic:
-            nic["AssociatePublicIpAddress"] = truth(nic["AssociatePublicIpAddress"])
+            nic["AssociatePublicIpAddress"] = read_boolean(nic["AssociatePublicIpAddress"])
         if kwargs.get("subnet_id"):
             nic.pop("SubnetId", None)
     more: dict[str, Any] = {
@@ -224,8 +223,10 @@ def _completed(data: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
                 **device,
                 "Ebs": {
                     **device["Ebs"],
-                    "Encrypted": truth(device["Ebs"].get("Encrypted", False)),
-                    "DeleteOnTermination": truth(device["Ebs"].get("DeleteOnTermination", True)),
+                    "Encrypted": read_boolean(device["Ebs"].get("Encrypted", False)),
+                    "DeleteOnTermination": read_boolean(
+                        device["Ebs"].get("DeleteOnTermination", True)
+                    ),
                 },
             }
             for device in devices
@@ -240,7 +241,7 @@ def _finish(
     kept = {
         nic["DeviceIndex"]
         for nic in nics
-        if nic.get("NetworkInterfaceId") or not truth(nic.get("DeleteOnTermination", True))
+        if nic.get("NetworkInterfaceId") or not read_boolean(nic.get("DeleteOnTermination", True))
     }
     for number, interface in instance.nics.items():
         interface.delete_on_termination = number not in kept

@@ -1,22 +1,23 @@
-"""Log events are written and read within CloudWatch Logs' limits, and read page by page.
+"""Apply CloudWatch Logs' limits to writing and reading log events, and read them page by page.
 
-moto accepts any batch, returns everything in one page and at once, and knows neither
-``logStreamNamePrefix`` nor ``startFromHead`` of FilterLogEvents. By AWS's documentation:
+moto accepts any batch, returns all events in one page and at once, and ignores
+``logStreamNamePrefix`` and ``startFromHead`` of FilterLogEvents. By AWS's documentation:
 
 - A stream's name has no ``:`` and no ``*``:
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogStream.html
 - A batch has at most 10,000 events, 1,048,576 bytes (26 more for each event) and 24 hours:
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
-- A page of FilterLogEvents has at most 10,000 events or 1 MB, and may be empty though there are
-  more: here each first page is. Events are sorted by time, then by ingestion. Up to 100 streams can
-  be named, or a prefix given:
+- A page of FilterLogEvents has at most 10,000 events or 1 MB, and may be empty though more pages
+  follow: here each first page is empty. Events are sorted by time, then by ingestion. Up to 100
+  streams can be named, or a prefix given:
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
-- The times of a stream's events are described "typically in less than an hour": here after one.
+- DescribeLogStreams shows the times of a stream's events "typically in less than an hour": here
+  after one hour.
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html
 
 AWS gives no figure for how soon an event can be read; `delay_logs` sets one.
 
-moto knows a group's key from its making alone, and answers the two calls that change it with HTTP
+moto sets a group's key only at its creation, and answers the two calls that change it with HTTP
 500, which the Terraform provider repeats for minutes.
 """
 
@@ -39,17 +40,17 @@ _BATCH_EVENTS, _BATCH_BYTES, _EVENT_OVERHEAD_BYTES = 10_000, 1_048_576, 26
 _BATCH_MILLISECONDS = 24 * 3_600_000
 _PAGE_EVENTS, _PAGE_BYTES = 10_000, 2**20
 _NAMED_STREAMS = 100
-#: From then on, the newest events can be asked for first.
+#: Earliest start time of requests for the newest events first.
 _FROM_TAIL_SINCE = 1_704_067_200_000
 _DESCRIBED_AFTER_SECONDS = 3_600.0
 
 
-#: How many seconds after their ingestion events can be read.
+#: Seconds from an event's ingestion until it can be read.
 DELAY = Setting(seconds=0.0)
 
 
 def install() -> None:
-    """Replace moto's answers to the four calls, and add the two that change a group's key."""
+    """Replace moto's responses to the four calls, and add the two that change a group's key."""
     from moto.logs.exceptions import ResourceNotFoundException
     from moto.logs.responses import LogsResponse
 
@@ -163,7 +164,7 @@ def _check_question(asked: dict[str, Any], limit: int) -> None:
 
 
 def _events(response: Any, asked: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the events that are asked for, with their streams' names."""
+    """Yield the requested events with their streams' names."""
     from moto.logs.exceptions import ResourceNotFoundException
     from moto.logs.models import EventMessageFilter
 

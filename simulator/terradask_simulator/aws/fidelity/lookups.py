@@ -1,11 +1,11 @@
-"""What moto looks for by walking through all of it is looked up. Nothing but speed changes here.
+"""Replace moto's linear searches by lookups. Only the speed changes.
 
-- moto makes IAM for each of AWS's partitions at the first call, with 1,500 managed policies each,
-  only to find no account of a key there.
-- It looks through every instance for one id, and through every tag of the region with a regular
+- At the first call moto builds IAM, with 1,500 managed policies, for each of AWS's partitions, only
+  to search them for the account of a key.
+- It searches every instance for one id, and matches every tag of the region with a regular
   expression for the tags of one resource: describing a group of 1,000 takes a million matches.
-- It lists its folders, and goes through the expressions of all services' addresses, twice for each
-  request, and through the methods of the class that answers it.
+- It lists its folders and tries the URL expressions of all services twice for each request, and
+  searches the methods of the class that answers it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def install() -> None:
     InstanceBackend.get_multi_instances_by_id = get_multi_instances_by_id
     TaggedEC2Resource.get_tags = get_tags
     responses.method_names_from_class = functools.cache(utils.method_names_from_class)
-    # Each bucket can be a host.
+    # A bucket's name can be part of the host name.
     DomainDispatcherApplication.get_backend_for_host = functools.lru_cache(1024)(
         DomainDispatcherApplication.get_backend_for_host
     )

@@ -1,9 +1,9 @@
-"""Networks: what is in use stays, rules keep their descriptions and have ids, blocks of IPv6 are
-described as by AWS.
+"""Networks: keep resources that are in use, descriptions and ids of rules, and describe IPv6 blocks
+as AWS does.
 
-- What something else still uses can't be deleted. moto deletes a subnet or a security group under a
-  running instance, a VPC with groups or gateways in it, an interface that an instance has (and then
-  fails to end that), and keeps the address of a deleted NAT gateway taken for ever. AWS's answers:
+- Resources in use can't be deleted. moto deletes a subnet or a security group of a running
+  instance, a VPC with groups or gateways, and an instance's interface (and then fails to terminate
+  the instance), and never frees the address of a deleted NAT gateway. AWS's errors:
   https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/1081 (subnet),
   https://github.com/aws/aws-cdk/issues/14456 (security group),
   https://github.com/gruntwork-io/cloud-nuke/issues/431 (interface),
@@ -11,16 +11,16 @@ described as by AWS.
   https://github.com/gruntwork-io/cloud-nuke/issues/345 (VPC);
   https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteNatGateway.html,
   https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
-- A gateway endpoint can be deleted whose route tables have changed. moto gives the endpoint's route
-  to the tables that it is made with, but takes it from those added later as well, which have none.
-- A security group rule keeps its description whatever its peer is. moto loses it where the peer is
-  a security group or a prefix list; the Terraform provider then wants to set it again at every
-  plan.
-- Revoking a rule that is gone says so by its id: ``InvalidSecurityGroupRuleId.NotFound``, which the
-  Terraform provider takes for done. moto answers ``InvalidPermission.NotFound``, which it takes for
-  a failure.
-- moto nests the state of a subnet's IPv6 block twice, and knows no filter by the association: the
-  Terraform provider then waits for a subnet of a dual-stack network without end.
+- A gateway endpoint can be deleted after its route tables have changed. moto adds the endpoint's
+  route only to its first tables, but at its deletion removes the route from later tables as well,
+  which lack it.
+- A security group rule keeps its description for any peer. moto drops it for security groups and
+  prefix lists, so that every Terraform plan sets it again.
+- Revoking a missing rule by its id fails with ``InvalidSecurityGroupRuleId.NotFound``, which the
+  Terraform provider treats as success. moto answers ``InvalidPermission.NotFound``, which the
+  provider treats as a failure.
+- moto nests the state of a subnet's IPv6 block twice, and has no filter by the association, so that
+  the Terraform provider waits forever for a subnet of a dual-stack network.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BLOCK_FILTER = "ipv6-cidr-block-association.association-id"
 
 
 def install() -> None:
-    """Refuse, and describe, as AWS does."""
+    """Replace moto's deletions and descriptions of network resources."""
     _keep_what_is_used()
     _keep_addresses_that_are_used()
     _know_rules()
@@ -52,7 +52,7 @@ def _keep_what_is_used() -> None:
     from moto.ec2.responses.elastic_network_interfaces import ElasticNetworkInterfaces
     from moto.ec2.utils import generate_route_id
 
-    # What ends an instance deletes its interfaces another way.
+    # Terminating an instance deletes its interfaces in another way.
     @around(ElasticNetworkInterfaces, "delete_network_interface")
     def delete_unused_interface(delete: Any, response: Any) -> Any:
         name = response._get_param("NetworkInterfaceId")
@@ -138,7 +138,7 @@ def _keep_addresses_that_are_used() -> None:
 
 
 def _groups_in_use(backend: Any, *, beside: str) -> Iterator[str]:
-    """Yield the security groups that interfaces, endpoints, or other groups' rules have."""
+    """Yield the security groups that interfaces, endpoints or other groups' rules use."""
     for interface in backend.enis.values():
         yield from (group.id for group in interface.group_set)
     for endpoint in backend.vpc_end_points.values():

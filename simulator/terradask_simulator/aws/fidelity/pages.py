@@ -1,4 +1,4 @@
-"""Answers page by page, which moto gives whole or cuts off."""
+"""Split responses into pages, which moto returns complete or truncated."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ __all__ = ["cut", "page"]
 def page(
     member: str, found: list[Any], response: Any, *, smallest: int, most: int
 ) -> dict[str, Any]:
-    """Return the part of an answer of EC2 that was asked for, and the token of the next one where
-    there is one.
-    """
+    """Return the requested page of an EC2 response and the next page's token, if any."""
     from moto.ec2.exceptions import InvalidNextToken, InvalidParameterValue
 
     size, token = (
@@ -33,9 +31,7 @@ def page(
 
 
 def cut(found: list[Any], token: str, size: int) -> tuple[list[Any], dict[str, str]]:
-    """Return the part at a token, and the token of the next one where there is one. Raises
-    `ValueError`.
-    """
+    """Return the page at a token and the next page's token, if any. Raises `ValueError`."""
     start = int(base64.b64decode(token, validate=True) or 0)
     end = start + size
     following = base64.b64encode(str(end).encode()).decode()

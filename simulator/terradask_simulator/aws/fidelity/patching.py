@@ -1,6 +1,6 @@
-"""How methods of moto's are replaced.
+"""Replace methods of moto's classes.
 
-moto's classes carry no types that mypy follows here, so they are patched rather than subclassed.
+moto's classes are untyped for mypy, so they are patched rather than subclassed.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ _DONE: set[tuple[Any, ...]] = set()
 
 
 def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
-    """Put a function in place of a method of moto's, which it gets as its first argument; once,
-    however often it is asked for.
+    """Replace a method of moto's by a function that gets the original as its first argument;
+    repeated calls replace it once.
     """
 
     def put(function: Callable[..., Any]) -> None:
@@ -36,6 +36,6 @@ def around(owner: Any, name: str) -> Callable[[Callable[..., Any]], None]:
 
 
 def add(responses: Any, *answers: Callable[[Any], Any]) -> None:
-    """Let moto answer calls by functions of the calls' names, by which it finds its answers."""
+    """Add methods, named after the calls that they answer, to one of moto's response classes."""
     for answer in answers:
         setattr(responses, answer.__name__, answer)

@@ -1,5 +1,4 @@
-"""Placement groups: made, described, deleted once no instance is left that a group has launched
-into them.
+"""Placement groups: create, describe, and delete those without instances.
 
 moto has none. AWS:
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html,
@@ -22,7 +21,7 @@ _ENDED = "terminated"
 
 
 def install() -> None:
-    """Add what moto's EC2 lacks."""
+    """Add placement groups to moto's EC2."""
     from moto.ec2.responses import EC2Response
 
     add(EC2Response, create_placement_group, describe_placement_groups, delete_placement_group)
@@ -57,7 +56,7 @@ def create_placement_group(response: Any) -> Any:
 
 
 def describe_placement_groups(response: Any) -> Any:
-    """Answer DescribePlacementGroups; of filters those by name and by tag count."""
+    """Answer DescribePlacementGroups; filters by name and by tag are supported."""
     from moto.core.responses import ActionResult
 
     backend, wanted = response.ec2_backend, response._get_param("GroupNames", [])
@@ -125,8 +124,8 @@ def _value(group: dict[str, Any], key: str) -> str | None:
 
 
 def _launched_into(backend: Any, instance: Any) -> str | None:
-    """Return the placement group of an instance: that of the Auto Scaling group which has launched
-    it, be that gone by now.
+    """Return the placement group of an instance: that of its Auto Scaling group, which may be
+    deleted.
     """
     from moto.autoscaling.models import autoscaling_backends
 

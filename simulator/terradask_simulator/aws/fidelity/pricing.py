@@ -1,6 +1,6 @@
-"""``pricing:GetProducts``, for which moto has no backend: with prices of the embedded AWS's own.
+"""``pricing:GetProducts``, for which moto has no backend, with the embedded AWS's own prices.
 
-Filters are ``TERM_MATCH`` and ``EQUALS``; the other kinds that AWS knows are refused.
+Filters are ``TERM_MATCH`` and ``EQUALS``; AWS's other filter types are refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FORMAT = "aws_v1"
 
 
 class _Refused(Exception):
-    """What AWS answers to a question that it doesn't take."""
+    """AWS's error for an invalid request."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -29,7 +29,7 @@ class _Refused(Exception):
 
 
 def install() -> None:
-    """Answer for the price list, and give spot prices that fit it."""
+    """Add the price list, and spot prices that fit it."""
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication
 
     @around(DomainDispatcherApplication, "get_application")
@@ -42,7 +42,7 @@ def install() -> None:
 
 
 def answer(operation: str, request: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """Answer one question."""
+    """Answer one request."""
     try:
         if operation != "GetProducts":
             raise _Refused(
@@ -88,7 +88,7 @@ def _service(code: Any) -> str:
     if code not in pricing_list.SERVICES:
         raise _Refused(
             "InvalidParameterException",
-            f"Input Parameters are invalid: {code} is no service of the embedded AWS's price list",
+            f"Input Parameters are invalid: the embedded AWS's price list has no service {code}",
         )
     return str(code)
 

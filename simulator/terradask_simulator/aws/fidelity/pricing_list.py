@@ -1,5 +1,5 @@
-"""The price list of the embedded AWS, in the shape of AWS's own: made up from ``pricing.toml``, the
-same at every start.
+"""The price list of the embedded AWS, in AWS's format: generated from ``pricing.toml``, the same at
+every start.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import Any
 
 __all__ = ["SERVICES", "instance_price", "products", "regions", "spot_price"]
 
-#: AWS's codes of the offer "on demand", and of its price by the hour; the same for all of its
-#: products.
+#: AWS's codes of the offer "on demand" and of its hourly price, the same for all products.
 _ON_DEMAND, _RATE = "JRTCKXETXF", "6YS6EN2CT7"
 _RESERVED = "4NA7Y494T4"
 
@@ -35,14 +34,12 @@ def _data() -> dict[str, Any]:
 
 
 def regions() -> tuple[str, ...]:
-    """Return the regions that a question without a region is answered for."""
+    """Return the regions of a response to a request without a region."""
     return tuple(_data()["regions"])
 
 
 def instance_price(instance_type: str) -> Decimal | None:
-    """Return the price of an hour of Linux on demand, in US dollars; None for a type that there
-    isn't.
-    """
+    """Return the hourly on-demand price of Linux in US dollars; None for an unknown type."""
     made = _types().get(instance_type)
     if made is None:
         return None
@@ -59,9 +56,7 @@ def instance_price(instance_type: str) -> Decimal | None:
 
 
 def spot_price(instance_type: str) -> Decimal | None:
-    """Return the price of an hour of Linux on spot, in US dollars; None for a type that there
-    isn't.
-    """
+    """Return the hourly spot price of Linux in US dollars; None for an unknown type."""
     price = instance_price(instance_type)
     return (
         None
@@ -71,13 +66,13 @@ def spot_price(instance_type: str) -> Decimal | None:
 
 
 def products(service: str, region: str, fields: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return a service's products in a region whose fields have certain values: entries of
-    ``PriceList`` before they become text.
+    """Return a service's products in a region that match field values: entries of ``PriceList``
+    before serialization.
     """
     return list(_matching(service, region, tuple(sorted(fields.items()))))
 
 
-# Asked for all instances, the price list answers page after page of them.
+# A request for all instances is answered page by page.
 @functools.lru_cache(maxsize=4)
 def _matching(
     service: str, region: str, wanted: tuple[tuple[str, str], ...]
@@ -85,7 +80,7 @@ def _matching(
     fields = dict(wanted)
     found = list(_plain(service, region))
     if service == "AmazonEC2" and fields.get("productFamily", _INSTANCE) == _INSTANCE:
-        # There are more than a thousand types: only those that can match are made.
+        # There are more than a thousand types: only possible matches are generated.
         types = [fields["instanceType"]] if "instanceType" in fields else list(_types())
         found.extend(
             entry
@@ -129,8 +124,8 @@ def _plain(service: str, region: str) -> Iterator[dict[str, Any]]:
 
 
 def _instances(instance_type: str, region: str) -> Iterator[dict[str, Any]]:
-    """Yield a type's products: Linux as terradask uses it, and those that a careless question would
-    mistake for it.
+    """Yield a type's products: Linux as terradask uses it, and similar ones that too broad a filter
+    would match.
     """
     price = instance_price(instance_type) or Decimal()
     for system, tenancy, status, usage, factor in (

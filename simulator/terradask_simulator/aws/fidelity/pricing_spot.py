@@ -1,7 +1,6 @@
-"""Spot prices that fit the price list, and that change by a switch.
+"""Spot prices that fit the price list and can be changed by a switch.
 
-moto answers with one price, a thousandth of a cent, of the year 2006, in every zone that is asked
-for or not.
+moto returns one price, a thousandth of a cent, of the year 2006, for every zone, requested or not.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from terradask_simulator.aws.fidelity.pricing_list import spot_price
 
 __all__ = ["CHANGES", "PriceChange", "current_price", "install"]
 
-#: What AWS calls Linux, in a VPC and in general. moto's answer has the first one alone.
+#: AWS's names of Linux, in a VPC and in general. moto's response has only the first.
 _LINUX = ("Linux/UNIX (Amazon VPC)", "Linux/UNIX")
 
 
 @dataclass(frozen=True)
 class PriceChange:
-    """A price of an hour that was set, in a zone or, with ``*``, in all."""
+    """An hourly price that was set, in one zone or, with ``*``, in all."""
 
     instance_type: str
     zone: str
@@ -30,24 +29,22 @@ class PriceChange:
     at: datetime.datetime
 
     def covers(self, instance_type: str, zone: str) -> bool:
-        """Return whether it is the price of a pool."""
+        """Return whether the price applies to a pool."""
         return self.instance_type == instance_type and self.zone in ("*", zone)
 
 
-#: What was set, oldest first.
+#: Prices that were set, oldest first.
 CHANGES: list[PriceChange] = []
 
 
 def current_price(instance_type: str, zone: str) -> Decimal | None:
-    """Return the price of an hour of Linux on spot in a zone, in US dollars; None for a type that
-    there isn't.
-    """
+    """Return the hourly spot price of Linux in a zone in US dollars; None for an unknown type."""
     changed = [change.usd for change in CHANGES if change.covers(instance_type, zone)]
     return changed[-1] if changed else spot_price(instance_type)
 
 
 def install() -> None:
-    """Replace moto's answer."""
+    """Replace moto's response."""
     from moto.core.responses import ActionResult
     from moto.ec2.responses.spot_instances import SpotInstances
 
@@ -78,12 +75,12 @@ def install() -> None:
 
 
 def _history(instance_type: str, zone: str) -> list[tuple[datetime.datetime, Decimal]]:
-    """Return a pool's prices with the time since which each applied, newest first."""
+    """Return a pool's prices with their start times, newest first."""
     first = spot_price(instance_type)
     if first is None:
         return []
     changed = [(change.at, change.usd) for change in CHANGES if change.covers(instance_type, zone)]
-    # AWS changes a spot price now and then, not at each question.
+    # AWS changes a spot price now and then, not at each request.
     now = datetime.datetime.now(datetime.UTC).replace(minute=0, second=0, microsecond=0)
     since = min(now, changed[0][0] - datetime.timedelta(hours=1)) if changed else now
     return [*reversed(changed), (since, first)]
@@ -94,8 +91,8 @@ def _between(
     start: datetime.datetime | None,
     end: datetime.datetime | None,
 ) -> list[tuple[datetime.datetime, Decimal]]:
-    """Return what applied at a time or began later, as AWS does: a question about now has the
-    present price for its answer.
+    """Return the prices that applied at a time or began later, as AWS does: a request about now
+    returns the current price.
     """
     kept: list[tuple[datetime.datetime, Decimal]] = []
     for at, usd in history:

@@ -1,9 +1,9 @@
-"""Quotas of EC2 and Auto Scaling: what a grown account has, AWS's defaults, and requests for more.
+"""Quotas of EC2 and Auto Scaling: values of an established account, AWS's defaults, and requests
+for increases.
 
-moto knows the quotas of VPC alone, and takes no requests. Nothing is granted here unless a switch
-sets a quota; `vcpu_limits` refuses launches for them, where that is switched on. A new account may
-run 5 vCPUs, which is no cluster: the account here is one for which they were raised, as accounts
-that run clusters have. Values:
+moto has only VPC's quotas, and no requests. Requests stay open until a switch sets the quota;
+`launch_limits` enforces quotas if that is switched on. A new account may run 5 vCPUs, too few for a
+cluster: this account has raised quotas, like accounts that run clusters. Values:
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
 https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
 https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html,
@@ -61,8 +61,8 @@ _QUOTAS: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     ),
 }
 
-#: What the account has of vCPUs, in place of AWS's defaults: thousands of standard ones, hundreds
-#: of those with accelerators.
+#: The account's vCPU quotas, in place of AWS's defaults: thousands of standard vCPUs, hundreds with
+#: accelerators.
 _GROWN: dict[str, float] = {
     **dict.fromkeys(("L-1216C47A", "L-34B43A08"), 10_000),
     **dict.fromkeys(
@@ -81,7 +81,7 @@ _GROWN: dict[str, float] = {
 
 _OPEN = ("PENDING", "CASE_OPENED")
 
-#: Service and code -> the value that was set in place of the default.
+#: Service and code -> the value set in place of the default.
 _APPLIED: dict[tuple[str, str], float] = {}
 
 
@@ -91,8 +91,8 @@ def applied_quotas() -> dict[str, float]:
 
 
 def quota_value(service_code: str, quota_code: str) -> float:
-    """Return what applies: what was set, or what a grown account has, which is AWS's default where
-    no account needs more.
+    """Return a quota's value: the one that was set, or that of an established account, or AWS's
+    default.
     """
     _, quotas = _QUOTAS.get(service_code, ("", {}))
     if quota_code not in quotas:
@@ -110,9 +110,7 @@ def quota_value(service_code: str, quota_code: str) -> float:
 
 
 def set_quota(service_code: str, quota_code: str, value: float) -> float:
-    """Let a quota have another value, and approve the requests that it satisfies; return the value
-    before.
-    """
+    """Set a quota, approve the requests that it satisfies, and return the previous value."""
     from moto.servicequotas.models import servicequotas_backends
 
     before = quota_value(service_code, quota_code)
@@ -125,7 +123,7 @@ def set_quota(service_code: str, quota_code: str, value: float) -> float:
 
 
 def install() -> None:
-    """Add what moto's Service Quotas lack."""
+    """Add the quotas and calls that moto's Service Quotas lacks."""
     from moto.core.exceptions import JsonRESTError
     from moto.servicequotas.models import ServiceQuotasBackend
     from moto.servicequotas.responses import ServiceQuotasResponse

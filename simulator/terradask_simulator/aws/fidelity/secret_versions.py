@@ -1,10 +1,11 @@
-"""A secret's versions, as many as AWS keeps, and their staging labels.
+"""Keep as many versions of a secret as AWS, and move staging labels as AWS does.
 
-AWS removes outdated versions where there are more than 100, but none that is younger than 24 hours:
-https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html. Beyond that
-a new one is refused: https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html.
-A version without a label is outdated. moto keeps all, takes every label from a version that is no
-longer current, and reads an old version as the current one after the label was moved.
+AWS removes outdated versions beyond 100, but none younger than 24 hours:
+https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html. Otherwise a
+new version is refused:
+https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html. A version without
+a label is outdated. moto keeps all versions, removes every label from a version that is no longer
+current, and returns an old version as the current one after the label was moved.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _KEPT_SECONDS = 24 * 3600
 
 
 def install() -> None:
-    """Replace moto's put, its label of the current version, and its moving of labels."""
+    """Replace moto's functions that put a version, label the current one and move labels."""
     from moto.secretsmanager.exceptions import SecretsManagerClientError
     from moto.secretsmanager.models import FakeSecret, SecretsManagerBackend
 
@@ -30,7 +31,7 @@ def install() -> None:
         token = kwargs.get("client_request_token")
         if backend._is_valid_identifier(secret_id):
             versions = backend.secrets[secret_id].versions
-            if token not in versions and not _has_room(versions):
+            if token not in versions and not _free_version(versions):
                 raise SecretsManagerClientError(
                     "LimitExceededException",
                     "The request failed because it would exceed one of the Secrets Manager quotas.",
@@ -71,8 +72,8 @@ def _drop(version: dict[str, Any], *labels: str) -> None:
     version["version_stages"] = [one for one in version["version_stages"] if one not in labels]
 
 
-def _has_room(versions: dict[str, dict[str, Any]]) -> bool:
-    """Remove outdated versions, the oldest first, until there is room for one more."""
+def _free_version(versions: dict[str, dict[str, Any]]) -> bool:
+    """Remove outdated versions, the oldest first, until another fits; return whether it does."""
     outdated = sorted(
         (version["createdate"], version_id)
         for version_id, version in versions.items()

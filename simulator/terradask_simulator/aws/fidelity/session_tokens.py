@@ -1,8 +1,8 @@
-"""Sessions of users: ``GetSessionToken`` gives keys that belong to the caller, for no longer than
-AWS does.
+"""Sessions of users: ``GetSessionToken`` returns the caller's own temporary keys, within AWS's
+durations.
 
-moto gives every caller the same example, which belongs to no user, for any time, also callers with
-temporary credentials.
+moto returns the same example key, of no user, for any duration, also to callers with temporary
+credentials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DEFAULT_SECONDS = 43_200
 
 @dataclass(frozen=True)
 class Session:
-    """A session of a user's; the caller is the long-lived access key that requested it."""
+    """A user's session; the caller is the long-term access key that requested it."""
 
     caller: str
     secret: str = field(repr=False)
@@ -32,14 +32,14 @@ class Session:
 
 
 def session_of(access_key: str) -> Session | None:
-    """Return the session that a temporary access key belongs to, or None where it is no user's."""
+    """Return the user's session of a temporary access key, or None if it isn't a user's."""
     from moto.sts.models import sts_backends
 
     return _sessions(sts_backends[ACCOUNT]["aws"]).get(access_key)
 
 
 def install() -> None:
-    """Replace moto's sessions of users."""
+    """Replace moto's user sessions."""
     from moto.core.responses import ActionResult
     from moto.iam.models import iam_backends
     from moto.sts.exceptions import STSClientError, STSValidationError

@@ -1,6 +1,6 @@
 """Session Manager: StartSession, ResumeSession and TerminateSession for forwarding a port.
 
-moto has none of them. AWS:
+moto lacks all three. AWS:
 https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_StartSession.html,
 https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_TerminateSession.html
 """
@@ -21,7 +21,7 @@ __all__ = ["install"]
 
 _DOCUMENT = "AWS-StartPortForwardingSession"
 
-#: Without these the agent of a host isn't connected:
+#: Actions without which a host's agent isn't connected:
 #: https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
 _AGENT_CALLS = frozenset(
     {
@@ -35,7 +35,7 @@ _AGENT_CALLS = frozenset(
 
 
 def install(sessions: Sessions) -> None:
-    """Add what moto's Systems Manager lacks."""
+    """Add the three calls to moto's Systems Manager."""
     from moto.core.responses import ActionResult
     from moto.ssm.responses import SimpleSystemManagerResponse
 
@@ -61,7 +61,7 @@ def install(sessions: Sessions) -> None:
         )
 
     def resume_session(response: Any) -> Any:
-        # A session of this plugin that was lost is over.
+        # A lost session of this plugin has ended.
         return ActionResult({"SessionId": response._get_param("SessionId")})
 
     def terminate_session(response: Any) -> Any:
@@ -73,8 +73,8 @@ def install(sessions: Sessions) -> None:
 
 
 def _caller(access_key: str) -> tuple[str, str]:
-    """Return what a caller's sessions are named after, a user's name or that of a role's session,
-    and its unique id.
+    """Return the prefix of a caller's session names (the name of the user or the role's session)
+    and the caller's unique id.
     """
     with STATE_LOCK:
         principal = find_principal(access_key)
@@ -93,7 +93,7 @@ def _agent_connected(instance: Any) -> bool:
 
 
 def _actions(role: Any, effect: str) -> Iterator[str]:
-    """Yield what a role's own policies allow, or deny, as they write it."""
+    """Yield the actions that a role's own policies allow, or deny, as written."""
     for document in role.policies.values():
         for statement in json.loads(document)["Statement"]:
             if statement["Effect"] == effect:

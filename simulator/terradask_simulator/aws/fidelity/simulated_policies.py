@@ -1,12 +1,12 @@
-"""IAM's own policy simulator, which moto lacks: what policies say to actions.
+"""IAM's own policy simulator, which moto lacks.
 
 https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
 https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulateCustomPolicy.html
 
-The form of an answer is that of records of AWS's own answers, in ``radkawar/stackd`` on GitHub
-(``testdata/aws/iam/simulation_inputs.json``): each action has one result, whose resources have one
-each; what is asked of an action on a resource of a kind that the action doesn't know is
-``implicitDeny``, whatever policies say; an action that AWS doesn't know is judged on any resource.
+Responses have the form of recorded responses of AWS, in ``radkawar/stackd`` on GitHub
+(``testdata/aws/iam/simulation_inputs.json``): each action has one result, with one per resource. An
+action on a resource type that it doesn't support is ``implicitDeny``, regardless of policies; an
+unknown action is evaluated on any resource.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["install"]
 
 
 def install() -> None:
-    """Add what moto's IAM lacks."""
+    """Add both calls to moto's IAM."""
     from moto.iam.responses import IamResponse
 
     def simulate_principal_policy(response: Any) -> Any:
@@ -78,8 +78,8 @@ def _decisions(
 
 
 def _result(action: str, decisions: list[tuple[str, str]]) -> Mapping[str, Any]:
-    said = {decision for _, decision in decisions}
-    overall = next(one for one in ("explicitDeny", "implicitDeny", "allowed") if one in said)
+    results = {decision for _, decision in decisions}
+    overall = next(one for one in ("explicitDeny", "implicitDeny", "allowed") if one in results)
     result = {"EvalActionName": action, "EvalResourceName": "*", "EvalDecision": overall}
     if [resource for resource, _ in decisions] == ["*"]:
         return {**result, "MissingContextValues": []}

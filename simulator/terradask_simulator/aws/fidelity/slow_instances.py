@@ -1,12 +1,10 @@
-"""Instances that take their time to run, to show and to end, or never run, once that is switched
-on.
+"""Delay, hide or fail launches, and slow down terminations, if switched on.
 
-moto's run and end at once. Times of launches and boots are drawn evenly between the smallest and
-the largest of those published, with a seed:
+moto's instances run and terminate at once. Times of launches and boots are drawn uniformly, with a
+seed, between the smallest and the largest published:
 
 - from the request to ``running``: 4.9 s, and 17.8 s (69 % of 25.8 s),
-- from ``running`` to the first program of one's own: 3.1 s (12 % of 25.8 s), and 22.8 s (17.2 s +
-  5.6 s).
+- from ``running`` to the first user program: 3.1 s (12 % of 25.8 s), and 22.8 s (17.2 s + 5.6 s).
 
 Sources, in this order: https://www.daemonology.net/blog/2021-08-12-EC2-boot-time-benchmarking.html
 (boot: the second figure), https://github.com/brevdev/ec2-coldboot-research.
@@ -15,15 +13,15 @@ Where EC2 ends a launch before its instance runs, RunInstances succeeds, and the
 ``pending`` to ``terminated``: a volume beyond a quota, a key that its volume can't use. Reasons:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 
-At its end an instance is ``shutting-down`` first, and keeps its volumes and interfaces; its group
-lists it as ``Terminating``, after EC2 has called it ``terminated`` too. AWS gives no figures;
-reports speak of minutes: https://github.com/hashicorp/terraform/pull/1353,
+A terminating instance is ``shutting-down`` first, and keeps its volumes and interfaces; its group
+lists it as ``Terminating``, even after EC2 shows it as ``terminated``. AWS gives no figures;
+reports mention minutes: https://github.com/hashicorp/terraform/pull/1353,
 https://github.com/reproio/ecs_deploy/pull/72.
 
 EC2 is eventually consistent: for a while after its launch DescribeInstances and
-DescribeAutoScalingGroups leave an instance out, and a call that names it gets
-``InvalidInstanceID.NotFound``, TerminateInstances too, which "does not mean that the instance is or
-will be terminated": https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+DescribeAutoScalingGroups omit an instance, and a call that names it gets
+``InvalidInstanceID.NotFound``, also TerminateInstances, which "does not mean that the instance is
+or will be terminated": https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 """
 
 from __future__ import annotations
@@ -41,101 +39,99 @@ from terradask_simulator.aws.switchboard import Setting
 
 __all__ = [
     "DELAYS",
-    "DOOM",
     "LAG",
+    "LAUNCH_FAILURE",
     "LINGER",
-    "begin",
+    "begin_launch",
     "booted",
     "draw_delays",
     "install",
+    "is_still_listed",
     "keep_listed",
-    "lingers",
     "move_on",
 ]
 
 _LAUNCH_SECONDS = (4.9, 17.8)
 _BOOT_SECONDS = (3.1, 22.8)
 
-#: What the published times are multiplied by.
+#: Factor of the published times.
 DELAYS = Setting(factor=0.0, seed=0)
-#: Why launches end.
-DOOM = Setting(reason="")
-#: How long members of groups are listed after they were ended, half of it in EC2. Where it is
-#: switched off, what was ending ends at once.
+#: Reason why new launches fail; empty: they succeed.
+LAUNCH_FAILURE = Setting(reason="")
+#: How long groups list terminated members; EC2 shows them as shutting down for half of it. Switched
+#: off, pending terminations complete at once.
 LINGER = Setting(seconds=0.0)
-#: The longest time for which new instances stay hidden.
+#: The longest time that new instances stay hidden.
 LAG = Setting(seconds=0.0, seed=0)
 
 
-class _Between:
-    """Instances between two states."""
+class _Transitions:
+    """Instances in transition between two states."""
 
-    #: Whether a call that looks is being served: nothing is hidden from the simulator itself.
+    #: Whether a describing call is being served: nothing is hidden from the simulator itself.
     describing = False
 
     def __init__(self) -> None:
         self.pending: list[Any] = []
-        self.doomed: list[Any] = []
+        self.failing: list[Any] = []
         self.ending: list[Any] = []
 
 
-_BETWEEN = _Between()
+_TRANSITIONS = _Transitions()
 
 
 def draw_delays(delays: Setting) -> tuple[float, float]:
-    """Return the seconds until another instance runs, and from then until it has booted."""
+    """Return the seconds until a new instance runs, and from then until it has booted."""
     return (
         delays.factor * delays.draws.uniform(*_LAUNCH_SECONDS),
         delays.factor * delays.draws.uniform(*_BOOT_SECONDS),
     )
 
 
-def begin(instance: Any) -> None:
-    """Let a new instance be pending and hidden as long as it is to be, or end."""
+def begin_launch(instance: Any) -> None:
+    """Make a new instance pending, failing or hidden, by the settings."""
     if DELAYS.factor:
         launch_seconds, boot_seconds = draw_delays(DELAYS)
         instance._embedded_runs_at = time.monotonic() + launch_seconds
         instance._embedded_boots_at = instance._embedded_runs_at + boot_seconds
-        _BETWEEN.pending.append(instance)
-    if DOOM.reason:
-        instance._embedded_end_reason = DOOM.reason
-        _BETWEEN.doomed.append(instance)
+        _TRANSITIONS.pending.append(instance)
+    if LAUNCH_FAILURE.reason:
+        instance._embedded_end_reason = LAUNCH_FAILURE.reason
+        _TRANSITIONS.failing.append(instance)
         BELL.set()
-    if DELAYS.factor or DOOM.reason:
+    if DELAYS.factor or LAUNCH_FAILURE.reason:
         instance._state.name, instance._state.code = "pending", 0
     if LAG.seconds:
         instance._embedded_shown_at = time.monotonic() + LAG.draws.uniform(0.0, LAG.seconds)
 
 
 def booted(instance: Any) -> bool:
-    """Return whether an instance has had the time to boot."""
+    """Return whether an instance's boot time has passed."""
     return bool(getattr(instance, "_embedded_boots_at", 0.0) <= time.monotonic())
 
 
 def keep_listed(state: Any) -> bool:
-    """Have a group list a member as ``Terminating`` for a while; return whether that is on."""
+    """List a member as ``Terminating`` for a while; return whether that is switched on."""
     if LINGER.seconds:
         state.lifecycle_state = "Terminating"
         state._embedded_listed_until = time.monotonic() + LINGER.seconds
     return bool(LINGER.seconds)
 
 
-def lingers(state: Any) -> bool:
-    """Return whether a member that was ended is still listed."""
+def is_still_listed(state: Any) -> bool:
+    """Return whether a terminated member is still listed."""
     return bool(LINGER.seconds) and state._embedded_listed_until > time.monotonic()
 
 
 def is_hidden(instance: Any) -> bool:
-    """Return whether descriptions leave an instance out now."""
+    """Return whether descriptions omit an instance now."""
     return is_forgotten(instance) or (
         bool(LAG.seconds) and bool(getattr(instance, "_embedded_shown_at", 0.0) > time.monotonic())
     )
 
 
 def install() -> None:
-    """Let TerminateInstances begin an end, instead of being one, and answers leave hidden instances
-    out.
-    """
+    """Make TerminateInstances begin a slow termination, and responses omit hidden instances."""
     from moto.autoscaling.models import AutoScalingBackend
     from moto.autoscaling.responses import AutoScalingResponse
     from moto.ec2.models import EC2Backend
@@ -154,7 +150,7 @@ def install() -> None:
     @around(AutoScalingBackend, "describe_auto_scaling_groups")
     def shown_groups(describe: Any, backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
         groups: list[Any] = describe(backend, *args, **kwargs)
-        return [_shown_group(group) for group in groups] if _BETWEEN.describing else groups
+        return [_shown_group(group) for group in groups] if _TRANSITIONS.describing else groups
 
     @around(EC2Backend, "describe_instances")
     def describe_instances(describe: Any, backend: Any, *args: Any, **kwargs: Any) -> list[Any]:
@@ -178,11 +174,11 @@ def install() -> None:
 
     @around(AutoScalingResponse, "describe_auto_scaling_groups")
     def described(describe: Any, response: Any) -> Any:
-        _BETWEEN.describing = True
+        _TRANSITIONS.describing = True
         try:
             return describe(response)
         finally:
-            _BETWEEN.describing = False
+            _TRANSITIONS.describing = False
 
 
 def _begin_end(instance: Any) -> Any:
@@ -194,44 +190,46 @@ def _begin_end(instance: Any) -> Any:
         code = "Client.UserInitiatedShutdown"
         instance.state_reason = StateReason(f"{code}: User initiated shutdown", code)
         instance._embedded_ended_at = time.monotonic() + LINGER.seconds / 2
-        _BETWEEN.ending.append(instance)
+        _TRANSITIONS.ending.append(instance)
     return before
 
 
 def move_on() -> None:
-    """Let the instances run, and end, whose time has come; call it with the lock held."""
-    _let_run()
-    _let_end()
-    _end_doomed()
+    """Run, fail and terminate the instances that are due; call it with the lock held."""
+    _run_due()
+    _terminate_due()
+    _fail_launches()
 
 
-def _let_run() -> None:
+def _run_due() -> None:
     now = time.monotonic()
-    still = [instance for instance in _BETWEEN.pending if instance.state == "pending"]
-    _BETWEEN.pending = [instance for instance in still if instance._embedded_runs_at > now]
+    still = [instance for instance in _TRANSITIONS.pending if instance.state == "pending"]
+    _TRANSITIONS.pending = [instance for instance in still if instance._embedded_runs_at > now]
     for instance in still:
         if instance._embedded_runs_at <= now:
             instance._state.name, instance._state.code = "running", 16
             BELL.set()
 
 
-def _let_end() -> None:
+def _terminate_due() -> None:
     now = time.monotonic()
-    due = [one for one in _BETWEEN.ending if not LINGER.seconds or one._embedded_ended_at <= now]
-    _BETWEEN.ending = [one for one in _BETWEEN.ending if one not in due]
+    due = [
+        one for one in _TRANSITIONS.ending if not LINGER.seconds or one._embedded_ended_at <= now
+    ]
+    _TRANSITIONS.ending = [one for one in _TRANSITIONS.ending if one not in due]
     for instance in due:
-        # An end has its reason from its beginning on.
+        # The reason is set when the termination begins.
         kept = instance._reason, instance.state_reason
         instance.terminate()
         instance._reason, instance.state_reason = kept
         BELL.set()
 
 
-def _end_doomed() -> None:
+def _fail_launches() -> None:
     from moto.ec2.models.instances import StateReason
 
-    doomed, _BETWEEN.doomed = _BETWEEN.doomed, []
-    for instance in doomed:
+    failing, _TRANSITIONS.failing = _TRANSITIONS.failing, []
+    for instance in failing:
         if instance.state == "pending":
             text = instance._embedded_end_reason
             instance.terminate()

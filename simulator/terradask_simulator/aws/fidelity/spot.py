@@ -1,7 +1,7 @@
-"""Spot instances carry the id of their request, and can be taken back with notice.
+"""Show request ids of spot instances, and interrupt them with notice.
 
-moto marks spot instances and nothing else: AWS shows a request's id, announces the end in the
-instance's metadata, and ends it. Paths and documents:
+moto only marks spot instances. AWS also shows a request's id, announces an interruption in the
+instance's metadata, and terminates the instance. Paths and documents:
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html,
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 """
@@ -26,18 +26,18 @@ _REASON = "Server.SpotInstanceTermination"
 
 @dataclass
 class _Notices:
-    """What the metadata service shows a spot instance of its future."""
+    """Notices of one spot instance in its metadata."""
 
     rebalance_at: datetime.datetime | None = None
     ends_at: datetime.datetime | None = None
 
 
-#: By instance id: those that were announced something and still live.
+#: By instance id: live instances with notices.
 _NOTICES: dict[str, _Notices] = {}
 
 
 def install() -> None:
-    """Let instances that RequestSpotInstances launches carry their request's id."""
+    """Set the request's id in instances that RequestSpotInstances launches."""
     from moto.ec2.models.spot_requests import SpotInstanceRequest
 
     @around(SpotInstanceRequest, "launch_instance")
@@ -48,7 +48,7 @@ def install() -> None:
 
 
 def mark(instance: Any) -> None:
-    """Give a spot instance what DescribeInstances shows of it."""
+    """Set a spot instance's fields that DescribeInstances shows."""
     from moto.ec2.utils import random_spot_request_id
 
     if instance.lifecycle == "spot":
@@ -64,8 +64,8 @@ def recommend_rebalance(instance_id: str) -> None:
 
 
 def interrupt(instance_id: str, notice_seconds: float) -> None:
-    """Announce the end of a spot instance, and end it when the time has come; call it with the lock
-    held.
+    """Announce the interruption of a spot instance, and terminate it at the deadline; call it with
+    the lock held.
     """
     recommend_rebalance(instance_id)
     notices = _notices(instance_id)
@@ -74,7 +74,7 @@ def interrupt(instance_id: str, notice_seconds: float) -> None:
 
 
 def end_interrupted() -> None:
-    """End the spot instances whose time has come; call it with the lock held."""
+    """Terminate the spot instances that are due; call it with the lock held."""
     from moto.ec2.models.instances import StateReason
 
     for instance_id, notices in list(_NOTICES.items()):
@@ -90,21 +90,21 @@ def end_interrupted() -> None:
 
 
 def notices_of(instance_id: str) -> dict[str, str]:
-    """Return what the metadata service shows of notices, by path below ``meta-data/``; nothing
-    before the first one.
+    """Return the metadata documents of notices, by path below ``meta-data/``; empty without
+    notices.
     """
-    told: dict[str, str] = {}
+    documents: dict[str, str] = {}
     notices = _NOTICES.get(instance_id, _Notices())
     if notices.rebalance_at is not None:
-        told["events/recommendations/rebalance"] = json.dumps(
+        documents["events/recommendations/rebalance"] = json.dumps(
             {"noticeTime": _text(notices.rebalance_at)}
         )
     if notices.ends_at is not None:
-        told["spot/instance-action"] = json.dumps(
+        documents["spot/instance-action"] = json.dumps(
             {"action": "terminate", "time": _text(notices.ends_at)}
         )
-        told["spot/termination-time"] = _text(notices.ends_at)
-    return told
+        documents["spot/termination-time"] = _text(notices.ends_at)
+    return documents
 
 
 def _notices(instance_id: str) -> _Notices:

@@ -1,13 +1,12 @@
-"""Calls of EC2, Auto Scaling and CloudWatch Logs are throttled by token buckets, once that is
-switched on.
+"""Throttle calls of EC2, Auto Scaling and CloudWatch Logs by token buckets, if switched on.
 
 EC2, sizes and refill rates:
-https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. Each action has a bucket of
-its own in each region; launches, ends, starts and stops have a second one that counts instances.
-Auto Scaling has one bucket for all of its actions
+https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. Each action has its own
+bucket in each region; launches, terminations, starts and stops have a second one that counts
+instances. Auto Scaling has one bucket for all of its actions
 (https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html); AWS doesn't publish its
-size: assumed is that of EC2's changes. CloudWatch Logs: calls a second of an account in a region,
-https://repost.aws/knowledge-center/cloudwatch-logs-throttling and
+size: the size of EC2's bucket for changes is assumed. CloudWatch Logs: calls a second of an account
+in a region, https://repost.aws/knowledge-center/cloudwatch-logs-throttling and
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_DescribeLogStreams.html.
 """
 
@@ -30,7 +29,7 @@ Size = tuple[float, float]
 
 _QUESTIONS: Size = (100, 20)
 _CHANGES: Size = (50, 5)
-#: Questions that name neither a filter nor a page.
+#: Describe calls with neither a filter nor a page.
 _BROAD_QUESTIONS: Size = (50, 10)
 _BROAD = frozenset(
     {
@@ -43,7 +42,7 @@ _BROAD = frozenset(
         "DescribeVolumes",
     }
 )
-#: Of AWS's "uncategorized" actions those that moto knows and the network or a cluster may call.
+#: AWS's "uncategorized" actions that moto supports and the network or a cluster may call.
 _OWN: Mapping[str, Size] = {
     "AssociateIamInstanceProfile": (100, 5),
     "AssociateNatGatewayAddress": (10, 1),
@@ -87,7 +86,7 @@ _LOGS: Mapping[str, Size] = {"DescribeLogStreams": (25, 25), "FilterLogEvents": 
 
 @dataclass
 class TokenBucket:
-    """A number of tokens that grows with time, up to a capacity; it begins full, at a time in
+    """A bucket of tokens that is refilled over time, up to a capacity; full at its start time in
     seconds.
     """
 
@@ -100,7 +99,7 @@ class TokenBucket:
         self.tokens = self.capacity
 
     def take(self, count: float, now: float) -> bool:
-        """Take tokens, if there are so many."""
+        """Take tokens if the bucket has enough; return whether it had."""
         self.tokens = min(self.capacity, self.tokens + (now - self.at) * self.per_second)
         self.at = now
         if self.tokens < count:
@@ -110,8 +109,8 @@ class TokenBucket:
 
 
 def bucket_size(action: str, *, broad: bool = False) -> Size:
-    """Return the size of the bucket of one of EC2's actions; `broad`: the call names neither a
-    filter nor a page.
+    """Return the size of the bucket of one of EC2's actions; `broad`: the call has neither a filter
+    nor a page.
     """
     if broad and action in _BROAD:
         return _BROAD_QUESTIONS
@@ -134,9 +133,7 @@ class Throttle(Setting):
         return super().turn(**arguments)
 
     def check(self, operation: Operation) -> Refusal | None:
-        """Take a call's tokens; return the refusal where there are too few. Not for several threads
-        at once.
-        """
+        """Take a call's tokens; return the error if there are too few. Not thread-safe."""
         if self.factor and operation.service == "ec2":
             return self._check_ec2(operation)
         if (
@@ -144,7 +141,8 @@ class Throttle(Setting):
             and operation.service == "autoscaling"
             and not self._take(("autoscaling", operation.region), AUTOSCALING)
         ):
-            # The text: https://repost.aws/knowledge-center/autoscaling-api-calls-throttled
+            # Source of the message:
+            # https://repost.aws/knowledge-center/autoscaling-api-calls-throttled
             return worded(operation, "Throttling", "Rate exceeded", "400 Bad Request")
         if self.factor and operation.service == "logs" and operation.name in _LOGS:
             key = ("logs", operation.region, operation.name)
@@ -170,7 +168,7 @@ class Throttle(Setting):
         bucket = self._buckets.get(key)
         if bucket is None:
             capacity, per_second = size
-            # A bucket that never holds one token would let no call through.
+            # A bucket that never holds a token would refuse every call.
             bucket = TokenBucket(max(1.0, capacity * self.factor), per_second * self.factor, now)
             self._buckets[key] = bucket
         return bucket.take(count, now)
@@ -183,7 +181,7 @@ def _instances(operation: Operation) -> float:
 
 
 def _exceeded(operation: Operation, rate: str) -> Refusal:
-    # The text: https://github.com/CloudSnorkel/cdk-github-runners/issues/946
+    # Source of the message: https://github.com/CloudSnorkel/cdk-github-runners/issues/946
     why = (
         f"Account {ACCOUNT} has been throttled on ec2:{operation.name} because it exceeded its "
         f"{rate} rate limit."
