@@ -10,7 +10,7 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._terraform.state.bucket import TAG, make_state_bucket
 from terradask.errors import AwsError
-from terradask_simulator.aws.fidelity.buckets import SETTLING, install
+from terradask_simulator.aws.fidelity.buckets import NEW_BUCKETS, install
 
 from ..moto_account import moto_account
 
@@ -38,7 +38,7 @@ def buckets_that_settle() -> None:
 def aws() -> Iterator[Aws]:
     with moto_account():
         yield Aws("us-east-1")
-    SETTLING.turn(share=0)
+    NEW_BUCKETS.turn(share=0)
 
 
 def make(aws: Aws) -> bool:
@@ -52,10 +52,10 @@ def test_a_bucket_that_s3_does_not_know_everywhere_is_made_whole(
     aws: Aws, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     clock = Clock(monkeypatch)
-    SETTLING.turn(share=0.6, seconds=3600, seed=seed)
+    NEW_BUCKETS.turn(share=0.6, seconds=3600, seed=seed)
     assert make(aws)
     assert 0 < clock.waited < 120
-    SETTLING.turn(share=0)
+    NEW_BUCKETS.turn(share=0)
     s3 = aws.client("s3")
     assert s3.get_bucket_versioning(Bucket=BUCKET)["Status"] == "Enabled"
     assert s3.get_bucket_lifecycle_configuration(Bucket=BUCKET)["Rules"]
@@ -66,12 +66,12 @@ def test_a_bucket_that_s3_does_not_know_everywhere_is_made_whole(
 
 def test_it_is_not_waited_for_without_end(aws: Aws, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(monkeypatch)
-    SETTLING.turn(share=1, seconds=3600)
+    NEW_BUCKETS.turn(share=1, seconds=3600)
     with pytest.raises(AwsError) as refused:
         make(aws)
     assert 120 < clock.waited < 130
     assert BUCKET in str(refused.value)
     # The next command goes on.
-    SETTLING.turn(share=0)
+    NEW_BUCKETS.turn(share=0)
     assert not make(aws)
     assert aws.client("s3").get_bucket_versioning(Bucket=BUCKET)["Status"] == "Enabled"

@@ -27,15 +27,13 @@ _FOR_ALL, _FOR_ANY, _IF_EXISTS = "forallvalues:", "foranyvalue:", "ifexists"
 
 
 class UnknownOperator(SimulatorError):
-    """A policy uses a condition operator that there is not."""
+    """A policy uses an unknown condition operator."""
 
 
 def holds(condition: Condition, context: Context, version: str = "2012-10-17") -> bool:
     """Return whether one line of a condition holds.
 
-    Notes
-    -----
-    A key that the request doesn't carry: positive operators don't hold, negated ones do;
+    Notes ----- For a key that the request lacks, positive operators don't hold, negated ones do;
     ``…IfExists`` and ``ForAllValues`` hold, ``ForAnyValue`` doesn't.
     """
     name = condition.operator.lower()
@@ -111,7 +109,7 @@ def _ordered(compare: Callable[[float, float], bool], read: Callable[[str], floa
 
 
 def _seconds(text: str) -> float:
-    """Return the seconds since 1970 that a date means: ISO 8601, or the number itself."""
+    """Return a date, in ISO 8601 or as seconds since 1970, in seconds since 1970."""
     try:
         return float(text)
     except ValueError:
@@ -134,7 +132,7 @@ _OPERATORS: dict[str, _Comparison] = {
     "bool": _bool,
     "binaryequals": _binary,
     "ipaddress": _ip,
-    # The two are the same: both take wildcards.
+    # Both operators accept wildcards.
     "arnequals": like_arn,
     "arnlike": like_arn,
     **{f"numeric{name}": _ordered(order, float) for name, order in _ORDERS.items()},

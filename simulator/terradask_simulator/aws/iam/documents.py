@@ -1,4 +1,4 @@
-"""Policy documents, read once into statements."""
+"""Parse policy documents into statements."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ _OLDEST_VERSION = "2008-10-17"
 
 
 class MalformedPolicy(SimulatorError):
-    """A document is no IAM policy."""
+    """A document isn't an IAM policy."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One line of a statement's condition: an operator, a key and the values that it is compared
-    with.
-    """
+    """One line of a statement's condition: an operator, a key and the allowed values."""
 
     operator: str
     key: str
@@ -34,19 +32,10 @@ class Condition:
 class Statement:
     """One statement.
 
-    Parameters
-    ----------
-    effect
-        ``Allow`` or ``Deny``.
-    actions, not_actions, resources, not_resources
-        Patterns; one of each pair is empty.
-    principals, not_principals
-        Pairs of kind (``AWS``, ``Service``, ``Federated`` …) and name; empty in identity-based
-        policies.
-    conditions
-        All of them must hold.
-    sid
-        Its name, empty where it has none.
+    Parameters ---------- effect ``Allow`` or ``Deny``. actions, not_actions, resources,
+    not_resources Patterns; one of each pair is empty. principals, not_principals Pairs of kind
+    (``AWS``, ``Service``, ``Federated`` …) and name; empty in identity-based policies. conditions
+    All of them must hold. sid The statement's name, empty without one.
     """
 
     effect: str
@@ -64,14 +53,9 @@ class Statement:
 class Policy:
     """A policy.
 
-    Parameters
-    ----------
-    statements
-        What it says.
-    version
-        Its language: variables are known from 2012-10-17 on, and are plain text before.
-    name
-        By which a decision refers to it.
+    Parameters ---------- statements The policy's statements. version The version of the policy
+    language: variables are replaced from 2012-10-17 on, and are plain text before. name By which a
+    decision refers to it.
     """
 
     statements: tuple[Statement, ...]
@@ -80,7 +64,7 @@ class Policy:
 
     @classmethod
     def parse(cls, document: str | Mapping[str, Any], name: str = "") -> Policy:
-        """Read a document.
+        """Parse a document.
 
         Parameters
         ----------
@@ -89,10 +73,7 @@ class Policy:
         name
             By which a decision refers to it.
 
-        Raises
-        ------
-        MalformedPolicy
-            It is no policy.
+        Raises ------ MalformedPolicy The document isn't a policy.
         """
         return _parse(document if isinstance(document, str) else json.dumps(document), name)
 
@@ -143,7 +124,7 @@ def _principals(given: Any) -> tuple[tuple[str, str], ...]:
 
 
 def listed(value: Any) -> list[Any]:
-    """Return what may be listed as a list."""
+    """Return a value or a list of values as a list."""
     return list(value) if isinstance(value, list | tuple) else [value]
 
 

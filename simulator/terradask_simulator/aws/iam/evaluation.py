@@ -1,8 +1,8 @@
-"""Whether policies allow a request. Pure.
+"""Decide whether policies allow a request. Pure.
 
 `Policy evaluation logic
 <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html>`_,
-without what belongs to an organization (service and resource control policies).
+without an organization's service and resource control policies.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ IDENTITY, BOUNDARY, SESSION, RESOURCE = (
     "resource-based policy",
 )
 
-#: What begins the names of actions that a role's trust policy or a key's policy must allow,
-#: whatever the caller's own policies say.
+#: Prefixes of the actions that a role's trust policy or a key's policy must allow, regardless of
+#: the caller's own policies.
 _RESOURCE_DECIDES = ("sts:assumerole", "kms:")
-#: How closely a resource's policy named the caller.
+#: How specifically a resource's policy named the caller.
 _NOT, _BY_ACCOUNT, _BY_ENTITY, _BY_SESSION = range(4)
 
 
@@ -35,16 +35,9 @@ _NOT, _BY_ACCOUNT, _BY_ENTITY, _BY_SESSION = range(4)
 class Request:
     """One action on one resource.
 
-    Parameters
-    ----------
-    action
-        ``service:Action``.
-    resource
-        The ARN, or ``*`` where the action knows no resources.
-    context
-        Condition keys with their values; case doesn't count in keys.
-    principal
-        The caller's ARN as error messages show it; empty for none.
+    Parameters ---------- action ``service:Action``. resource The ARN, or ``*`` if the action
+    doesn't support resources. context Condition keys with their values; keys are case-insensitive.
+    principal The caller's ARN in error messages; empty without one.
     """
 
     action: str
@@ -53,35 +46,28 @@ class Request:
     principal: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON knows it."""
+        """Return the request as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Request:
-        """Read it again."""
+        """Return the request from JSON values."""
         context = {key: tuple(values) for key, values in given["context"].items()}
         return cls(**{**given, "context": context})
 
     def keys(self) -> Context:
-        """Return the context with its keys in lower case."""
+        """Return the context with lower-case keys."""
         return {key.lower(): values for key, values in self.context.items()}
 
 
 @dataclass(frozen=True)
 class Policies:
-    """Every policy that has a say in a request.
+    """The policies that apply to a request.
 
-    Parameters
-    ----------
-    identity
-        Of the user with its groups, or of the role.
-    boundary
-        The permissions boundary; None where there is none.
-    session
-        The session policy; None where there is none.
-    resource
-        The resource's own policy: a bucket's policy, a role's trust policy; None where there is
-        none, or where it is left out of account.
+    Parameters ---------- identity Policies of the user and its groups, or of the role. boundary The
+    permissions boundary; None without one. session The session policy; None without one. resource
+    The resource's own policy: a bucket's policy, a role's trust policy; None without one, or to
+    ignore it.
     """
 
     identity: tuple[Policy, ...] = ()
@@ -92,18 +78,11 @@ class Policies:
 
 @dataclass(frozen=True)
 class Decision:
-    """What policies say to a request.
+    """The decision of policies on a request.
 
-    Parameters
-    ----------
-    allowed
-        Whether it may happen.
-    kind
-        The kind of policy that decided.
-    statement
-        The statement that decided, None where nothing allows it.
-    policy
-        The name of the policy with that statement.
+    Parameters ---------- allowed Whether the request is allowed. kind The kind of policy that
+    decided. statement The deciding statement, None if no statement allows the request. policy The
+    name of the policy with that statement.
     """
 
     allowed: bool
@@ -112,7 +91,8 @@ class Decision:
     policy: str = ""
 
     def why(self, action: str) -> str:
-        """Return the end of AWS's sentence: with an explicit deny, or because nothing allows it.
+        """Return the end of AWS's message: with an explicit deny, or because no policy allows the
+        request.
 
         `Troubleshoot access denied error messages
         <https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html>`_
@@ -128,12 +108,8 @@ class Decision:
 def evaluate(request: Request, policies: Policies | Iterable[Policy]) -> Decision:
     """Decide a request.
 
-    Parameters
-    ----------
-    request
-        The action on the resource.
-    policies
-        What has a say; plain policies are identity-based ones.
+    Parameters ---------- request The action on the resource. policies The policies that apply; a
+    bare list of policies is identity-based.
     """
     all_of = policies if isinstance(policies, Policies) else Policies(identity=tuple(policies))
     context = request.keys()
@@ -180,11 +156,11 @@ def _grant_of_identity(
 
 
 def _narrowed_for_role(request: Request, context: Context, policies: Policies) -> bool:
-    """Return whether boundary and session policy still count although the resource's policy names
-    the caller.
+    """Return whether boundary and session policy still apply if the resource's policy names the
+    caller.
 
-    For a role they do; for a user, or where the policy names the very session, they don't:
-    `Permissions boundaries
+    They do for a role, but not for a user, or if the policy names the session itself: `Permissions
+    boundaries
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-eval-logic>`_.
     """
     is_role = ":assumed-role/" in request.principal or ":role/" in "".join(
@@ -249,7 +225,7 @@ def _resource_matches(
             for one in statement.not_resources
         )
     if not statement.resources:
-        # A trust policy names no resource: it is the role's own.
+        # A trust policy names no resource: the resource is its role.
         return bool(statement.principals or statement.not_principals)
     return any(
         like_resource(one, request.resource, context, version) for one in statement.resources

@@ -1,6 +1,4 @@
-"""What stands in front of moto: maps each request, asks the caller's policies, and refuses as AWS
-does.
-"""
+"""Check each request to moto against the caller's policies, and refuse it as AWS does."""
 
 from __future__ import annotations
 
@@ -23,16 +21,14 @@ _log = logging.getLogger(__name__)
 
 
 class Gate:
-    """Judges requests, except those of the simulator's own credentials, which are only logged."""
+    """Checks requests; those with the simulator's own credentials are only logged."""
 
     def __init__(self, owner: str) -> None:
         self._owner = owner
         self.log = RequestLog()
 
     def check(self, operation: Operation) -> Refusal | None:
-        """Return the refusal of a request, or None where it may pass. Call it with the state's lock
-        held.
-        """
+        """Return the error for a refused request, or None. Call it with the state's lock held."""
         principal = find_principal(operation.access_key, self._owner)
         if principal is None or (principal.is_session and _not_by_session(operation)):
             return unknown_key(operation)
@@ -42,9 +38,7 @@ class Gate:
             owned = common | _owner(world.account_of(need.resource))
             request = Request(need.action, need.resource, context_of(need, owned), principal.arn)
             if not reference.is_known(need.action):
-                _log.error(
-                    "%s is no action that AWS's service authorization reference knows", need.action
-                )
+                _log.error("%s isn't in AWS's service authorization reference", need.action)
             decision = _decide(request, principal, world)
             self.log.record(
                 principal.entity,
@@ -60,12 +54,12 @@ class Gate:
 
 
 def _not_by_session(operation: Operation) -> bool:
-    """Return whether a user's session, made without a code of a device, may not call this.
+    """Return whether an operation is refused to a user's session without MFA.
 
     `GetSessionToken
     <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html>`_.
     """
-    # That it can't ask for another session either, STS says itself, and better.
+    # STS rejects nested sessions itself.
     allowed = {"AssumeRole", "GetCallerIdentity", "GetSessionToken"}
     return operation.service == "iam" or (
         operation.service == "sts" and operation.name not in allowed
@@ -82,7 +76,7 @@ def _decide(request: Request, principal: Principal, world: World) -> Decision:
 
 
 def _owner(account: str | None) -> dict[str, tuple[str, ...]]:
-    """Return the condition key of the account that has a resource."""
+    """Return the condition key of the account that owns a resource."""
     return {} if account is None else {"aws:ResourceAccount": (account,)}
 
 

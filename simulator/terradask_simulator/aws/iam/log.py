@@ -1,4 +1,4 @@
-"""What was asked for at the endpoint, in the words of policies."""
+"""Log of the endpoint's requests, as actions, resources and condition keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from terradask_simulator.aws.iam.evaluation import Request
 
 __all__ = ["LoggedRequest", "RequestLog"]
 
-#: Keys that differ from call to call and would make every request a new one.
+#: Keys that differ from call to call, which would make every request distinct.
 _VOLATILE = (
     "aws:CurrentTime",
     "aws:EpochTime",
@@ -23,19 +23,11 @@ _VOLATILE = (
 
 @dataclass(frozen=True)
 class LoggedRequest:
-    """A request that came, once or more often.
+    """A received request with its number.
 
-    Parameters
-    ----------
-    request
-        What was asked for; without the keys that differ from call to call.
-    operation
-        The operation that needed it, as ``service:Operation``; another one than the action where
-        that is implied.
-    allowed
-        Whether it was let through.
-    count
-        How often it came.
+    Parameters ---------- request The request, without the keys that differ from call to call.
+    operation The operation that required the action, as ``service:Operation``; they differ if the
+    action is implied. allowed Whether the request was allowed. count The number of such requests.
     """
 
     request: Request
@@ -44,17 +36,17 @@ class LoggedRequest:
     count: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON knows it."""
+        """Return the entry as JSON values."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> LoggedRequest:
-        """Read it again."""
+        """Return the entry from JSON values."""
         return cls(**{**given, "request": Request.from_dict(given["request"])})
 
 
 class RequestLog:
-    """Requests by principal; the same one is kept once and counted."""
+    """Requests by principal; equal requests are kept once and counted."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[Any, ...], int] = {}
@@ -70,7 +62,7 @@ class RequestLog:
             self._counts[key] = self._counts.get(key, 0) + 1
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Remove all requests."""
         with self._lock:
             self._counts.clear()
 

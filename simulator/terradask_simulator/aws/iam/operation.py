@@ -1,4 +1,4 @@
-"""What a request asks for: service, operation and parameters, whatever the protocol."""
+"""Read service, operation and parameters of a request in any of AWS's protocols."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ __all__ = [
     "texts",
 ]
 
-#: Parameters as they came: texts, lists and tables.
+#: Parameters as received: strings, lists and tables.
 Parameters = Mapping[str, Any]
 
-#: The prefix of a service's actions -> its name in signatures, where that is another.
+#: The prefix of a service's actions -> its name in signatures, if they differ.
 SIGNED = {"tag": "tagging", "cloudwatch": "monitoring"}
 _PREFIXES = {name: prefix for prefix, name in SIGNED.items()}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One request; the headers' names are in lower case."""
+    """One request; header names are in lower case."""
 
-    #: The prefix of its actions; empty where it is none of AWS's services.
+    #: The prefix of the service's actions; empty if it isn't an AWS service.
     service: str
     #: Empty for REST services.
     name: str
     #: ``ec2``, ``query``, ``json`` or ``rest``.
     protocol: str
-    #: As they came; for REST the query.
+    #: Parameters as received; the query for REST.
     parameters: Parameters
     region: str
     #: Empty for an unsigned request.
@@ -64,7 +64,7 @@ def headers_of(environ: Mapping[str, Any]) -> dict[str, str]:
 
 
 def read_operation(environ: Mapping[str, Any], body: bytes) -> Operation:
-    """Return what a WSGI request asks for."""
+    """Return the operation of a WSGI request."""
     access_key, region, service = _scope(environ)
     common: dict[str, Any] = {
         "region": region or "us-east-1",
@@ -142,9 +142,7 @@ def _lists(value: Any) -> Any:
 
 
 def texts(parameters: Parameters, *names: str) -> list[str]:
-    """Return the texts that parameters hold, single or listed, under the first name
-    that is there.
-    """
+    """Return the strings, single or listed, of the first of some parameters that is present."""
     for name in names:
         value = parameters.get(name)
         if value:
@@ -153,12 +151,12 @@ def texts(parameters: Parameters, *names: str) -> list[str]:
 
 
 def named(parameters: Parameters, *names: str) -> str:
-    """Return the first text that parameters hold under one of some names, or nothing."""
+    """Return the first string under one of some parameter names, or an empty one."""
     return next(iter(texts(parameters, *names)), "")
 
 
 def tags_of(parameters: Parameters, name: str = "Tags") -> dict[str, str]:
-    """Return the tags that parameters hold."""
+    """Return the tags in parameters."""
     return {
         named(row, "Key", "TagKey"): named(row, "Value", "TagValue")
         for row in rows(parameters, name)
@@ -166,7 +164,7 @@ def tags_of(parameters: Parameters, name: str = "Tags") -> dict[str, str]:
 
 
 def rows(parameters: Parameters, name: str) -> list[Mapping[str, Any]]:
-    """Return a list of tables."""
+    """Return the tables in a list."""
     value = parameters.get(name) or []
     return [
         one for one in (value if isinstance(value, list) else [value]) if isinstance(one, Mapping)

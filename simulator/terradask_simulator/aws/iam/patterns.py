@@ -32,7 +32,7 @@ def like(
     """Return whether a text matches a pattern with ``*``, ``?`` and policy variables.
 
     A variable without a value and without a default matches nothing; older versions of the policy
-    language know no variables.
+    language have no variables.
     """
     if version < _WITH_VARIABLES or "${" not in pattern:
         return _compiled(_wild(pattern), ignore_case).fullmatch(text) is not None
@@ -41,17 +41,16 @@ def like(
 
 
 def literal(value: str, context: Context, version: str = _WITH_VARIABLES) -> str | None:
-    """Return a value with its variables filled in, for operators that know no wildcards; None where
-    one has no value.
+    """Return a value with its variables replaced, for operators without wildcards; None if one has
+    no value.
     """
     return value if version < _WITH_VARIABLES else _filled(value, context, str, str)
 
 
 def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
-    """Return whether an ARN matches a pattern: ``*`` for everything, else each of the six parts for
-    itself.
+    """Return whether an ARN matches a pattern: ``*``, or each of the six parts separately.
 
-    A wildcard reaches over a colon in the last part alone: `ARN condition operators
+    Only in the last part does a wildcard match colons: `ARN condition operators
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>`_.
     """
     if pattern == "*":
@@ -66,8 +65,7 @@ def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARI
 def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
     """Return whether an ARN matches a pattern of ``Resource`` or ``NotResource``.
 
-    There, other than in conditions, a ``*`` that ends one of the parts reaches over colons:
-    `Resource
+    Here, unlike in conditions, a ``*`` at the end of a part matches colons: `Resource
     <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html>`_.
     """
     if like_arn(pattern, arn, context, version):
@@ -86,7 +84,7 @@ def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH
 
 
 def _split(pattern: str) -> list[str]:
-    # A variable's name may hold colons, which are not the pattern's.
+    # Colons in a variable's name don't separate parts.
     parts, depth = [""], 0
     for letter in pattern:
         depth += (letter == "{") - (letter == "}" and depth > 0)
@@ -106,8 +104,8 @@ def _wild(text: str) -> str:
 def _filled(
     pattern: str, context: Context, text: Callable[[str], str], value: Callable[[str], str]
 ) -> str | None:
-    """Fill in the variables; ``text`` treats what stands between them, ``value`` what they hold,
-    which is never a wildcard.
+    """Replace the variables; ``text`` converts the text between them, ``value`` their values, which
+    are never wildcards.
     """
     pieces, end = [], 0
     for found in _VARIABLE.finditer(pattern):
@@ -126,7 +124,7 @@ def _value(inner: str, context: Context) -> str | None:
     if parsed is None:
         return None
     values = context.get(parsed[1].lower(), ())
-    # A key with several values can't stand in a pattern.
+    # A pattern can't use a key with several values.
     return values[0] if len(values) == 1 else parsed[2]
 
 

@@ -1,5 +1,5 @@
-"""The caller: from an access key to a principal with its policies. Used with the
-state's lock held.
+"""Find the caller, a principal with its policies, by its access key. Call with the state's lock
+held.
 """
 
 from __future__ import annotations
@@ -24,23 +24,21 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Principal:
-    """A user or a role's session, with what it may do and the condition keys that its requests
-    carry.
-    """
+    """A user or a role's session, with its policies and the condition keys of its requests."""
 
-    #: As error messages show it; a session's for a role.
+    #: The ARN in error messages; a session's for a role.
     arn: str
-    #: The ARN of the user or role: by it requests are logged.
+    #: The ARN of the user or role, by which requests are logged.
     entity: str
     policies: Policies = field(default_factory=Policies)
     context: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    #: Whether its credentials are a session of a user's.
+    #: Whether the credentials are a user's session.
     is_session: bool = False
 
 
 def find_principal(access_key: str, owner: str = "") -> Principal | None:
-    """Return the principal that an access key belongs to, or None; `owner` is the access key that
-    may do everything.
+    """Return the principal of an access key, or None; `owner` is the access key with all
+    permissions.
     """
     if owner and access_key == owner:
         return Principal("", "")
@@ -54,7 +52,7 @@ def find_principal(access_key: str, owner: str = "") -> Principal | None:
 
 
 def find_entity(arn: str) -> Principal | None:
-    """Return the user or role of an ARN, as if it called itself."""
+    """Return the user or role of an ARN as a caller."""
     for user in iam_backend().users.values():
         if user.arn == arn:
             return _user(user)
@@ -127,7 +125,7 @@ def _managed(arns: Iterable[str]) -> list[Policy]:
     found = []
     for arn in arns:
         held = known.get(arn)
-        # A boundary that is gone allows nothing.
+        # A deleted boundary allows nothing.
         documents = (
             [version.document for version in held.versions if version.is_default]
             if held is not None
@@ -141,6 +139,6 @@ def _read(document: Any, name: str) -> Policy | None:
     try:
         return Policy.parse(document if isinstance(document, str) else json.dumps(document), name)
     except MalformedPolicy as error:
-        # AWS would not have taken it; it allows nothing.
+        # AWS would have rejected the document; it allows nothing.
         _log.warning("%s", error)
         return Policy((), name=name)

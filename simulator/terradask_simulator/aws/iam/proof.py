@@ -1,7 +1,7 @@
-"""Proofs about a policy from what was really asked for: enough, and nothing too many. Pure.
+"""Prove from recorded requests that a policy is sufficient and has no needless action. Pure.
 
-Record one full life with ``Simulator.start(enforce_iam=True)``, take ``Simulator.requests()``, and
-ask here: that each action taken away breaks something then needs no life of its own.
+Record one full lifecycle with ``Simulator.start(enforce_iam=True)`` and read
+``Simulator.requests()``. Proving that each action is required then needs no further run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from terradask_simulator.aws.iam.patterns import like
 
 __all__ = ["denied_by", "entries", "minus_action", "needless"]
 
-#: A policy's document, as JSON or as text.
+#: A policy document, as JSON values or text.
 Document = str | Mapping[str, Any]
 
 
@@ -25,12 +25,8 @@ def denied_by(
 ) -> list[Request]:
     """Return the requests that policies don't allow.
 
-    Parameters
-    ----------
-    policy
-        One identity-based policy or several.
-    requests
-        What is asked for.
+    Parameters ---------- policy One identity-based policy or several. requests The requests to
+    decide.
     """
     documents = [policy] if isinstance(policy, str | Mapping) else list(policy)
     held = Policies(tuple(Policy.parse(document) for document in documents))
@@ -39,8 +35,8 @@ def denied_by(
 
 
 def entries(policy: Document) -> Iterator[tuple[int, str, str]]:
-    """Yield each action of each statement that allows: the statement's number, its name, the action
-    as it is written.
+    """Yield each action of each allowing statement: the statement's number, its name, the action as
+    written.
     """
     for number, statement in enumerate(_statements(_decoded(policy))):
         if statement["Effect"] == "Allow":
@@ -49,16 +45,11 @@ def entries(policy: Document) -> Iterator[tuple[int, str, str]]:
 
 
 def minus_action(policy: Document, action: str, statement: int | None = None) -> dict[str, Any]:
-    """Return a policy without an action; a statement that has no other goes with it.
+    """Return a policy without an action; a statement without actions is removed.
 
-    Parameters
-    ----------
-    policy
-        The policy; it stays as it is.
-    action
-        As it is written in the policy.
-    statement
-        The number of the statement to take it from; by default from each that allows it.
+    Parameters ---------- policy The policy; it isn't changed. action The action as written in the
+    policy. statement The number of the statement to change; by default every one that allows the
+    action.
     """
     document = _decoded(policy)
     kept = []
@@ -75,17 +66,10 @@ def minus_action(policy: Document, action: str, statement: int | None = None) ->
 def needless(
     policy: Document, requests: Iterable[Request], others: Iterable[Document] = ()
 ) -> list[tuple[str, str]]:
-    """Return the actions that could be taken away with nothing refused: pairs of the statement's
-    name and the action.
+    """Return the actions whose removal refuses no request: pairs of statement name and action.
 
-    Parameters
-    ----------
-    policy
-        The policy that is looked at.
-    requests
-        What was asked for.
-    others
-        Further policies of the same principal.
+    Parameters ---------- policy The policy to check. requests The recorded requests. others Further
+    policies of the same principal.
     """
     rest = [_decoded(document) for document in others]
     distinct = list(
@@ -95,7 +79,7 @@ def needless(
     allowed = [request for request in distinct if request not in refused]
 
     def breaks(number: int, action: str) -> bool:
-        # Only requests for this very action can be refused for want of it.
+        # Removing an action only affects requests for this action.
         touched = [
             request for request in allowed if like(action, request.action, {}, ignore_case=True)
         ]

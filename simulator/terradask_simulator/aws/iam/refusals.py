@@ -1,4 +1,4 @@
-"""Refusals, as each of AWS's protocols words them."""
+"""Errors for refused requests, in the format of each of AWS's protocols."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Refusal", "access_denied", "bad_signature", "unknown_key", "worded"]
 
 @dataclass(frozen=True)
 class Refusal:
-    """An HTTP answer that refuses, with the code and message that it says."""
+    """An HTTP error response, with its code and message."""
 
     status: str
     content_type: str
@@ -28,7 +28,7 @@ class Refusal:
 def access_denied(
     operation: Operation, request: Request, decision: Decision, refusal: str = ""
 ) -> Refusal:
-    """Return the refusal of a request that policies don't allow."""
+    """Return the error for a request that policies don't allow."""
     where = (
         "" if request.resource == "*" else f" on resource: {_quoted(operation, request.resource)}"
     )
@@ -47,9 +47,7 @@ def access_denied(
 
 
 def bad_signature(operation: Operation, message: str = "") -> Refusal:
-    """Return the refusal of a request whose signature is another than its key's owner would have
-    made.
-    """
+    """Return the error for a request with an invalid signature."""
     if operation.protocol == "ec2":
         return unknown_key(operation)
     # https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
@@ -62,7 +60,7 @@ def bad_signature(operation: Operation, message: str = "") -> Refusal:
 
 
 def unknown_key(operation: Operation) -> Refusal:
-    """Return the refusal of a request that is signed with an unknown key."""
+    """Return the error for a request that is signed with an unknown key."""
     if operation.service == "s3":
         if not operation.access_key:
             return worded(operation, "AccessDenied", "Access Denied")
@@ -91,8 +89,8 @@ def _quoted(operation: Operation, resource: str) -> str:
 
 
 def worded(operation: Operation, code: str, message: str, status: str = "403 Forbidden") -> Refusal:
-    """Return a refusal in the words of the operation's protocol; services that speak JSON answer
-    400 whatever the status is.
+    """Return an error in the format of the operation's protocol; JSON services answer 400 for any
+    status.
     """
     request_id, text = str(uuid.uuid4()), escape(message, quote=False)
     headers: tuple[tuple[str, str], ...] = (("x-amzn-RequestId", request_id),)

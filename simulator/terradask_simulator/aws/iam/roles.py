@@ -1,4 +1,4 @@
-"""Roles that hold given policies, to act with them on the embedded AWS."""
+"""Create roles with given policies, to act with them on the embedded AWS."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ _TRUST = {
 def assume(
     iam: Any, sts: Any, name: str, policies: Sequence[Mapping[str, Any] | str]
 ) -> dict[str, str]:
-    """Make a role with nothing but some policies, in place of those that it had, and return
-    variables with credentials of its session.
-    """
+    """Create a role, or replace its policies, and return variables with credentials of its session."""
     documents = [policy if isinstance(policy, str) else json.dumps(policy) for policy in policies]
     for document in documents:
         size = len("".join(document.split()))

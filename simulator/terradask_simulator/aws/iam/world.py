@@ -1,4 +1,4 @@
-"""Resources that exist, as moto holds them; used with the state's lock held."""
+"""Existing resources in moto's state; call with the state's lock held."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from terradask_simulator.aws.session_manager.sessions import owner_tags
 
 __all__ = ["TemplateData", "World", "iam_backend", "table"]
 
-#: The policy of what isn't there, where a policy must allow.
+#: The policy of a missing resource whose policy must allow.
 _NOTHING = '{"Statement": []}'
 
 
@@ -24,7 +24,7 @@ def iam_backend() -> Any:
 
 
 def table(tags: Any) -> dict[str, str]:
-    """Return tags as a table, in whichever of its forms moto keeps them."""
+    """Return tags as a table, from any of moto's forms."""
     if isinstance(tags, Mapping):
         return {
             str(key): str(value.get("Value", "") if isinstance(value, Mapping) else value)
@@ -35,7 +35,7 @@ def table(tags: Any) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class TemplateData:
-    """A version of a launch template: what it says, with the names of the API."""
+    """A version of a launch template, with the API's field names."""
 
     template_id: str
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -43,9 +43,7 @@ class TemplateData:
 
 @dataclass(frozen=True)
 class World:
-    """What the mapping needs to know of resources that exist, seen from one region; nothing is
-    changed through it.
-    """
+    """Read-only view, from one region, of the existing resources that the mapping needs."""
 
     region: str
     account: str = ACCOUNT
@@ -64,14 +62,14 @@ class World:
         return autoscaling_backends[self.account][self.region]
 
     def ec2_tags(self, resource_id: str) -> dict[str, str]:
-        """Return the tags of one of EC2's resources."""
-        # Placement groups are asked for by their names.
+        """Return the tags of an EC2 resource."""
+        # Placement groups are requested by name.
         groups = getattr(self._ec2, "embedded_placement_groups", {})
         tagged = groups.get(resource_id, {}).get("GroupId", resource_id)
         return dict(self._ec2.tags.get(tagged, {}))
 
     def vpc_of(self, resource_id: str) -> str:
-        """Return the VPC of a subnet or security group, or nothing."""
+        """Return the VPC of a subnet or security group, or an empty string."""
         if resource_id.startswith("subnet-"):
             return next(
                 (
@@ -88,15 +86,15 @@ class World:
         return ""
 
     def related(self, resource_id: str) -> tuple[str, ...]:
-        """Return the ids of EC2's resources that an association or a security group's rule stands
-        for.
+        """Return the ids of the EC2 resources that an association or a security group's rule
+        belongs to.
         """
         for route_table in self._ec2.route_tables.values():
             if resource_id in route_table._associations:
                 return route_table.id, route_table._associations[resource_id]
         for address in self._ec2.addresses:
             if address.association_id == resource_id:
-                # moto doesn't know the interface of a NAT gateway.
+                # moto has no interface for a NAT gateway.
                 return address.allocation_id, address.eni.id if address.eni else "eni-*"
         for groups in self._ec2.groups.values():
             for group in groups.values():
@@ -120,7 +118,7 @@ class World:
         return TemplateData(template.id, found.data) if found is not None else None
 
     def template_id(self, name: str) -> str:
-        """Return a launch template's id, or nothing."""
+        """Return a launch template's id, or an empty string."""
         return str(self._ec2.launch_template_name_to_ids.get(name, ""))
 
     def group(self, name: str) -> tuple[str, dict[str, str]] | None:
@@ -149,7 +147,7 @@ class World:
         from moto.secretsmanager.models import secretsmanager_backends
 
         secrets = secretsmanager_backends[self.account][self.region].secrets
-        # moto's table finds by name and ARN with these two alone.
+        # moto's table finds by name and ARN only with these two methods.
         if name_or_arn not in secrets:
             return None
         return secrets[name_or_arn]
@@ -184,20 +182,20 @@ class World:
         return next((one for one in kept.get(kind, ()) if one.name == name), None)
 
     def role_of_profile(self, name_or_arn: str) -> str:
-        """Return the ARN of the role in an instance profile, or nothing."""
+        """Return the ARN of the role in an instance profile, or an empty string."""
         profile = self._identity("instance-profile", name_or_arn.rpartition("/")[2])
         return str(profile.roles[0].arn) if profile is not None and profile.roles else ""
 
     def boundary_of(self, kind: str, name: str) -> str:
-        """Return the ARN of the permissions boundary of a ``role``, or nothing; moto keeps none of
-        users.
+        """Return the ARN of the permissions boundary of a ``role``, or an empty string; moto keeps
+        none for users.
         """
         role = self._identity("role", name) if kind == "role" else None
         return str(getattr(role, "permissions_boundary_arn", None) or "")
 
     def resource_policy(self, action: str, resource: str) -> str | None:
-        """Return the policy that a resource has of its own: a bucket's, a secret's, a key's, a
-        role's trust policy; None without one.
+        """Return a resource's own policy: a bucket's, a secret's, a key's, a role's trust policy;
+        None without one.
         """
         service = action.partition(":")[0]
         if service == "s3":
@@ -216,10 +214,10 @@ class World:
 
     def key_of(self, resource: str, named: str, *, new: bool) -> str:
         """Return the ARN of the customer's KMS key that encrypts an object, a secret or a topic, or
-        nothing.
+        an empty string.
 
-        ``named`` is the key in the request, ``AES256`` for none, empty where it names nothing;
-        `new`: the request makes the object.
+        ``named`` is the key in the request, ``AES256`` for no key, empty if unset; `new`: the
+        request creates the object.
         """
         held: Any = named
         if not held and ":secretsmanager:" in resource:
@@ -264,7 +262,7 @@ class World:
         return backend.keys.get(key_id)
 
     def session_tags(self, session_id: str) -> dict[str, str]:
-        """Return the tags that AWS gave a session of Session Manager."""
+        """Return the tags of a Session Manager session."""
         return owner_tags(session_id)
 
     def log_group_tags(self, name: str) -> dict[str, str]:
@@ -275,8 +273,8 @@ class World:
         return table(backend.list_tags_log_group(name)) if name in backend.groups else {}
 
     def account_of(self, resource: str) -> str | None:
-        """Return the account of a bucket, or of the one that an object is in, by an ARN; None for
-        what is neither, and where there is no bucket.
+        """Return the account of a bucket, or of an object's bucket, by an ARN; None for other ARNs
+        and missing buckets.
         """
         if ":s3:::" not in resource:
             return None
@@ -290,7 +288,7 @@ class World:
 
         found = self._bucket(bucket)
         if found is None:
-            # The bucket is what is missing: S3 says so to every caller.
+            # The bucket is missing: S3 reports that to every caller.
             return True
         held = found.keys.get(key)
         return held is not None and not isinstance(held, FakeDeleteMarker)

@@ -1,4 +1,4 @@
-"""From an operation to the requests that policies are asked about."""
+"""Map an operation to the requests that policies decide."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _SERVICES: dict[str, Callable[[Operation, World], Iterator[Need]]] = {
 
 _READ, _WRITE = ("kms:Decrypt",), ("kms:GenerateDataKey",)
 _BOTH = (*_WRITE, *_READ)
-#: What using a customer's KMS key through another service needs of the caller. `S3
+#: Permissions of the caller to use a customer's KMS key through another service. `S3
 #: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html#require-sse-kms>`_,
 #: `Secrets Manager
-#: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_,
-#: `SNS <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html>`_
+#: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_, `SNS
+#: <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html>`_
 _USES = {
     "s3:GetObject": _READ,
     "s3:GetObjectVersion": _READ,
@@ -57,14 +57,14 @@ _USES = {
 
 
 def needs_of(operation: Operation, world: World) -> list[Need]:
-    """Return every permission that an operation needs; one that needs none has an empty list."""
+    """Return the permissions that an operation needs; the list may be empty."""
     needs = list(_SERVICES.get(operation.service, any_needs)(operation, world))
     return [*needs, *_key_needs(operation, needs, world)]
 
 
 def context_of(need: Need, common: Mapping[str, tuple[str, ...]]) -> Facts:
-    """Return the condition keys of a request: those of every request, and of the others those that
-    AWS sends with the action.
+    """Return the condition keys of a request: those of every request, and those that AWS sends with
+    the action.
     """
     service = need.action.partition(":")[0]
     keys: Facts = dict(need.context)
@@ -86,13 +86,11 @@ def context_of(need: Need, common: Mapping[str, tuple[str, ...]]) -> Facts:
 
 
 def _key_needs(operation: Operation, needs: Iterable[Need], world: World) -> Iterator[Need]:
-    """Yield what an operation needs of KMS, where a customer's key is used; AWS's own keys need
-    nothing.
-    """
+    """Yield the KMS permissions for a customer's key; AWS's own keys need none."""
     for need in needs:
         actions = _USES.get(need.action, ())
         if need.action == "s3:PutObject" and "uploadId" in operation.parameters:
-            # The parts are read again when they are put together.
+            # Completing an upload reads the parts again.
             actions = _BOTH
         key = (
             world.key_of(need.resource, _named_key(operation), new=need.action == "s3:PutObject")

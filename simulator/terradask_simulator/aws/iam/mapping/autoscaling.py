@@ -2,8 +2,8 @@
 
 `Control launch template usage
 <https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html>`_:
-a caller who creates a group on a launch template, or gives it one, needs what launching needs.
-Numbers and tags alone are not checked so.
+creating a group on a launch template, or setting its template, needs the permissions for launching.
+Changing only capacity or tags doesn't.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LAUNCHES = ("CreateAutoScalingGroup", "UpdateAutoScalingGroup")
 
 
 def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Auto Scaling's operations needs."""
+    """Yield the permissions for an Auto Scaling operation."""
     action, parameters = f"autoscaling:{operation.name}", operation.parameters
     if _GROUP not in reference.resource_types(action):
         yield Need(action)
@@ -35,13 +35,13 @@ def autoscaling_needs(operation: Operation, world: World) -> Iterator[Need]:
     for name in _groups(parameters, world):
         arn, has = world.group(name) or (_arn(world, name), None)
         if operation.name == "CreateAutoScalingGroup" and has is None:
-            # The tags that a group is made with count as its own.
+            # A new group's tags count as its own.
             has = tags
         yield Need(
             action, arn, _GROUP, has_tags=has, gets_tags=tags or None, context=_facts(parameters)
         )
     if operation.name == "CreateAutoScalingGroup" and world.identity("role", _ROLE) is None:
-        # Auto Scaling makes its own role with an account's first group, in the caller's name.
+        # Auto Scaling creates its own role with an account's first group, as the caller.
         service = "autoscaling.amazonaws.com"
         yield Need(
             "iam:CreateServiceLinkedRole",
@@ -68,7 +68,7 @@ def _groups(parameters: Parameters, world: World) -> list[str]:
 
 
 def _arn(world: World, name: str) -> str:
-    # A group that isn't there has no id: AWS shows a star, too.
+    # A missing group has no id: AWS also shows a star.
     return reference.arn(world, "autoscaling", _GROUP, "*", name)
 
 
@@ -96,9 +96,7 @@ def _facts(parameters: Parameters) -> Facts:
 
 
 def _templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
-    """Return the templates that a request names, each with the instance types that it
-    names for it.
-    """
+    """Return a request's launch templates, each with its instance types in the request."""
     if parameters.get("LaunchTemplate"):
         return [(parameters["LaunchTemplate"], ())]
     mixed: Mapping[str, Any] = (parameters.get("MixedInstancesPolicy") or {}).get(

@@ -18,7 +18,7 @@ from terradask_simulator.aws.iam.world import World
 
 __all__ = ["ec2_needs"]
 
-#: What an id begins with, for operations that take any resource, where it isn't the type itself.
+#: Prefixes of ids that differ from their type, for operations on any resource.
 _TYPES = {
     "acl": "network-acl",
     "ami": "image",
@@ -44,7 +44,7 @@ _PASSES_PROFILE = {"AssociateIamInstanceProfile", "ReplaceIamInstanceProfileAsso
 
 
 def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of EC2's operations needs."""
+    """Yield the permissions for an EC2 operation."""
     parameters, action = operation.parameters, f"ec2:{operation.name}"
     if operation.name == "RunInstances":
         yield from launch_needs(_launch(parameters), world)
@@ -79,8 +79,8 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def _is_gone(parameters: Parameters, world: World) -> bool:
-    """Return whether a call names an association that isn't there any more: it stands for nothing
-    that IAM could look at, and EC2 says that it isn't there, which the provider takes for done:
+    """Return whether a call names a missing association. IAM has no resource to check, and EC2
+    answers that it doesn't exist, which the Terraform provider treats as success:
     https://github.com/hashicorp/terraform/pull/2543.
     """
     association = named(parameters, "AssociationId")
@@ -97,7 +97,8 @@ def _created(
 ) -> Iterator[Need]:
     kinds = reference.resource_types(action)
     for kind in kinds.keys() & reference.created_types(action):
-        # What may be made besides, as rules with a group, is asked for where it gets tags.
+        # Resources that may be created in addition, such as a group's rules, are checked only if
+        # they get tags.
         if kinds[kind] or kind in asked:
             yield Need(
                 action,
@@ -129,8 +130,8 @@ def _ids(kind: str, parameters: Parameters, world: World) -> list[str]:
             named(row, "SecurityGroupRuleId") for row in rows(parameters, "SecurityGroupRule")
         ]
     if not found:
-        # Associations and rules stand for what they belong to; CreateFlowLogs names what it watches
-        # by its id alone.
+        # Associations and rules represent the resource that they belong to; CreateFlowLogs names
+        # its resource only by id.
         indirect = [
             one
             for name in texts(parameters, "AssociationId", "SecurityGroupRuleId")
@@ -144,8 +145,8 @@ def _ids(kind: str, parameters: Parameters, world: World) -> list[str]:
 
 @cache
 def _parameters(kind: str) -> tuple[str, ...]:
-    """Return what parameters are called that name resources of a type: what ends its ARNs, without
-    words that are clear, such as ``GroupId`` of a security group, ``KeyName`` of a key pair.
+    """Return the names of parameters that identify resources of a type: the last part of its ARNs,
+    without redundant words, such as ``GroupId`` for a security group or ``KeyName`` for a key pair.
     """
     whole = reference.named_by("ec2", kind)
     ending = "Name" if whole.endswith("Name") else "Id"

@@ -16,12 +16,12 @@ _LINKED = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
 }
-#: These need no permission.
+#: Operations that need no permission.
 _FREE = {"GetCallerIdentity", "GetSessionToken"}
 
 
 def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of IAM's operations needs."""
+    """Yield the permissions for an IAM operation."""
     action, parameters = f"iam:{operation.name}", operation.parameters
     if operation.name == "CreateServiceLinkedRole":
         yield _linked(action, parameters, world)
@@ -50,7 +50,7 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def sts_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of STS's operations needs."""
+    """Yield the permissions for an STS operation."""
     if operation.name in _FREE:
         return
     action, parameters = f"sts:{operation.name}", operation.parameters
@@ -83,7 +83,7 @@ def _need(action: str, kind: str, name: str, parameters: Parameters, world: Worl
     boundary = named(parameters, "PermissionsBoundary") or world.boundary_of(kind, name)
     if boundary:
         facts["iam:PermissionsBoundary"] = (boundary,)
-    # With a path, names lie below it.
+    # With a path, names are below it.
     path = named(parameters, "Path").strip("/")
     arn = (
         name

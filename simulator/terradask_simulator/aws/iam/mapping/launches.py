@@ -1,4 +1,4 @@
-"""What launching instances needs, by RunInstances or through a group.
+"""Permissions for launching instances, by RunInstances or by a group.
 
 `Launch templates and permissions
 <https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html>`_,
@@ -19,14 +19,14 @@ from terradask_simulator.aws.iam.world import World
 __all__ = ["Launch", "launch_needs"]
 
 
-#: What a template's image begins with that is a parameter of Systems Manager.
+#: Prefix of a template's image that is a parameter of Systems Manager.
 _PARAMETER = "resolve:ssm:"
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch as a request describes it; what it leaves out comes from the template. Tags are by
-    type of resource, ``others`` what it names besides.
+    """A launch as described by a request; missing fields come from the template. Tags are by
+    resource type; ``others`` are the other named resources.
     """
 
     #: A launch template's id or name.
@@ -40,13 +40,13 @@ class Launch:
     key_name: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    #: What AWS says in place of its usual sentence.
+    #: AWS's message in place of its usual one.
     refusal: str = ""
 
 
 def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
-    """Yield what a launch needs: ``ec2:RunInstances`` on all that takes part, ``ec2:CreateTags``,
-    ``iam:PassRole``.
+    """Yield the permissions for a launch: ``ec2:RunInstances`` on every resource,
+    ``ec2:CreateTags``, ``iam:PassRole``.
     """
     template = world.template(launch.template, launch.version) if launch.template else None
     data: Mapping[str, Any] = template.data if template else {}
@@ -138,7 +138,7 @@ def _resources(
     for group in groups:
         yield "security-group", group, not launch.security_groups, _in_vpc(world, group)
     image = launch.image or str(data.get("ImageId", ""))
-    # A parameter's image has no id in the request.
+    # An image from a parameter has no id in the request.
     if image and not image.startswith(_PARAMETER):
         yield "image", image, not launch.image, {}
     key_name = launch.key_name or str(data.get("KeyName", ""))

@@ -1,4 +1,4 @@
-"""One permission that an operation needs, before it becomes a request."""
+"""One permission that an operation needs, before it becomes a request to policies."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ Facts = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Need:
-    """An action on one resource, whose type is that in the service authorization reference."""
+    """An action on one resource, with its type in the service authorization reference."""
 
     action: str
     resource: str = "*"
     kind: str = ""
-    #: None where it doesn't exist or can't have any.
+    #: None if the resource doesn't exist or can't have tags.
     has_tags: Mapping[str, str] | None = None
     gets_tags: Mapping[str, str] | None = None
-    #: Keys of tags that the request names without values, as untagging does.
+    #: Tag keys without values in the request, as in untagging.
     gets_keys: tuple[str, ...] = ()
-    #: Further condition keys; those that AWS doesn't send with this action are left out later.
+    #: Further condition keys; those that AWS doesn't send with this action are removed later.
     context: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    #: What AWS says in place of its usual sentence.
+    #: AWS's message in place of its usual one.
     refusal: str = ""
 
 
 def pass_role(role_arn: str, service: str, refusal: str = "") -> Need:
-    """Return what it needs to hand a role to a service."""
+    """Return the permission to pass a role to a service."""
     facts = {"iam:PassedToService": (f"{service}.amazonaws.com",)}
     return Need("iam:PassRole", role_arn or "*", "role", context=facts, refusal=refusal)

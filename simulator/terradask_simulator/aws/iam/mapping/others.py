@@ -19,16 +19,15 @@ __all__ = [
     "ssm_needs",
 ]
 
-#: Operations that take a log group's ARN without the ending for its streams.
+#: Operations on a log group's ARN without the suffix for its streams.
 _TAGS_LOG_GROUPS = {"TagResource", "UntagResource", "ListTagsForResource"}
-#: What Service Quotas asks other services in the caller's name; the dependent actions of the
-#: reference.
+#: Actions that Service Quotas calls as the caller; the dependent actions of the reference.
 _LIMITS = {"autoscaling": "autoscaling:DescribeAccountLimits", "iam": "iam:GetAccountSummary"}
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 
 
 def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Secrets Manager's operations needs."""
+    """Yield the permissions for a Secrets Manager operation."""
     action, parameters = f"secretsmanager:{operation.name}", operation.parameters
     name = named(parameters, "SecretId", "Name")
     if "Secret" not in reference.resource_types(action) or not name:
@@ -50,8 +49,8 @@ def secret_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def connect_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of EC2 Instance Connect's operations needs: the instance, whose tags are also
-    under EC2's prefix, and the user to log in as.
+    """Yield the permissions for an EC2 Instance Connect operation: on the instance, whose tags are
+    also under EC2's prefix, with the user to log in as.
     """
     target = named(operation.parameters, "InstanceId")
     tags = world.ec2_tags(target)
@@ -68,7 +67,7 @@ def connect_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Systems Manager's operations needs."""
+    """Yield the permissions for a Systems Manager operation."""
     action = f"ssm:{operation.name}"
     if operation.name == "StartSession":
         target, document = (
@@ -103,13 +102,11 @@ def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of CloudWatch Logs' operations needs.
+    """Yield the permissions for a CloudWatch Logs operation.
 
-    Notes
-    -----
-    `ARNs of log groups
+    Notes ----- `ARNs of log groups
     <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html>`_:
-    with an ending for the streams (policies write ``:*``), except where resources are tagged.
+    with a suffix for the streams (``:*`` in policies), except for tagging.
     """
     action, parameters = f"logs:{operation.name}", operation.parameters
     kinds = reference.resource_types(action)
@@ -142,7 +139,7 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of Service Quotas' operations needs."""
+    """Yield the permissions for a Service Quotas operation."""
     yield from any_needs(operation, world)
     asked = _LIMITS.get(named(operation.parameters, "ServiceCode"))
     if operation.name == "GetServiceQuota" and asked:
@@ -150,12 +147,10 @@ def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def any_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what an operation of a service without a mapping of its own needs, from the names of
-    its parameters.
+    """Yield the permissions for an operation of a service without its own mapping, from parameter
+    names.
 
-    Notes
-    -----
-    What is made with tags needs the right to tag it, too, as in
+    Notes ----- Creating a resource with tags also needs the permission to tag it, as in
     https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
     """
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
@@ -174,8 +169,8 @@ def any_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def _named_arn(operation: Operation, kind: str, world: World) -> tuple[str, bool]:
-    """Return the ARN of what an operation is about, and whether its parameters name it: by its ARN,
-    or by all that is in that.
+    """Return the ARN of an operation's resource, and whether its parameters name it: by the ARN or
+    by all of its parts.
     """
     parameters, camel = operation.parameters, kind[:1].upper() + kind[1:]
     template = reference.arn(world, operation.service, kind)
@@ -194,7 +189,7 @@ def _named_arn(operation: Operation, kind: str, world: World) -> tuple[str, bool
 def _secret_arn(world: World, name: str) -> str:
     if name.startswith("arn:"):
         return name
-    # AWS ends a secret's name with six characters of its own, unknown before.
+    # AWS appends six random characters to a secret's name.
     return (
         f"arn:{world.partition}:secretsmanager:{world.region}:{world.account}:secret:{name}-??????"
     )

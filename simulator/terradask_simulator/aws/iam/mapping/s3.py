@@ -41,7 +41,7 @@ BUCKET_PARTS = {
     "versioning": "BucketVersioning",
     "website": "BucketWebsite",
 }
-#: Taking these away has an action of its own; taking away any other is changing it.
+#: Sub-resources whose deletion has its own action; deleting any other counts as changing it.
 _DELETABLE = {"policy", "website"}
 #: Sub-resources of objects: the action without its verb.
 OBJECT_PARTS = {
@@ -63,7 +63,7 @@ _HEADERS = {
 
 
 def s3_needs(operation: Operation, world: World) -> Iterator[Need]:
-    """Yield what one of S3's requests needs."""
+    """Yield the permissions for an S3 request."""
     bucket, _, key = operation.path.lstrip("/").partition("/")
     if not bucket:
         yield Need("s3:ListAllMyBuckets")
@@ -103,7 +103,7 @@ def _on_bucket(operation: Operation, world: World, bucket: str) -> Iterator[Need
 
 
 def _made_with(operation: Operation) -> Iterator[str]:
-    """Yield the actions that headers of CreateBucket need besides.
+    """Yield the additional actions for headers of CreateBucket.
 
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
     """
@@ -142,7 +142,7 @@ def _on_object(operation: Operation, world: World, bucket: str, key: str) -> Ite
         if "attributes" in query:
             yield _object(world, bucket, key, f"GetObject{version}Attributes")
         if not world.has_object(bucket, key):
-            # A caller who may not list doesn't learn that an object isn't there.
+            # Without permission to list, a missing object is answered with 403.
             yield _bucket(world, bucket, "ListBucket", None)
     elif method == "DELETE":
         yield _object(world, bucket, key, f"DeleteObject{version}", context)
@@ -175,7 +175,7 @@ def _writes(
 
 
 def _compared(world: World, bucket: str, key: str, etag: str) -> Iterator[Need]:
-    """Yield what it needs to change an object only in one version.
+    """Yield the permissions for conditional writes and deletions.
 
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html,
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-delete-enforce.html
