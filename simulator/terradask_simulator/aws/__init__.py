@@ -1,3 +1,3 @@
-"""AWS on this machine: moto behind an HTTP endpoint, stricter where AWS is, with metadata,
-addresses and sessions of its instances.
+"""AWS on this machine: moto behind an HTTP endpoint, as strict as AWS, with metadata, addresses and
+sessions of instances.
 """

@@ -1,4 +1,4 @@
-"""Access keys that are valid: the owner's, and those that STS and IAM of this AWS issued."""
+"""Valid access keys: the owner's, and those issued by STS and IAM of this AWS."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PROFILE = "default"
 
 @dataclass(frozen=True)
 class AccessKey:
-    """An access key; a temporary one has a session token, and ends."""
+    """An access key; a temporary one has a session token and expires."""
 
     access_key_id: str
     secret: str = field(repr=False)
@@ -44,7 +44,7 @@ def make_owner_key() -> AccessKey:
 
 
 def write_owner_key(path: Path, key: AccessKey) -> None:
-    """Write a shared credentials file that only its user can read."""
+    """Write a shared credentials file that only its owner can read."""
     path.unlink(missing_ok=True)
     text = (
         f"[{_PROFILE}]\naws_access_key_id = {key.access_key_id}\n"
@@ -55,7 +55,7 @@ def write_owner_key(path: Path, key: AccessKey) -> None:
 
 
 def read_owner_key(path: Path) -> AccessKey:
-    """Read the file that `write_owner_key` wrote.
+    """Read the file of `write_owner_key`.
 
     Raises `OSError`, `KeyError`.
     """
@@ -67,7 +67,7 @@ def read_owner_key(path: Path) -> AccessKey:
 
 
 class KeyRing:
-    """Finds access keys by their ids."""
+    """Find access keys by their ids."""
 
     def __init__(self, owner: AccessKey) -> None:
         self.owner = owner
@@ -93,7 +93,7 @@ class KeyRing:
 
 
 def role_assumed_with(access_key_id: str) -> Any | None:
-    """Return moto's session of a role that has an access key; call it with the lock held."""
+    """Return moto's role session with an access key; call it with the lock held."""
     from moto.sts.models import sts_backends
 
     roles = reversed(sts_backends[ACCOUNT]["aws"].assumed_roles)
@@ -101,7 +101,7 @@ def role_assumed_with(access_key_id: str) -> Any | None:
 
 
 def user_with(access_key_id: str) -> tuple[Any, Any]:
-    """Return moto's user that has an active access key, and the key; call it with the lock held."""
+    """Return moto's user with an active access key, and the key; call it with the lock held."""
     from moto.iam.models import iam_backends
 
     for user in iam_backends[ACCOUNT]["aws"].users.values():

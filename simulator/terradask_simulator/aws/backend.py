@@ -1,4 +1,6 @@
-"""The state that all parts of the daemon share: moto's backends, one lock, one bell."""
+"""Shared state of the daemon: moto's backends, one lock, and an event that wakes the reconcile
+loop.
+"""
 
 from __future__ import annotations
 
@@ -8,35 +10,34 @@ from typing import Any
 
 __all__ = ["ACCOUNT", "BELL", "STATE_LOCK", "autoscaling_backends", "ec2_backends", "now_text"]
 
-#: The one account, to which everything on the embedded AWS belongs.
+#: The single account, which owns all resources of the embedded AWS.
 ACCOUNT = "123456789012"
 
 #: Guards moto's backends, which are plain dictionaries. Requests are pure Python, so that running
-#: them side by side would gain nothing; running them one by one makes conditional writes and group
-#: arithmetic atomic, as on AWS.
+#: them in parallel would gain nothing; running them one by one makes conditional writes and changes
+#: of groups atomic, as on AWS.
 STATE_LOCK = threading.RLock()
 
-#: Rung when a group's numbers or an instance's state changed, so that the reconcile loop need not
-#: wait its turn.
+#: Set when a group's capacity or an instance's state changes, to wake the reconcile loop at once.
 BELL = threading.Event()
 
 
 def ec2_backends() -> Iterator[Any]:
-    """Yield the EC2 backends of regions that were used."""
+    """Yield the EC2 backends of used regions."""
     from moto.ec2.models import ec2_backends as backends
 
     yield from list(backends[ACCOUNT].values())
 
 
 def autoscaling_backends() -> Iterator[Any]:
-    """Yield the Auto Scaling backends of regions that were used."""
+    """Yield the Auto Scaling backends of used regions."""
     from moto.autoscaling.models import autoscaling_backends as backends
 
     yield from list(backends[ACCOUNT].values())
 
 
 def now_text() -> str:
-    """Return the time as AWS writes it into texts."""
+    """Return the time in the format of AWS's messages."""
     from moto.core.utils import utcnow
 
     return f"{utcnow():%Y-%m-%dT%H:%M:%SZ}"

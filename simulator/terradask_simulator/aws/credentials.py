@@ -1,4 +1,4 @@
-"""Credentials of instances' roles, minted by moto's STS and known by name to the call recorder."""
+"""Credentials of instances' roles, issued by moto's STS and registered with the call recorder."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _RENEWED_BEFORE = datetime.timedelta(minutes=20)
 
 @dataclass(frozen=True)
 class RoleCredentials:
-    """Credentials of a role, by its name, for one instance, as the instance metadata service hands
-    them out.
-    """
+    """Credentials of a named role for an instance, as from the instance metadata service."""
 
     role: str
     access_key: str
@@ -29,7 +27,7 @@ class RoleCredentials:
     expires: datetime.datetime
 
     def document(self) -> dict[str, str]:
-        """Return the document that ``iam/security-credentials/ROLE`` answers with."""
+        """Return the document of ``iam/security-credentials/ROLE``."""
         return {
             "Code": "Success",
             "LastUpdated": f"{self.issued:%Y-%m-%dT%H:%M:%SZ}",
@@ -42,14 +40,14 @@ class RoleCredentials:
 
 
 class RoleKeys:
-    """Credentials of each instance, renewed shortly before they end."""
+    """Credentials of each instance, renewed shortly before they expire."""
 
     def __init__(self, recorder: CallRecorder) -> None:
         self._recorder = recorder
         self._kept: dict[str, RoleCredentials] = {}
 
     def of(self, instance_id: str) -> RoleCredentials | None:
-        """Return an instance's credentials, or None where it has no role."""
+        """Return an instance's credentials, or None if it has no role."""
         now = datetime.datetime.now(datetime.UTC)
         with STATE_LOCK:
             instance = find_instance(instance_id)
@@ -82,7 +80,7 @@ class RoleKeys:
             duration=int(_LIFETIME.total_seconds()),
             external_id="",
         )
-        self._recorder.know_role(assumed.access_key_id, name)
+        self._recorder.register_role(assumed.access_key_id, name)
         return RoleCredentials(
             name,
             assumed.access_key_id,

@@ -1,4 +1,4 @@
-"""One embedded AWS, put together: it needs a bound socket, and says which instances run."""
+"""Assemble one embedded AWS at a bound socket; it reports the running instances."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from terradask_simulator.aws.switches import aws_switches
 
 __all__ = ["MOTO_SETTINGS", "EmbeddedAws"]
 
-#: Variables that moto reads, some of them once, when it is imported.
+#: Variables that moto reads, some of them only at its import.
 MOTO_SETTINGS = {
     "MOTO_DISABLE_GLOBAL_CORS": "true",
     "MOTO_IAM_LOAD_MANAGED_POLICIES": "true",
@@ -35,10 +35,10 @@ MOTO_SETTINGS = {
 
 
 class EmbeddedAws:
-    """AWS at one port of this machine; one in a process, since moto's state is the process's.
+    """AWS at one port of this machine; one per process, since moto's state is global.
 
-    ``key`` may do everything. ``control`` answers questions below `CONTROL_PREFIX`, and may pass
-    them on to this AWS's own `answer`.
+    ``key`` has all permissions. ``control`` answers requests below `CONTROL_PREFIX`, and may
+    forward them to this AWS's own `answer`.
     """
 
     def __init__(
@@ -80,30 +80,28 @@ class EmbeddedAws:
 
     @property
     def url(self) -> str:
-        """Where AWS answers."""
+        """The endpoint's URL."""
         return f"http://127.0.0.1:{self.port}"
 
     def start(self, follow: Callable[[list[InstanceView]], None] | None) -> None:
-        """Start to answer; ``follow`` gets the running instances several times a second."""
+        """Start serving; ``follow`` gets the running instances several times a second."""
         self._loop = ReconcileLoop(self._history, follow)
         self.network.start()
         self._endpoint.start()
         self._loop.start()
 
     def freeze(self) -> None:
-        """Launch, replace and end nothing more; calls are still answered."""
+        """Stop launching, replacing and terminating instances; calls are still answered."""
         if self._loop is not None:
             self._loop.stop()
 
     def stop(self) -> None:
-        """Stop to answer."""
+        """Stop serving."""
         self.network.stop()
         self._endpoint.stop()
 
     def answer(self, method: str, path: str, query: dict[str, str]) -> Any:
-        """Return the answer to a question about this AWS itself, its calls, groups or history, as
-        JSON knows it, or None for an unknown path.
-        """
+        """Return this AWS's calls, groups or history as JSON, or None for an unknown path."""
         if method == "POST":
             return self._reset() if path == "calls/reset" else None
         counts = {"role": self._recorder.by_role, "resource": self._recorder.by_resource}

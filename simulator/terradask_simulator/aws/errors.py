@@ -1,4 +1,4 @@
-"""The base of the simulator's errors."""
+"""Base class of the simulator's errors."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["SimulatorError"]
 
 
 class SimulatorError(Exception):
-    """The embedded AWS refuses a request to itself, or can't do what was asked. AWS's own errors,
-    which its API returns, are none of these. The text has no control characters.
+    """The simulator refuses or fails a request to itself. Errors of the AWS API aren't of this
+    class. The text has no control characters.
 
     Parameters
     ----------
@@ -50,10 +50,10 @@ class SimulatorError(Exception):
         self.advice = advice
 
     def __str__(self) -> str:
-        """Return the problem with what was given, what is allowed and what to do."""
+        """Return the problem with the given value, the allowed values and the advice."""
         named = {"given": self.given, "allowed": self.allowed, "to do": self.advice}
         lines = [f"  {name}: {text}" for name, text in named.items() if text is not None]
-        # Logs and names that others wrote could rewrite what a terminal shows.
+        # Control characters in quoted logs and names could rewrite a terminal's content.
         return "".join(
             letter if letter.isprintable() or letter in "\n\t" else "\N{REPLACEMENT CHARACTER}"
             for letter in "\n".join([self.problem, *lines])

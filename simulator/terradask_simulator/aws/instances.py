@@ -1,6 +1,4 @@
-"""What the other parts of the daemon need to know of an instance, read from moto's backend in one
-go.
-"""
+"""Snapshots of instances in moto's backend, for the other parts of the daemon."""
 
 from __future__ import annotations
 
@@ -25,18 +23,19 @@ __all__ = [
     "view_of",
 ]
 
-#: What stands for each host's own 127.0.0.1 lies this many /16 networks above its private address:
-#: all share this machine's.
+#: Hosts share this machine's 127.0.0.1: each host's own loopback address is this many /16 networks
+#: above its private address.
 LOOPBACK_OFFSET = 128
 
-#: Ports that one public address forwards at most; a rule that opens all ports can't be listened on.
+#: Maximum number of ports that a public address forwards; the listeners can't cover a rule for all
+#: ports.
 MAX_PORTS = 64
 
 
 @dataclass(frozen=True)
 class InstanceView:
-    """An instance at one moment: with its decoded user data, and the TCP ports that its security
-    groups mention.
+    """A snapshot of an instance, with its decoded user data and the TCP ports of its security
+    groups.
     """
 
     instance_id: str
@@ -69,13 +68,13 @@ def view_of(instance: Any) -> InstanceView:
 
 
 def loopback_of(private_address: str) -> str:
-    """Return the address that stands for the loopback of the host with a private address."""
+    """Return the address that represents a host's loopback, by its private address."""
     first, second, rest = private_address.split(".", 2)
     return f"{first}.{int(second) + LOOPBACK_OFFSET}.{rest}"
 
 
 def booted_instances() -> list[InstanceView]:
-    """Return the running instances that had the time to boot."""
+    """Return the running instances whose boot time has passed."""
     with STATE_LOCK:
         return [
             view_of(instance)
@@ -105,8 +104,8 @@ def find_instance(instance_id: str) -> Any | None:
 
 
 def end_instance(instance_id: str, *, vanished: bool = False) -> None:
-    """End an instance as powering off does; `vanished`: its machine failed, so it ends whatever its
-    shutdown behaviour is.
+    """End an instance as powering off does; `vanished`: its machine failed, so it is terminated
+    regardless of its shutdown behaviour.
     """
     from moto.ec2.models.instances import StateReason
 
@@ -150,7 +149,7 @@ def role_of(instance: Any) -> Any | None:
 
 
 def _user_data(instance: Any) -> bytes:
-    # The same text serves a thousand instances: decode it once for each.
+    # A thousand instances may share the text: decode it once.
     cached: bytes | None = instance.__dict__.get("_embedded_user_data")
     if cached is None:
         cached = base64.b64decode(str(instance.user_data)) if instance.user_data else b""

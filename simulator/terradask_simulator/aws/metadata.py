@@ -1,7 +1,8 @@
-"""The instance metadata service: what each path answers for one instance.
+"""The instance metadata service of one instance.
 
-Sessions (IMDSv2) are required where the instance's metadata options say so; each instance's service
-knows only its own tokens. Tags are served where the options enable them, and read afresh each time.
+Sessions (IMDSv2) are required if the instance's metadata options require them; each instance's
+service accepts only its own tokens. Tags are served if the options enable them, and read again for
+each request.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _MAX_TTL_SECONDS = 21600
 
 @dataclass(frozen=True)
 class Answer:
-    """A response of the metadata service; headers besides length and type."""
+    """A response of the metadata service; headers are those other than length and type."""
 
     status: int
     body: str = ""
@@ -37,8 +38,8 @@ class Answer:
 class MetadataService:
     """Answers one instance's requests.
 
-    Every process of this machine can connect, also other users': all paths begin with `prefix`,
-    which only the instance's host gets to know.
+    Every local process can connect, also those of other users: all paths begin with `prefix`, which
+    is given only to the instance's host.
     """
 
     def __init__(self, instance_id: str, keys: RoleKeys) -> None:
@@ -119,9 +120,7 @@ class MetadataService:
 
 
 def metadata_paths(instance: Any) -> dict[str, str]:
-    """Return what the metadata service says of an instance, by path below ``meta-data/``; call it
-    with the lock held.
-    """
+    """Return the metadata of an instance by path below ``meta-data/``; call with the lock held."""
     zone = instance.placement.zone
     values = {
         "ami-id": instance.image_id or "",

@@ -21,17 +21,17 @@ __all__ = ["LoopbackNetwork", "close_server", "join"]
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
-#: Where each instance's metadata service answers, on its private address.
+#: Port of each instance's metadata service on its private address.
 METADATA_PORT = 1338
 _CHUNK = 256 * 1024
 _MAX_HEAD = 64 * 1024
 _CUT_POLL_SECONDS = 0.05
-#: Of the event loop, from asyncio's accepting a connection to the first line of what serves it.
+#: Turns of the event loop between asyncio's accepting a connection and the start of its handler.
 _TURNS_TO_SERVE = 4
 
 
 class LoopbackNetwork:
-    """The addresses that stand for instances."""
+    """Listeners on the addresses of instances."""
 
     def __init__(self, keys: RoleKeys) -> None:
         self._keys = keys
@@ -44,7 +44,7 @@ class LoopbackNetwork:
         self._pipes: dict[str, set[asyncio.Task[None]]] = {}
         self._cuts: dict[str, float] = {}
         self._changing = asyncio.Lock()
-        #: Called with each instance that is gone.
+        #: Called with each instance that ended.
         self.closers: list[Callable[[str], None]] = []
 
     def start(self) -> None:
@@ -57,14 +57,14 @@ class LoopbackNetwork:
         async def close() -> None:
             for instance_id in [*self._metadata, *{key[0] for key in self._forwards}]:
                 await self._close(instance_id)
-            # What was accepted last gets to where it closes its connection.
+            # The last accepted handlers reach the point where they close their connections.
             for _ in range(_TURNS_TO_SERVE):
                 await asyncio.sleep(0)
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
-            # What they closed is let go a turn later.
+            # Closed connections are released one turn later.
             await asyncio.sleep(0)
 
         self._do(close())
@@ -73,8 +73,8 @@ class LoopbackNetwork:
         self._loop.close()
 
     def open_metadata(self, instance: InstanceView) -> str:
-        """Serve an instance's metadata at its private address; return the endpoint, of which no
-        other host may know.
+        """Serve an instance's metadata at its private address; return the endpoint, which is secret
+        to the instance's host.
         """
         service = MetadataService(instance.instance_id, self._keys)
 
@@ -90,9 +90,7 @@ class LoopbackNetwork:
         return f"http://{instance.private_address}:{METADATA_PORT}{service.prefix}"
 
     def forward(self, instance: InstanceView) -> None:
-        """Make an instance's public address forward the ports that its security groups mention, and
-        no others.
-        """
+        """Make an instance's public address forward exactly the ports of its security groups."""
         public = instance.public_address
         wanted = (
             {(instance.instance_id, public, port) for port in instance.ports} if public else set()
@@ -101,8 +99,8 @@ class LoopbackNetwork:
             self._do(self._change(instance, wanted))
 
     def cut(self, instance_id: str, seconds: float) -> None:
-        """Break the connections through an instance's public address, and answer no new ones for a
-        while; 0 mends it.
+        """Break the connections through an instance's public address, and refuse new ones for a
+        while; 0 restores it.
         """
 
         def cut() -> None:
@@ -110,11 +108,11 @@ class LoopbackNetwork:
             for task in self._pipes.get(instance_id, set()) if seconds else ():
                 task.cancel()
 
-        # The thread that turns the switch holds the lock that this thread may be waiting for.
+        # The thread that turns the switch holds the lock that this thread may wait for.
         self._loop.call_soon_threadsafe(cut)
 
     def soon(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin something on the event loop without waiting for it."""
+        """Start a coroutine on the event loop without waiting for it."""
         asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _is_cut(self, instance_id: str) -> bool:
@@ -124,7 +122,7 @@ class LoopbackNetwork:
         return {key for key in list(self._forwards) if key[0] == instance_id}
 
     def close(self, instance_id: str) -> None:
-        """Take an instance's listeners and connections away."""
+        """Close an instance's listeners and connections."""
         self._do(self._close(instance_id))
         for closer in self.closers:
             closer(instance_id)
@@ -142,7 +140,7 @@ class LoopbackNetwork:
             task.cancel()
 
     async def _change(self, instance: InstanceView, wanted: set[tuple[str, str, int]]) -> None:
-        # A boot and the reconcile loop may both ask; the second then finds everything done.
+        # A boot and the reconcile loop may both request it; the second changes nothing.
         async with self._changing:
             known = self._forwarded(instance.instance_id)
             for key in known - wanted:
@@ -185,10 +183,10 @@ class LoopbackNetwork:
 
 
 async def close_server(server: asyncio.Server) -> None:
-    """Close a server, and let what it has accepted be served.
+    """Close a server after serving its accepted connections.
 
-    A connection that is accepted in the very turn in which its server is closed would stay open,
-    unserved: asyncio's transport for it is made a turn later, and fails without its server.
+    A connection that is accepted in the same turn in which its server is closed would stay open,
+    unserved: asyncio creates its transport a turn later, which fails without a server.
     """
     for listener in server.sockets:
         asyncio.get_running_loop().remove_reader(listener.fileno())
@@ -199,7 +197,7 @@ async def close_server(server: asyncio.Server) -> None:
 async def join(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: str, port: int
 ) -> None:
-    """Carry bytes between a connection and a new one to an address, until both are over."""
+    """Copy bytes between a connection and a new one to an address, until both end."""
     try:
         inner_reader, inner_writer = await asyncio.open_connection(address, port)
     except OSError:

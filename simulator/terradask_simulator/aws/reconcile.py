@@ -1,6 +1,4 @@
-"""The loop that makes the world follow the numbers: launches and notices that are due, scheduled
-actions, groups, then machines.
-"""
+"""The reconcile loop: due launches and notices, scheduled actions, groups, then machines."""
 
 from __future__ import annotations
 
@@ -24,10 +22,10 @@ _PERIOD_SECONDS = 0.2
 
 
 class ReconcileLoop:
-    """A thread that looks at groups and instances several times a second, or as soon as the bell
-    rings.
+    """A thread that reconciles groups and instances several times a second, or as soon as `BELL` is
+    set.
 
-    ``follow`` gets the running instances after each pass; None where nothing stands for them.
+    ``follow`` gets the running instances after each pass; None without machines.
     """
 
     def __init__(
@@ -43,7 +41,7 @@ class ReconcileLoop:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; nothing is launched or replaced any more."""
+        """End the thread; no instance is launched or replaced any longer."""
         self._stopped.set()
         BELL.set()
         self._thread.join(30)
@@ -53,7 +51,7 @@ class ReconcileLoop:
             BELL.clear()
             try:
                 more = self._pass()
-            except Exception:  # noqa: BLE001  (the loop must outlive one broken group; the log says what failed)
+            except Exception:  # noqa: BLE001  (the loop must outlive one failure)
                 _log.warning("a pass of the reconcile loop failed", exc_info=True)
                 more = False
             if not more:
@@ -75,10 +73,10 @@ class ReconcileLoop:
 
 
 class History:
-    """What groups had and wanted from the beginning on, and which instances lived when: what
-    invariants are asserted of. Times are seconds since the epoch.
+    """Actual and desired numbers of groups since the start, and lifetimes of instances, for tests
+    of invariants. Times are seconds since the epoch.
 
-    Noted after each pass of the loop, which alone launches: no launch is missed.
+    It is recorded after each pass of the loop. Only the loop launches, so that no launch is missed.
     """
 
     def __init__(self) -> None:
@@ -87,7 +85,7 @@ class History:
         self._last: dict[str, tuple[int, tuple[str, ...]]] = {}
 
     def note(self) -> None:
-        """Look at every group; call it with the lock held."""
+        """Record every group; call it with the lock held."""
         now = aws_now().timestamp()
         groups = {
             group.name: group

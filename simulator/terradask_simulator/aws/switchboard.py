@@ -1,4 +1,4 @@
-"""Switches by their name, whatever they belong to."""
+"""Switches of all parts of the simulator, by name."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from terradask_simulator.aws.errors import SimulatorError
 
 __all__ = ["Setting", "Switch", "Switchboard", "Undo", "turning"]
 
-#: What turns a switch back: its name and arguments; None where nothing does.
+#: Name and arguments that turn a switch back; None if it can't be.
 Undo = tuple[str, dict[str, Any]] | None
 
 
 class Setting:
-    """What a switch sets: the values of its arguments, which are attributes here; at first those
-    with which it is off. With each seed, `draws` begins anew.
+    """The values of a switch's arguments, as attributes; initially off. Setting them restarts
+    `draws` with the seed.
     """
 
     def __init__(self, **off: Any) -> None:
@@ -32,7 +32,7 @@ class Setting:
             raise AttributeError(name) from None
 
     def turn(self, **arguments: Any) -> dict[str, Any]:
-        """Set the values, those that are missing to what they are; return what they were."""
+        """Set the values; missing ones stay. Return the previous values."""
         before = self.values
         self.values = {
             name: type(value)(arguments.get(name, value)) for name, value in before.items()
@@ -40,24 +40,24 @@ class Setting:
         self.draws = random.Random(self.values.get("seed", 0))  # noqa: S311  (nothing secret)
         return before
 
-    def standing(self) -> Any:
-        """Return how it stands: the one value, or all by their names."""
+    def read(self) -> Any:
+        """Return the only value, or all values by name."""
         return next(iter(self.values.values())) if len(self.values) == 1 else self.values
 
 
 @dataclass(frozen=True)
 class Switch:
-    """What turns a switch, with the state's lock held, and what says how it stands, if it stands
-    anyhow.
+    """Functions that turn a switch, with the state's lock held, and that return its state, if it
+    has one.
     """
 
     turn: Callable[..., Undo]
-    standing: Callable[[], Any] | None = None
+    read: Callable[[], Any] | None = None
 
 
 def turning(name: str, setting: Setting) -> Switch:
     """Return the switch of a setting."""
-    return Switch(lambda **arguments: (name, setting.turn(**arguments)), setting.standing)
+    return Switch(lambda **arguments: (name, setting.turn(**arguments)), setting.read)
 
 
 class Switchboard:
@@ -67,7 +67,7 @@ class Switchboard:
         self._switches = switches
 
     def turn(self, name: str, arguments: Mapping[str, Any]) -> Undo:
-        """Turn a switch, at once for whatever comes next, and return what turns it back."""
+        """Turn a switch, effective at once, and return its undo."""
         if name not in self._switches:
             raise SimulatorError(
                 "There is no such switch", given=name, allowed=", ".join(self._switches)
@@ -76,17 +76,14 @@ class Switchboard:
             undo = self._switches[name].turn(**arguments)
             for backend in autoscaling_backends():
                 for group in backend.autoscaling_groups.values():
-                    # What failed before may succeed now: groups need not wait for their next
-                    # attempt.
+                    # Failed launches may succeed now: groups retry at once.
                     group._embedded_retry_at = 0.0
         BELL.set()
         return undo
 
     def table(self) -> dict[str, Any]:
-        """Return how the switches stand, by name."""
+        """Return the state of the switches by name."""
         with STATE_LOCK:
             return {
-                name: one.standing()
-                for name, one in self._switches.items()
-                if one.standing is not None
+                name: one.read() for name, one in self._switches.items() if one.read is not None
             }

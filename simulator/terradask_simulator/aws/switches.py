@@ -1,4 +1,4 @@
-"""Switches of AWS and of the network: what they do now and then, and moto never, on demand."""
+"""Switches for behaviour of AWS and of the network that moto lacks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def aws_switches(
         "allow_capacity": Switch(_allow_capacity),
         "set_quota": Switch(_set_quota, applied_quotas),
         "enforce_quotas": turning("enforce_quotas", ENFORCEMENT),
-        "refuse_account": Switch(_refuse_account, ACCOUNT_STATE.standing),
+        "refuse_account": Switch(_refuse_account, ACCOUNT_STATE.read),
         "set_spot_price": Switch(_set_spot_price, _spot_prices),
         "reset_spot_prices": Switch(_reset_spot_prices),
         "interrupt_spot": Switch(spot.interrupt),

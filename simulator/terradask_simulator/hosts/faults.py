@@ -59,7 +59,7 @@ class HostFaults:
             "time_hosts": Switch(time_hosts, lambda: self.timing),
         }
         if fill_disk is None:
-            return {name: Switch(_refuse, one.standing) for name, one in switches.items()}
+            return {name: Switch(_refuse, one.read) for name, one in switches.items()}
         return switches
 
     def timing_environ(self) -> dict[str, str]:

@@ -84,7 +84,7 @@ def test_questions_to_the_simulator_itself_are_no_calls(path):
 
 def test_when_the_calls_of_a_role_came():
     recorder = CallRecorder()
-    recorder.know_role("ASIA", "worker")
+    recorder.register_role("ASIA", "worker")
     recorder.record(Call("s3:GetObject", "ASIA", "b/k"))
     recorder.record(Call("ec2:DescribeInstances", "AKIA", ""))
     recorder.record(Call("s3:GetObject", "AKIA", "b/k"))
@@ -110,7 +110,7 @@ def test_counts_by_action_role_and_resource_since_the_mark():
     recorder = CallRecorder()
     recorder.record(Call("s3:GetObject", "AKIA", "b/before"))
     recorder.reset()
-    recorder.know_role("ASIA", "worker")
+    recorder.register_role("ASIA", "worker")
     for _ in range(2):
         recorder.record(Call("s3:GetObject", "ASIA", "b/k"))
     recorder.record(Call("s3:GetObject", "AKIA", "b/k"))

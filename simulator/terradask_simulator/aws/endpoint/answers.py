@@ -1,13 +1,13 @@
-"""Answers that get lost, and those that are given again.
+"""Lose responses on demand, and replay missed ones.
 
-On demand a call is served, and then its connection is cut. An SDK that tries again meets what its
-first attempt has done, as it would on AWS, where few calls have an idempotency token.
+On demand a call is served, and then its connection is cut. An SDK that retries finds the effects of
+its first attempt, as on AWS, where few calls have an idempotency token.
 
-Under load too an answer can be lost after its work was done. The AWS SDKs then ask again, and calls
-for which AWS knows no idempotency token (a security group's rules) would meet a duplicate of their
-own making: asked again, they are given the answer that was missed, and nothing is done twice. The
-SDKs name each call and count its attempts, in ``amz-sdk-invocation-id`` and ``amz-sdk-request``
-(AWS SDKs and Tools Reference Guide, retry behaviour), so that a second attempt is known.
+Under load a response can also be lost after its call was served. The AWS SDKs then retry, and calls
+without an idempotency token (a security group's rules) would fail as duplicates of themselves: a
+retry gets the missed response, and the call isn't served twice. The SDKs identify each call and its
+attempts by ``amz-sdk-invocation-id`` and ``amz-sdk-request`` (AWS SDKs and Tools Reference Guide,
+retry behaviour).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _LARGEST_BYTES = 64 * 1024
 
 
 class LostAnswers(Setting):
-    """Which answers get lost: a share of those to calls of a pattern, so many times at most (0 for
-    any number). Not for several threads at once.
+    """Responses to lose: a share of those to calls that match a pattern, up to a number (0:
+    unlimited). Not thread-safe.
     """
 
     def __init__(self) -> None:
@@ -41,12 +41,12 @@ class LostAnswers(Setting):
         self._lost = 0
 
     def turn(self, **arguments: Any) -> dict[str, Any]:
-        """Lose answers so from now on; return how it was before."""
+        """Lose responses by these settings from now on; return the previous ones."""
         self._lost = 0
         return super().turn(**arguments)
 
     def takes(self, action: str) -> bool:
-        """Return whether the answer to a call gets lost now."""
+        """Return whether to lose the response to a call."""
         if (
             not self.share
             or (self.times and self._lost >= self.times)
@@ -59,25 +59,25 @@ class LostAnswers(Setting):
 
 
 def serving(channel: Any) -> None:
-    """Remember the connection that this thread serves."""
+    """Store the connection that this thread serves."""
     _SERVING.channel = channel
 
 
 def cut_connection() -> None:
-    """End the connection that this thread serves, so that nothing more reaches the client."""
+    """Close the connection that this thread serves, so that no response reaches the client."""
     channel = getattr(_SERVING, "channel", None)
     if channel is not None:
         channel.will_close = True
         try:
             channel.socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            # The client was faster.
+            # The client closed it first.
             return
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered."""
+    """A response."""
 
     status: str
     headers: tuple[tuple[str, str], ...]
@@ -85,15 +85,13 @@ class Answer:
 
 
 class Replays:
-    """The last answers to calls that change something, by the SDKs' name for the call. Not for
-    several threads at once.
-    """
+    """The last responses to changing calls, by the SDKs' invocation id. Not thread-safe."""
 
     def __init__(self) -> None:
         self._answers: OrderedDict[str, Answer] = OrderedDict()
 
     def missed(self, environ: dict[str, Any]) -> Answer | None:
-        """Return the answer to an earlier attempt of the same call, if that succeeded."""
+        """Return the response to an earlier successful attempt of the same call, if any."""
         attempt = re.search(r"attempt=(\d+)", environ.get("HTTP_AMZ_SDK_REQUEST", ""))
         answer = (
             self._answers.get(_name(environ))
@@ -109,7 +107,7 @@ class Replays:
         return answer
 
     def note(self, environ: dict[str, Any], answer: Answer) -> None:
-        """Keep an answer, if it is one to a call that changed something."""
+        """Keep a response to a changing call."""
         name = _name(environ)
         if (
             name

@@ -1,5 +1,5 @@
-"""The WSGI application in front of moto's: counts calls, lets them in one at a time as throttle and
-gate allow; and the HTTP server for it.
+"""The WSGI application in front of moto's, which counts calls and admits them one at a time through
+throttle and gate; and its HTTP server.
 """
 
 from __future__ import annotations
@@ -35,14 +35,13 @@ __all__ = ["Application", "Control", "Endpoint"]
 
 _log = logging.getLogger(__name__)
 
-# Calls are let in one at a time; the threads are for questions that wait, and for bodies on their
-# way.
+# Calls are served one at a time; other threads wait, or read request bodies.
 _THREADS = 16
 _CONNECTIONS = 1000
 _IDLE_SECONDS = 120
 
-#: A question of the simulator's own: method, what follows `CONTROL_PREFIX`, query and JSON body to
-#: an answer as JSON.
+#: A handler of the control API: method, path below `CONTROL_PREFIX`, query and JSON body to a JSON
+#: response.
 Control = Callable[[str, str, dict[str, str], Any], Any]
 
 
@@ -50,7 +49,7 @@ class Application:
     """A WSGI application in front of moto's.
 
     ``control`` answers below `CONTROL_PREFIX`; None for an unknown path. Without a gate, policies
-    are not asked.
+    are not evaluated.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Answer one request."""
-        # The body is read before the lock is taken: a slow client must not hold up the others.
+        # Read the body before taking the lock: a slow client must not block others.
         body = _body(environ)
         operation = read_operation(environ, body)
         answer = self._own(environ, operation, body) or self._aws(environ, operation)
@@ -86,7 +85,7 @@ class Application:
         return [answer.body]
 
     def _own(self, environ: dict[str, Any], operation: Operation, body: bytes) -> Answer | None:
-        """Answer what doesn't get to AWS, or return None."""
+        """Answer requests that aren't for AWS; return None for others."""
         path = environ.get("PATH_INFO", "/")
         problem = self._foreign(environ)
         if problem:
@@ -106,11 +105,11 @@ class Application:
         return self._controlled(environ, path[len(CONTROL_PREFIX) :], body)
 
     def _foreign(self, environ: Mapping[str, Any]) -> str:
-        """Return why a request isn't one of a program of this machine, or nothing.
+        """Return why a request isn't from a local program, or an empty string.
 
-        Browsers name the page's ``Origin`` in requests that change something or whose answer the
-        page wants to read, and a page whose name was made to resolve to this machine asks for that
-        name as ``Host``.
+        Browsers send the page's ``Origin`` in requests that change something or whose response the
+        page reads. A page whose name resolves to this machine (DNS rebinding) sends that name as
+        ``Host``.
         """
         if "HTTP_ORIGIN" in environ:
             return "requests of web pages are refused"
@@ -137,7 +136,7 @@ class Application:
         return _answer(status, "application/json", content.encode())
 
     def _aws(self, environ: dict[str, Any], operation: Operation) -> Answer:
-        # moto reads keys with escapes from here.
+        # moto reads escaped keys from this variable.
         environ.setdefault("RAW_URI", environ.get("REQUEST_URI", environ.get("PATH_INFO", "/")))
         call = identify(operation)
         if call is None:
@@ -163,10 +162,10 @@ class Application:
             return answer
 
     def _by_moto(self, environ: dict[str, Any], call: Call) -> Answer:
-        said: list[tuple[str, Any]] = []
+        responses: list[tuple[str, Any]] = []
 
         def start(status: str, headers: Any, _exc_info: Any = None) -> None:
-            said.append((status, headers))
+            responses.append((status, headers))
             if status >= "500":
                 _log.error("%s: %s", call, status)
 
@@ -177,21 +176,21 @@ class Application:
             close = getattr(result, "close", None)
             if close is not None:
                 close()
-        status, headers = said[-1]
+        status, headers = responses[-1]
         return Answer(status, (*headers, *self._signatures.date_header()), content)
 
 
 class Endpoint:
     """The HTTP server in front of moto, in threads of its own.
 
-    Waitress, not the server that moto brings: under load that one now and then lost an answer after
-    the work was done, and the AWS SDKs, which then ask again, met a duplicate of their own making.
+    Waitress, not moto's own server: under load that one sometimes loses the response to a served
+    call, and the AWS SDKs' retry then fails as a duplicate.
     """
 
     def __init__(self, server: socket.socket, application: Application) -> None:
         from waitress.server import create_server
 
-        # Calls wait for one another by design.
+        # Calls wait for each other by design.
         logging.getLogger("waitress.queue").setLevel(logging.ERROR)
         self._server = create_server(
             application,
@@ -206,11 +205,11 @@ class Endpoint:
         self._thread = threading.Thread(target=self._server.run, name="endpoint", daemon=True)
 
     def start(self) -> None:
-        """Start to answer."""
+        """Start serving."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop to answer, and close the socket."""
+        """Stop serving, and close the socket."""
         self._server.close()
         self._server.task_dispatcher.shutdown()
         self._socket.close()
@@ -220,10 +219,10 @@ def _patient_channel() -> Any:
     from waitress.channel import HTTPChannel
 
     class Channel(HTTPChannel):  # type: ignore[misc]  # waitress carries no types
-        """Answers a request that asks whether to go on, and then has nothing to send: waitress
-        would wait for it for ever.
+        """Serves requests with ``Expect: 100-continue`` and no body, for which waitress would wait
+        forever.
 
-        Names the connection that is served, as answers may be lost on the way.
+        Also stores the served connection, since its response may be cut off on demand.
         """
 
         def send_continue(self) -> None:

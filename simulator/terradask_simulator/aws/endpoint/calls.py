@@ -14,10 +14,10 @@ from terradask_simulator.aws.iam.operation import SIGNED, Operation
 
 __all__ = ["Call", "CallRecorder", "identify"]
 
-#: So many of the newest calls are remembered one by one.
+#: Number of the newest calls that are kept individually.
 _LOGGED = 100_000
 
-#: What moto answers besides AWS's calls: its dashboard, and a metadata service.
+#: Paths of moto's own: its dashboard and its metadata service.
 _MOTOS_OWN = ("/moto-api", "/favicon.ico", "/latest/meta-data/", "/latest/api/")
 
 _S3_OBJECT = {
@@ -63,7 +63,7 @@ class Call:
 
 
 def identify(operation: Operation) -> Call | None:
-    """Return which call a request is, or None where it is none of AWS's."""
+    """Return the AWS call of a request, or None for other requests."""
     if operation.path.startswith((*_MOTOS_OWN, CONTROL_PREFIX)):
         return None
     key = operation.access_key
@@ -77,7 +77,7 @@ def identify(operation: Operation) -> Call | None:
 
 
 def _s3(operation: Operation) -> tuple[str, str]:
-    """Return the action of a call of S3, and what it is about."""
+    """Return the action and the resource of an S3 call."""
     method, query = operation.method, operation.parameters
     resource = unquote(operation.path).strip("/")
     bucket, _, key = resource.partition("/")
@@ -100,7 +100,7 @@ def _s3(operation: Operation) -> tuple[str, str]:
 
 
 class CallRecorder:
-    """Counts of calls since the last mark, and when each of the newest came."""
+    """Counts of calls since the last reset, and the times of the newest ones."""
 
     def __init__(self) -> None:
         self._counts: Counter[Call] = Counter()
@@ -114,13 +114,13 @@ class CallRecorder:
             self._counts[call] += 1
             self._log.append((time.monotonic(), call))
 
-    def know_role(self, access_key: str, role: str) -> None:
-        """Remember that an access key was handed out to an instance's role."""
+    def register_role(self, access_key: str, role: str) -> None:
+        """Register the access key of an instance's role."""
         with self._lock:
             self._roles[access_key] = role
 
     def reset(self) -> None:
-        """Set the mark: counts start at zero again."""
+        """Reset all counts to zero."""
         with self._lock:
             self._counts.clear()
             self._log.clear()
@@ -147,8 +147,8 @@ class CallRecorder:
         return table
 
     def log(self, role: str = "") -> list[dict[str, Any]]:
-        """Return the calls of a role, or of callers without one, in their order: ``seconds`` on a
-        clock, ``action`` and ``resource``.
+        """Return the calls of a role, or of callers without one, in order: ``seconds`` on a clock,
+        ``action`` and ``resource``.
         """
         with self._lock:
             return [

@@ -1,5 +1,5 @@
-"""Signatures of requests, AWS Signature Version 4: who made them, and whether AWS would take them.
-What a signature should be is recomputed with botocore's own signer.
+"""Check requests' signatures (AWS Signature Version 4) as AWS does. The expected signature is
+recomputed with botocore's own signer.
 
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
@@ -32,24 +32,24 @@ __all__ = ["Signatures"]
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _SCOPE_NAMES = ("access_key_id", "scope_date", "region", "service")
 _SCOPE = "".join(rf"(?P<{name}>[^/,\s]+)/" for name in _SCOPE_NAMES) + "aws4_request"
-# Exactly so, as all SDKs write it: whatever else reads the header has to read the same caller.
+# Exactly the SDKs' format: every reader of the header must get the same caller.
 _HEADER = re.compile(
     rf"{_ALGORITHM} Credential={_SCOPE}, ?SignedHeaders=(?P<signed_headers>[a-z0-9;._-]+), ?"
     r"Signature=(?P<value>[0-9a-f]+)"
 )
 
-#: AWS takes no signature that is older, or younger:
+#: AWS refuses older signatures, and those further in the future:
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 _TAKEN = datetime.timedelta(minutes=15)
 _STAMP = "%Y%m%dT%H%M%SZ"
 
-#: What S3 takes in place of the body's SHA-256:
+#: Values that S3 accepts in place of the body's SHA-256:
 #: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 _UNSIGNED_BODIES = {"UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}
 
 
 class Signatures:
-    """What is refused for its signature; two switches refuse more."""
+    """Refuse requests with invalid signatures; two switches refuse more."""
 
     def __init__(self, keys: KeyRing) -> None:
         self._keys = keys
@@ -57,11 +57,11 @@ class Signatures:
         self.ahead_seconds = 0.0
 
     def is_owner(self, operation: Operation) -> bool:
-        """Return whether a call that was let in is signed with the owner's key."""
+        """Return whether an admitted call is signed with the owner's key."""
         return operation.access_key == self._keys.owner.access_key_id
 
     def date_header(self) -> tuple[tuple[str, str], ...]:
-        """Return AWS's time for an answer; nothing if it is this machine's."""
+        """Return the header with AWS's time for a response; empty without a difference."""
         if not self.ahead_seconds and not ahead_seconds():
             return ()
         now = aws_now() + datetime.timedelta(seconds=self.ahead_seconds)
@@ -70,12 +70,12 @@ class Signatures:
     def check(
         self, operation: Operation, environ: Mapping[str, Any], body: bytes
     ) -> Refusal | None:
-        """Return the refusal of a call whose signature isn't valid."""
+        """Return the error for a call with an invalid signature, or None."""
         signature = _read_signature(environ)
         key = None if signature is None else self._keys.find(signature.access_key_id)
         if signature is None or key is None or not _same(signature.token, key.token):
             return unknown_key(operation)
-        # Switches act on AWS, not on the requests that turn them off again.
+        # Switches don't affect requests that turn them off.
         switched = signature.service != CONTROL_SERVICE
         now = datetime.datetime.now(datetime.UTC) + datetime.timedelta(
             seconds=self.ahead_seconds if switched else 0
@@ -109,18 +109,18 @@ def _check_value(
 
 
 def _check_body(
-    operation: Operation, signature: _Signature, said: str, body: bytes
+    operation: Operation, signature: _Signature, declared: str, body: bytes
 ) -> Refusal | None:
-    """Return the refusal of a body that isn't the one that was signed; without a header, the
-    signature itself covers it.
+    """Return the error for a body that differs from the signed one; without the header, the
+    signature itself covers the body.
     """
-    if not said or said == hashlib.sha256(body).hexdigest():
+    if not declared or declared == hashlib.sha256(body).hexdigest():
         return None
     if signature.service != "s3":
         return bad_signature(operation)
-    if said in _UNSIGNED_BODIES:
+    if declared in _UNSIGNED_BODIES:
         return None
-    if said.startswith("STREAMING-"):
+    if declared.startswith("STREAMING-"):
         return worded(
             operation,
             "NotImplemented",
@@ -185,22 +185,22 @@ def _skewed(
         )
     if operation.protocol == "ec2":
         return worded(operation, "RequestExpired", "Request has expired.", "400 Bad Request")
-    # The words: https://github.com/EngineerBetter/control-tower/issues/51
+    # Source of the message: https://github.com/EngineerBetter/control-tower/issues/51
     bound = now - _TAKEN if signed_at < now else now + _TAKEN
-    sign, said = (
+    sign, text = (
         ("-", "expired: {} is now earlier than")
         if signed_at < now
         else ("+", "not yet current: {} is still later than")
     )
     when = (
-        f"{said.format(f'{signed_at:{_STAMP}}')} {bound:{_STAMP}} ({now:{_STAMP}} {sign} 15 min.)"
+        f"{text.format(f'{signed_at:{_STAMP}}')} {bound:{_STAMP}} ({now:{_STAMP}} {sign} 15 min.)"
     )
     return bad_signature(operation, f"Signature {when}")
 
 
 @dataclass(frozen=True)
 class _Signature:
-    """What a request says of its signature; ``valid_seconds`` of a presigned URL alone."""
+    """The signature fields of a request; ``valid_seconds`` only of a presigned URL."""
 
     access_key_id: str
     scope_date: str
@@ -214,9 +214,7 @@ class _Signature:
 
 
 def _read_signature(environ: Mapping[str, Any]) -> _Signature | None:
-    """Return what a request says of its signature; None where it has none, two, or none that can be
-    read.
-    """
+    """Return the signature fields of a request; None if it has no readable signature, or two."""
     query = parse_qs(environ.get("QUERY_STRING", ""), keep_blank_values=True)
     header = environ.get("HTTP_AUTHORIZATION")
     presigned = "X-Amz-Signature" in query
@@ -264,10 +262,10 @@ def _scope(found: re.Match[str]) -> dict[str, Any]:
 def _expected_signature(
     signature: _Signature, environ: Mapping[str, Any], body: bytes, secret: str
 ) -> str:
-    """Return the signature that a request should have, by the secret of its access key."""
+    """Return the expected signature of a request, from its access key's secret."""
     headers = headers_of(environ)
     signed = {
-        # WSGI has bytes as Latin-1.
+        # WSGI decodes bytes as Latin-1.
         name: headers[name].encode("latin-1").decode("utf-8", "replace")
         for name in signature.signed_headers
         if name in headers
@@ -288,7 +286,7 @@ def _expected_signature(
 
 
 class _Received(SigV4Auth):
-    """Signs what was received: the headers that the caller signed, and no others."""
+    """Signs a received request: only the headers that the caller signed."""
 
     def __init__(self, signature: _Signature, secret: str, body: bytes) -> None:
         credentials = Credentials(signature.access_key_id, secret)
@@ -303,7 +301,7 @@ class _Received(SigV4Auth):
 
 
 class _ReceivedByS3(_Received, S3SigV4Auth):
-    """The same for S3, whose paths are signed as they are and whose presigned URLs don't cover the
+    """Signs a received S3 request: paths aren't normalized, and presigned URLs don't cover the
     body.
     """
 

@@ -31,7 +31,7 @@ _TRUST = {
 def assume(
     iam: Any, sts: Any, name: str, policies: Sequence[Mapping[str, Any] | str]
 ) -> dict[str, str]:
-    """Create a role, or replace its policies, and return variables with credentials of its session."""
+    """Create a role or replace its policies; return variables with its session's credentials."""
     documents = [policy if isinstance(policy, str) else json.dumps(policy) for policy in policies]
     for document in documents:
         size = len("".join(document.split()))

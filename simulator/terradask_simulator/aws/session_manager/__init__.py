@@ -1,1 +1,1 @@
-"""Session Manager: its sessions, and a `session-manager-plugin` of the embedded AWS's own."""
+"""Session Manager: its sessions, and the embedded AWS's own `session-manager-plugin`."""

@@ -1,7 +1,7 @@
-"""The embedded AWS's ``session-manager-plugin``: takes the command line of AWS's own, says the same
-lines, forwards to the simulator.
+"""The embedded AWS's ``session-manager-plugin``: accepts the command line of AWS's own plugin,
+prints the same lines, and forwards to the simulator.
 
-Runs by itself, with the standard library alone. AWS's:
+It is a standalone program of the standard library. AWS's plugin:
 https://github.com/aws/session-manager-plugin
 """
 
@@ -22,12 +22,12 @@ _CHUNK = 65_536
 
 
 def plugin_folder(state_dir: Path) -> Path:
-    """Return the folder that has to be in ``PATH`` for sessions with an embedded AWS."""
+    """Return the folder that must be in ``PATH`` for sessions with an embedded AWS."""
     return state_dir / "bin"
 
 
 def write_plugin(state_dir: Path) -> None:
-    """Put this program where `plugin_folder` says, as ``session-manager-plugin``."""
+    """Write this program into `plugin_folder` as ``session-manager-plugin``."""
     program = plugin_folder(state_dir) / "session-manager-plugin"
     program.parent.mkdir(exist_ok=True)
     words = [sys.executable, "-I", "-S", __file__]
@@ -59,8 +59,8 @@ async def _forward(response: dict[str, str], local_port: int) -> int:
         try:
             far_reader, far_writer = await connect("data")
         except OSError:
-            # The session is over: as with AWS's, the connection ends with the program, a moment
-            # later.
+            # The session ended: as with AWS's plugin, the connection ends with the program, a
+            # moment later.
             await asyncio.Event().wait()
             return
         try:
@@ -99,8 +99,8 @@ async def _forward(response: dict[str, str], local_port: int) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Do what the arguments say: ``--version``, or what StartSession answered, region, operation,
-    profile, what it was asked, endpoint.
+    """Run the program. Arguments: ``--version``, or StartSession's response, region, operation,
+    profile, StartSession's request, endpoint.
     """
     if arguments == ["--version"]:
         print(VERSION)
@@ -115,7 +115,7 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    # As of a program whose sessions end with it: open connections aren't waited for.
+    # Sessions end with this program: don't wait for open connections.
     code = main(sys.argv[1:])
     sys.stdout.flush()
     os._exit(code)

@@ -1,10 +1,10 @@
-"""Sessions of Session Manager: where this embedded AWS's plugin connects to, and what that leads
-to.
+"""Sessions of Session Manager: ports to which the embedded AWS's plugin connects, and their
+targets.
 
-A real session is one web socket to Systems Manager, which reaches the host's agent; here it is a
-port of this machine's loopback for each session. Its first line is the session's token and what the
-connection is: ``control``, which lasts as long as the session, or ``data``, which is joined to a
-new connection to the port on the host's loopback.
+A real session is one web socket to Systems Manager, which reaches the host's agent; here each
+session is a port of this machine's loopback. A connection's first line is the session's token and
+the connection's kind: ``control``, which lasts as long as the session, or ``data``, which is piped
+to a new connection to the port on the host's loopback.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ OWNERS: dict[str, str] = {}
 
 
 def owner_tags(session_id: str) -> dict[str, str]:
-    """Return the tag by which AWS says who opened a session, of one that is known.
+    """Return AWS's tag with the owner of a known session.
 
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
     """
@@ -50,7 +50,7 @@ class Session:
 
 
 class Sessions:
-    """The sessions that there are."""
+    """All open sessions."""
 
     def __init__(self, network: LoopbackNetwork) -> None:
         self._network = network
@@ -58,8 +58,8 @@ class Sessions:
         network.closers.append(self.close_of)
 
     def open(self, instance_id: str, address: str, port: int, *, who: str = "simulated") -> Session:
-        """Begin a session to a host's address and port; doesn't wait, since the caller may hold the
-        lock that the event loop waits for.
+        """Start a session to a host's address and port; doesn't block, since the caller may hold
+        the lock that the event loop waits for.
         """
         listener = socket.create_server(("127.0.0.1", 0))
         session = Session(
@@ -75,7 +75,7 @@ class Sessions:
         return session
 
     def close(self, session_id: str) -> bool:
-        """End a session; return whether there was one."""
+        """End a session; return whether it existed."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._network.soon(_end(session))
@@ -102,7 +102,7 @@ class Sessions:
                 asyncio.IncompleteReadError,
                 asyncio.CancelledError,
             ):
-                # Either end may go at any time; ending the session cancels.
+                # Either end may close at any time; ending the session cancels.
                 pass
             finally:
                 session.tasks.discard(task)
