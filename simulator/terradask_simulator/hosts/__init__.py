@@ -1,1 +1,1 @@
-"""A local process for each running instance that is a host: what its user data and its unit say."""
+"""Run a local process for each running instance that is a host, by its user data and its unit."""

@@ -1,6 +1,4 @@
-"""Reads user data as cloud-init would, as far as hosts need it: the files that a ``#cloud-config``
-writes.
-"""
+"""Parse user data as cloud-init does, limited to the ``write_files`` of a ``#cloud-config``."""
 
 from __future__ import annotations
 
@@ -20,16 +18,16 @@ __all__ = ["BootFailed", "WrittenFile", "parse_cloud_config", "write_files"]
 
 
 class BootFailed(SimulatorError):
-    """A host could not be brought as far as starting its program."""
+    """A host failed before its program started."""
 
 
-#: What comes of unpacking what is no gzip, or half of one.
+#: Errors of unpacking invalid or truncated gzip data.
 _BROKEN = (OSError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """A file that user data writes, or adds to, at an absolute path of the host."""
+    """A file that user data writes or appends to, at an absolute path of the host."""
 
     path: PurePosixPath
     content: bytes
@@ -38,28 +36,28 @@ class WrittenFile:
 
 
 def parse_cloud_config(user_data: bytes) -> list[WrittenFile]:
-    """Return the files that user data writes."""
+    """Return the files in user data."""
     try:
         text = (gzip.decompress(user_data) if user_data[:2] == b"\x1f\x8b" else user_data).decode()
     except (*_BROKEN, UnicodeDecodeError) as error:
-        raise BootFailed("The user data is no text", given=user_data[:40]) from error
+        raise BootFailed("The user data isn't text", given=user_data[:40]) from error
     if not text.startswith("#cloud-config"):
         raise BootFailed(
-            "The user data is no cloud-config document",
+            "The user data isn't a cloud-config document",
             given=text[:40],
             allowed="a first line `#cloud-config`",
         )
     try:
         document = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise BootFailed("The user data is no valid YAML", given=str(error)) from error
+        raise BootFailed("The user data isn't valid YAML", given=str(error)) from error
     entries = (
         (document or {}).get("write_files") or []
         if isinstance(document, dict) or document is None
         else None
     )
     if not isinstance(entries, list):
-        raise BootFailed("`write_files` in the user data is no list", given=type(entries).__name__)
+        raise BootFailed("`write_files` in user data isn't a list", given=type(entries).__name__)
     return [_written(entry) for entry in entries]
 
 
@@ -68,11 +66,11 @@ def _written(entry: Any) -> WrittenFile:
         raise BootFailed("An entry of `write_files` has no absolute path", given=entry)
     path = PurePosixPath(str(entry["path"]))
     if ".." in path.parts:
-        raise BootFailed("A path in `write_files` leads upwards", given=str(path))
+        raise BootFailed("A path in `write_files` contains `..`", given=str(path))
     try:
         content = str(entry.get("content", "")).encode()
     except UnicodeEncodeError as error:
-        raise BootFailed("The content of a file is no text", given=str(path)) from error
+        raise BootFailed("The content of a file isn't text", given=str(path)) from error
     encoding = str(entry.get("encoding", "text/plain"))
     try:
         if encoding in ("b64", "base64", "gz+b64", "gz+base64", "gzip+b64", "gzip+base64"):
@@ -88,14 +86,14 @@ def _written(entry: Any) -> WrittenFile:
         mode = int(permissions, 8)
     except ValueError as error:
         raise BootFailed(
-            "A file in `write_files` has permissions that are no octal number",
+            "The permissions of a file in `write_files` aren't an octal number",
             given=f"{path}, {permissions}",
         ) from error
     return WrittenFile(path, content, mode, bool(entry.get("append", False)))
 
 
 def write_files(files: list[WrittenFile], root: Path) -> None:
-    """Write files below a folder that stands for the host's root."""
+    """Write files below the folder of the host's root."""
     for file in files:
         target = root / file.path.relative_to("/")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
-"""What is otherwise on hosts, on demand: simulated workers in place of machines, a user's
-Python that doesn't work, or one of their own, a full disk, other time constants.
+"""Faults and variations of hosts, on demand: simulated workers in place of machines, a broken
+Python environment, environments of their own, a full disk, other time constants.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from terradask_simulator.errors import SimulatorError
 
 __all__ = ["HostFaults", "fill_disk"]
 
-#: What a process may still write into one file when the disk is full: its log goes on.
+#: Size up to which a process may write one file when the disk is full, so that its log continues.
 _ROOM_BYTES = 1024 * 1024
 
 
 class HostFaults:
-    """What hosts that begin from now on meet."""
+    """Faults and variations of hosts that start from now on."""
 
     def __init__(self) -> None:
         #: Whether workers' instances are simulated, without machines.
         self.simulated_workers = Setting(on=False)
-        #: Whether the user's Python has lost its packages.
+        #: Whether the user's Python lacks its packages.
         self.broken_environments = Setting(on=False)
-        #: Whether they have environments of their own, instead of this program's; uv asks this
-        #: package index for them, or the one in its variables here.
+        #: Whether hosts build their own environments instead of using this program's; uv uses this
+        #: package index, or the one in its local variables.
         self.own_environments = Setting(on=False, index_url="")
-        #: Time constants of the host program, by name; those that are missing are its own.
+        #: Time constants of the host program, by name; missing ones keep its defaults.
         self.timing: dict[str, float] = {}
 
     def switches(self, fill_disk: Callable[[str], bool] | None) -> Mapping[str, Switch]:
-        """Return the switches of hosts; where nothing boots, there is nothing that could fill the
-        disk of an instance's machine, and each is refused.
+        """Return the switches of hosts. Without `fill_disk` nothing boots, and every switch is
+        refused.
         """
 
         def fill(instance_id: str) -> Undo:
@@ -63,11 +63,11 @@ class HostFaults:
         return switches
 
     def timing_environ(self) -> dict[str, str]:
-        """Return the variable that says time constants, where there are any."""
+        """Return the variable with the time constants, if any."""
         return {"TERRADASK_HOST_TIMING": json.dumps(self.timing)} if self.timing else {}
 
     def environ(self, folder: Path) -> dict[str, str]:
-        """Return the variables by which a machine meets them."""
+        """Return a machine's variables for its faults."""
         environ = self.timing_environ()
         if self.own_environments.on:
             environ |= {name: it for name, it in os.environ.items() if name.startswith("UV_")}
@@ -93,7 +93,7 @@ def _refuse(**_arguments: object) -> Undo:
 
 
 def fill_disk(pids: Iterable[int]) -> None:
-    """Let processes, and those that they start, write no more than a little into any file."""
+    """Limit the file size of processes and those that they start."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (_ROOM_BYTES, _ROOM_BYTES))

@@ -1,4 +1,4 @@
-"""Whether terradask's host program, which machines boot, is installed beside the simulator."""
+"""Check that terradask's host program, which machines boot, is installed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ __all__ = ["check_installed"]
 def check_installed() -> None:
     """Refuse to boot a machine where terradask is not installed.
 
-    Raises
-    ------
-    BootFailed
-        It is not: the simulator is a distribution of its own, which serves AWS without it.
+    Raises ------ BootFailed It isn't installed: the simulator is a separate distribution, which
+    serves AWS without it.
     """
     if find_spec("terradask_host") is None:
         raise BootFailed(

@@ -22,10 +22,10 @@ __all__ = ["Hosts"]
 
 _log = logging.getLogger(__name__)
 
-#: Machines that run at one time; more instances wait for their turn.
+#: Maximum number of running machines; further instances wait.
 MAX_MACHINES = 64
 
-#: What the user data of every host of terradask writes.
+#: Path that the user data of every terradask host writes.
 _HOST_FILE = b"/etc/terradask/host.json"
 
 
@@ -49,17 +49,15 @@ class Hosts:
         self._simulated = SimulatedWorkers(folder, endpoint_url, keys, faults)
         self._machines: dict[str, Machine] = {}
         self._seen: set[str] = set()
-        # Booting is disk and Python start-up: as many at once as there are processors, and one that
-        # waits.
+        # Booting is disk access and Python start-up: as many at once as processors, plus a waiting
+        # one.
         self._booting = ThreadPoolExecutor((os.cpu_count() or 1) + 1, "boot")
         self._ending = ThreadPoolExecutor(32, "end")
         self._boots: dict[str, Future[None]] = {}
         self._ends: dict[str, Future[None]] = {}
 
     def reconcile(self, instances: list[InstanceView]) -> None:
-        """Bring machines in line with the running instances, as far as terradask's user data makes
-        them hosts.
-        """
+        """Start and end machines to match the running instances with terradask's user data."""
         running = [instance for instance in instances if _HOST_FILE in instance.user_data]
         self._simulated.reconcile(
             [instance for instance in running if self._is_simulated(instance)]
@@ -111,7 +109,7 @@ class Hosts:
             machine.start()
         except BootFailed as error:
             self._boot_failed(machine, str(error))
-        except Exception as error:  # noqa: BLE001  (a boot runs in a pool that would swallow what it raises)
+        except Exception as error:  # noqa: BLE001  (the pool of boots would drop the error)
             _log.warning("boot of %s failed", instance_id, exc_info=True)
             self._boot_failed(machine, repr(error))
 
@@ -155,8 +153,8 @@ class Hosts:
             self._ends.pop(instance_id, None)
 
     def kill(self, instance_id: str) -> bool:
-        """Make a machine vanish: its processes are killed, its instance ends as failed; return
-        whether there was such a machine.
+        """Kill a machine's processes and end its instance as failed; return whether the machine
+        exists.
         """
         machine = self._machines.get(instance_id)
         if machine is None:
@@ -167,8 +165,8 @@ class Hosts:
         return True
 
     def fill_disk(self, instance_id: str) -> bool:
-        """Let a machine's disk be full from now on, and return whether there is such a machine:
-        simulated workers have no disk.
+        """Fill a machine's disk from now on, and return whether the machine exists: simulated
+        workers have no disk.
         """
         machine = self._machines.get(instance_id)
         if machine is not None:
@@ -176,7 +174,7 @@ class Hosts:
         return machine is not None
 
     def table(self) -> list[dict[str, Any]]:
-        """Return a row for each host, for the daemon's control interface."""
+        """Return a row for each host, for the daemon's control API."""
         machines = list(self._machines.values())
         return [
             *(_row(instance, "running", pid, log) for instance, pid, log in self._simulated.all()),

@@ -1,6 +1,4 @@
-"""One host: a folder that stands for its disk, and a process group that stands for its unit's
-service.
-"""
+"""One host: a folder as its disk, and a process group as its unit's service."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ _POWER_COMMANDS = ("systemctl", "poweroff", "shutdown", "halt")
 
 
 class Machine:
-    """The local stand-in for one instance."""
+    """The local machine of one instance."""
 
     def __init__(
         self, instance: InstanceView, folder: Path, endpoint_url: str, faults: HostFaults
@@ -61,7 +59,7 @@ class Machine:
 
     @property
     def pid(self) -> int | None:
-        """The id of the host program's process, or None while there is none."""
+        """The id of the host program's process, or None without one."""
         return (
             self._process.pid
             if self._process is not None and self._process.poll() is None
@@ -70,17 +68,17 @@ class Machine:
 
     @property
     def mark(self) -> str:
-        """What every process of this host carries in its environment."""
+        """The value of `MARK` in the environment of every process of this host."""
         return str(self.root)
 
     def log(self, text: str) -> None:
-        """Write a line of the simulator's own into the host's log."""
+        """Write a line of the simulator into the host's log."""
         with self.log_path.open("a") as log:
             log.write(f"[simulator {time.strftime('%H:%M:%S')}] {text}\n")
 
     def begin_boot(self) -> bool:
-        """Return whether the machine boots now; it doesn't when it was ended before its
-        turn came.
+        """Mark the machine as booting, and return whether it may boot; it may not if it was ended
+        while waiting.
         """
         with self._lock:
             if self.state != "waiting":
@@ -89,8 +87,8 @@ class Machine:
             return True
 
     def fail(self) -> bool:
-        """Mark the machine as failed, and return whether that is news: a machine that ends can't
-        fail any more.
+        """Mark the machine as failed, and return whether its state changed: a machine that is
+        ending can't fail.
         """
         with self._lock:
             if self.state in ("ending", "off"):
@@ -99,12 +97,12 @@ class Machine:
             return True
 
     def give_up(self) -> None:
-        """Keep a machine that still boots from starting its program."""
+        """Keep a booting machine from starting its program."""
         with self._lock:
             self.state = "ending"
 
     def prepare(self, wheels: WheelStore, credentials: Any, metadata_endpoint: str) -> None:
-        """Do what cloud-init and ``boot.sh`` do: write the files, fetch and check the wheel, read
+        """Boot like cloud-init and ``boot.sh``: write the files, fetch and check the wheel, read
         the unit.
         """
         self._metadata_endpoint = metadata_endpoint
@@ -121,11 +119,11 @@ class Machine:
         self.unit = parse_unit(unit.read_text() if unit.is_file() else "")
         self.boot_output.cloud_init("running 'modules:final'")
         self._wheel = wheels.fetch(host, credentials)
-        self.boot_output.say("terradask-host.service starts")
+        self.boot_output.write("terradask-host.service starts")
         self.boot_output.cloud_init("finished")
 
     def start(self) -> None:
-        """Start the host program, unless the machine was ended meanwhile."""
+        """Start the host program, unless the machine was ended in the meantime."""
         with self._lock:
             if self.state in ("ending", "off"):
                 return
@@ -139,15 +137,13 @@ class Machine:
         self.log(f"started process {self._process.pid}")
 
     def check(self) -> str | None:
-        """Restart the process as systemd would; return why the machine powers off now, or None to
-        go on.
-        """
+        """Restart the process as systemd would; return why the machine powers off now, or None."""
         if (self.root / "run/terradask-simulator-poweroff").exists():
             return "the host program asked for it"
         if self.state == "restarting" and time.monotonic() >= self._start_at:
             self.start()
         with self._lock:
-            # Ending the machine sets its state first: what was ended must not be started again.
+            # Ending the machine sets its state first: an ended process must not be restarted.
             if self.state != "running" or self._process is None:
                 return None
             code = self._process.poll()
@@ -224,8 +220,8 @@ class Machine:
         }
 
     def _show_volumes(self) -> None:
-        """List the instance's volumes as Linux lists NVMe controllers of EC2: a volume's id is the
-        serial number, without its dash.
+        """List the instance's volumes as Linux lists EC2's NVMe controllers: the serial number is
+        the volume's id without its dash.
         https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
         """
         for number, volume_id in enumerate(self.instance.volume_ids):
@@ -235,9 +231,7 @@ class Machine:
             (controller / "serial").write_text(volume_id.replace("-", "") + "\n")
 
     def _write_power_commands(self) -> None:
-        """Shadow the commands that power a machine off: they must never reach the computer that
-        this runs on.
-        """
+        """Shadow the commands that power a machine off: they must not reach this computer."""
         folder = self.folder / "bin"
         folder.mkdir(exist_ok=True)
         flag = self.root / "run/terradask-simulator-poweroff"
@@ -254,7 +248,7 @@ class Machine:
 def spawn(
     arguments: Sequence[str], environ: Mapping[str, str], folder: Path, umask: int, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start the host program, in a session of its own; what it writes goes into `log`."""
+    """Start the host program in its own session, with its output in `log`."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "terradask_host", *arguments],
         env=environ,

@@ -1,4 +1,4 @@
-"""A host's ``/run``: memory, as on an instance, and gone with the machine."""
+"""A host's ``/run``: in memory, as on an instance, and removed with the machine."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from terradask_simulator.hosts.host_program import check_installed
 
 __all__ = ["forget_run", "make_run"]
 
-#: Where Linux has files in memory for every user.
+#: Linux' folder for files in memory, for every user.
 MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of its own with a name that can't be guessed is made below)
 
 
 def make_run(root: Path) -> None:
-    """Make a host's ``/run``; where this machine has no memory for files, an ordinary folder, in
-    which a host refuses to keep keys.
+    """Make a host's ``/run``; on a computer without files in memory, an ordinary folder, in which a
+    host refuses to keep keys.
     """
     check_installed()
     from terradask_host.agent.keys import IN_MEMORY, filesystem_of
@@ -33,7 +33,7 @@ def make_run(root: Path) -> None:
 
 
 def forget_run(root: Path) -> None:
-    """Lose what lies in a host's ``/run``, as a machine that is switched off does."""
+    """Remove the content of a host's ``/run``, as switching a machine off does."""
     run = root / "run"
     if run.is_symlink():
         shutil.rmtree(run.readlink(), ignore_errors=True)

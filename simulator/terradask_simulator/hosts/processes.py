@@ -1,4 +1,4 @@
-"""What runs on a machine: its environment, with the mark by which all of it is found and ended."""
+"""Processes of a machine: their environment, with the mark by which they are found and ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MARK = "TERRADASK_HOST_ROOT"
 
 
 def host_environ(folder: Path, region: str, endpoint_url: str) -> dict[str, str]:
-    """Return the environment of programs on a host, for which a folder stands."""
+    """Return the environment of programs on a host with a folder."""
     own = [folder / "bin", Path(sys.executable).parent]
     return {
         "PATH": os.pathsep.join([*map(str, own), "/usr/local/bin", "/usr/bin", "/bin"]),
@@ -35,8 +35,8 @@ def host_environ(folder: Path, region: str, endpoint_url: str) -> dict[str, str]
 
 
 def marked_processes(marks: Collection[str]) -> dict[int, str]:
-    """Return this user's living processes that carry one of these marks (values of `MARK`), as
-    process id to mark.
+    """Return this user's processes with one of these marks (values of `MARK`), as process id to
+    mark.
     """
     found: dict[int, str] = {}
     wanted = set(marks)
@@ -50,14 +50,14 @@ def marked_processes(marks: Collection[str]) -> dict[int, str]:
 
 
 def signal_all(pids: Collection[int], number: signal.Signals) -> None:
-    """Send a signal to processes; those that are gone are passed over."""
+    """Send a signal to processes; ended ones are ignored."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def wait_gone(marks: Collection[str], seconds: float) -> bool:
-    """Wait until no process carries one of these marks; return whether all are gone."""
+    """Wait until no process has one of these marks; return whether all ended."""
     end = time.monotonic() + seconds
     while marked_processes(marks):
         if time.monotonic() >= end:

@@ -1,8 +1,7 @@
-"""Outlives the daemon by a moment: when its standard input ends, every process of the simulator's
-hosts is killed.
+"""Kill every process of the simulator's hosts when its standard input, and thus the daemon, ends.
 
-A daemon that is killed can't end its hosts any more. This program can: it is started beside the
-daemon, reads a pipe that the daemon alone holds, and does nothing until that pipe ends.
+A killed daemon can't end its hosts. This program is started with the daemon, reads a pipe that only
+the daemon holds, and does nothing until that pipe ends.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Wait for the daemon's end, then kill what carries the mark of its hosts."""
+    """Wait for the daemon's end, then kill the processes with the mark of its hosts."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while sys.stdin.buffer.read(4096):

@@ -1,4 +1,4 @@
-"""Reads terradask's systemd unit: how its program is started, and what its end means for the
+"""Parse terradask's systemd unit: the start of its program, and the effect of its end on the
 machine.
 """
 
@@ -34,15 +34,15 @@ _KEPT_BASES = {
 
 @dataclass(frozen=True)
 class Unit:
-    """What the simulator needs to know of a service unit."""
+    """Settings of a service unit that the simulator uses."""
 
-    #: The program's, behind ``-m terradask_host``.
+    #: The program's arguments after ``-m terradask_host``.
     arguments: tuple[str, ...] = ()
     environment: dict[str, str] = field(default_factory=dict)
     #: ``no``, ``on-failure`` or ``always``.
     restart: str = "no"
     restart_seconds: float = 0.1
-    #: So many starts within so many seconds are admitted.
+    #: Number of starts that are allowed within an interval.
     start_limit_burst: int = 5
     start_limit_seconds: float = 10.0
     powers_off_on_success: bool = False
@@ -51,28 +51,24 @@ class Unit:
     #: ``control-group``: stopping sends SIGTERM to every process of the service; ``mixed`` or
     #: ``process``: to the first one only.
     kill_mode: str = "control-group"
-    #: Below ``/run``, made at each start and removed at each end.
+    #: Folders below ``/run``, created at each start and removed at each end.
     runtime_directories: tuple[str, ...] = ()
-    #: Made at the start; they stay.
+    #: Folders that are created at the start and kept.
     kept_directories: tuple[str, ...] = ()
     umask: int = 0o022
 
     def ends_well(self, code: int) -> bool:
-        """Return whether systemd counts an end as success, given the exit code, or minus the
-        signal's number.
-        """
+        """Return whether systemd counts an exit code, or the negative signal number, as success."""
         return code in _CLEAN
 
     def restarts(self, code: int) -> bool:
-        """Return whether a program that ended with a code is started again, as far as the start
-        limit admits it.
-        """
+        """Return whether a program that ended with a code is restarted, within the start limit."""
         return self.restart == "always" or (
             self.restart == "on-failure" and not self.ends_well(code)
         )
 
 
-#: Ends that systemd counts as success: exit 0, SIGHUP, SIGINT, SIGPIPE, SIGTERM.
+#: Exits that systemd counts as success: 0, SIGHUP, SIGINT, SIGPIPE, SIGTERM.
 _CLEAN = (0, -1, -2, -13, -15)
 
 

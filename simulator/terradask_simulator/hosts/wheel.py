@@ -1,5 +1,5 @@
-"""Does what a host does at its boot: fetches the host program's wheel from the bucket, with the
-role's credentials, by its checksum, prints what happens, and says why it failed.
+"""Boot a host: fetch the host program's wheel from the bucket by its checksum, with the role's
+credentials; write the boot's output, and report failures.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class WheelStore:
         self._session: Any = None
 
     def fetch(self, host: dict[str, Any], credentials: RoleCredentials | None) -> Path:
-        """Return the folder with the unpacked wheel that a host's ``host.json`` names; it is
-        downloaded each time, with the host's role.
+        """Return the folder with the unpacked wheel of a host's ``host.json``; it is downloaded
+        each time, with the host's role.
         """
         if credentials is None:
             raise BootFailed("The instance has no role that could fetch the host program's wheel")
@@ -73,8 +73,8 @@ class WheelStore:
     def report_failure(
         self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str
     ) -> None:
-        """Write why a host could not boot where clients look, as ``boot.sh`` does: into the bucket,
-        and with the boot's output into the host's log stream.
+        """Report a failed boot as ``boot.sh`` does: in the bucket, and with the boot's output in
+        the host's log stream.
         """
         cluster = instance.tags.get("terradask:cluster")
         if not cluster or credentials is None:
@@ -101,7 +101,7 @@ class WheelStore:
                 body = json.dumps(document).encode()
                 client.put_object(Bucket=host["bucket"], Key=key, Body=body)
         finally:
-            # It has no `set -e` by then.
+            # `boot.sh` runs without `set -e` at this point.
             self._ship_output(instance, cluster, host, credentials, BootOutput(root).marked(reason))
 
     def _ship_output(
@@ -134,8 +134,8 @@ class WheelStore:
         import botocore.session
 
         with self._lock:
-            # One session keeps the service model in memory; making a client from it is not thread
-            # safe.
+            # One session keeps the service model in memory; creating clients from it isn't
+            # thread-safe.
             if self._session is None:
                 self._session = botocore.session.Session()
             client = self._session.create_client(
@@ -168,31 +168,29 @@ class WheelStore:
                         wheel.extractall(part)
                 except zipfile.BadZipFile as error:
                     raise BootFailed(
-                        "The host program's wheel is no wheel", given=f"{len(content)} bytes"
+                        "The host program's file isn't a wheel", given=f"{len(content)} bytes"
                     ) from error
                 part.rename(folder)
         return folder
 
 
 class BootOutput:
-    """What cloud-init and ``boot.sh`` print: the file in which cloud-init keeps it on a machine's
-    disk, for which a folder stands.
-    """
+    """The output of cloud-init and ``boot.sh``, in cloud-init's file on a machine's disk."""
 
     def __init__(self, root: Path) -> None:
         self._path = root / _OUTPUT
 
     def cloud_init(self, event: str) -> None:
-        """Write one of cloud-init's own lines: that a stage runs, or that it is finished."""
+        """Write one of cloud-init's own lines, for a running or finished stage."""
         at = time.strftime("%a, %d %b %Y %H:%M:%S +0000", time.gmtime())
         self._write(f"Cloud-init v. 22.2.2 {event} at {at}.")
 
-    def say(self, text: str) -> None:
-        """Write a line as ``boot.sh`` says it."""
+    def write(self, text: str) -> None:
+        """Write a line in ``boot.sh``'s format."""
         self._write(f"terradask-boot: {text}")
 
     def marked(self, reason: str) -> list[str]:
-        """Return the lines as ``boot.sh`` ships them where it fails, the reason last."""
+        """Return the lines that ``boot.sh`` ships after a failure, the reason last."""
         lines = self._path.read_text().splitlines() if self._path.is_file() else []
         own = "terradask-boot: "
         marked = [line if line.startswith(own) else f"cloud-init: {line}" for line in lines]

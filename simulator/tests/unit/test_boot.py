@@ -79,18 +79,18 @@ def test_a_document_without_files_writes_none():
 @pytest.mark.parametrize(
     ("user_data", "message"),
     [
-        (b"#!/bin/sh\n", "no cloud-config"),
-        (b"\xff\xfe", "no text"),
-        (b"#cloud-config\na: [", "no valid YAML"),
-        (b"#cloud-config\nwrite_files: 3\n", "no list"),
-        (b"#cloud-config\n- a\n", "no list"),
+        (b"#!/bin/sh\n", "isn't a cloud-config"),
+        (b"\xff\xfe", "isn't text"),
+        (b"#cloud-config\na: [", "isn't valid YAML"),
+        (b"#cloud-config\nwrite_files: 3\n", "isn't a list"),
+        (b"#cloud-config\n- a\n", "isn't a list"),
         (cloud_config({"content": "x"}), "absolute path"),
         (cloud_config({"path": "relative", "content": "x"}), "absolute path"),
-        (cloud_config({"path": "/a/../../b", "content": "x"}), "upwards"),
+        (cloud_config({"path": "/a/../../b", "content": "x"}), "contains"),
         (cloud_config({"path": "/a", "content": "%%%", "encoding": "gz+b64"}), "can't be decoded"),
         (
             b'#cloud-config\n{"write_files": [{"path": "/a", "content": "\\ud800\\udc00"}]}',
-            "no text",
+            "isn't text",
         ),
     ],
 )

@@ -1,5 +1,5 @@
-"""The daemon's side of simulated workers: processes for a hundred of them each, which it starts,
-and sends which instances begin and which end.
+"""The daemon's side of simulated workers: start processes for a hundred workers each, and send them
+beginning and ending instances.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 _PROGRAM = "terradask_simulator.hosts.simulated_workers.worker_process"
 
-#: Instances in one process: its import of Dask costs as much as twenty workers.
+#: Instances in one process: importing Dask costs as much as twenty workers.
 MAX_INSTANCES = 100
 
 #: From the end of a process's last instance to SIGKILL.
@@ -37,8 +37,8 @@ _LEAVE_SECONDS = 10.0
 
 
 class ChildProcess:
-    """A process with the workers of one cluster's run, started for its first instance: the others
-    share its user data and its role.
+    """A process with workers of one cluster's run, started for its first instance; the others share
+    that instance's user data and role.
     """
 
     def __init__(
@@ -76,12 +76,14 @@ class ChildProcess:
         return self._process.pid if self._process.poll() is None else None
 
     @property
-    def has_room(self) -> bool:
-        """Whether another instance of its run may join it."""
+    def has_capacity(self) -> bool:
+        """Whether another instance of its run can be added."""
         return len(self.members) < MAX_INSTANCES and not self._kill_at and self.pid is not None
 
     def begin(self, instance: InstanceView, credentials: RoleCredentials) -> None:
-        """Let a worker of this instance join the scheduler; credentials are the instance's own."""
+        """Start an instance's worker, which joins the scheduler with the instance's own
+        credentials.
+        """
         self.members[instance.instance_id] = instance
         tags = {
             name: instance.tags.get(f"terradask:{name}", "")
@@ -101,16 +103,16 @@ class ChildProcess:
         )
 
     def recommend(self, instance_id: str) -> None:
-        """Let a worker be drained, and leave, to be replaced."""
+        """Drain and retire a worker that is to be replaced."""
         self._send({"recommend": instance_id})
 
     def end(self, instance_id: str, *, vanished: bool = False) -> None:
-        """Let a worker leave with its instance; `vanished`: its connections break."""
+        """Remove a worker with its instance; `vanished`: its connections break."""
         del self.members[instance_id]
         self._send({"vanish" if vanished else "end": instance_id})
 
     def leave(self) -> None:
-        """End the process once its last worker has left; kill it when that takes long."""
+        """End the process after its last worker; kill it after a time limit."""
         if not self._kill_at:
             self._kill_at = time.monotonic() + _LEAVE_SECONDS
             with contextlib.suppress(OSError):
@@ -131,7 +133,7 @@ class ChildProcess:
         return self._process.stdin
 
     def _send(self, document: dict[str, Any]) -> None:
-        # A process that is gone is found by the next pass.
+        # The next pass detects an ended process.
         with contextlib.suppress(OSError, ValueError):
             self._stdin.write(json.dumps(document).encode() + b"\n")
             self._stdin.flush()
@@ -140,8 +142,8 @@ class ChildProcess:
 def spawn(
     arguments: Sequence[str], environ: Mapping[str, str], folder: Path, log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start Python with these arguments, in a session of its own and with a pipe for its input;
-    what it writes goes into `log`.
+    """Start Python with these arguments, in its own session, with a pipe as its input and its
+    output in `log`.
     """
     return subprocess.Popen(
         [sys.executable, *arguments],
@@ -160,7 +162,7 @@ def _run_of(instance: InstanceView) -> tuple[str, str]:
 
 
 class SimulatedWorkers:
-    """The simulated workers of one simulator, in as many processes as they need."""
+    """The simulated workers of one simulator, in as many processes as needed."""
 
     def __init__(self, folder: Path, endpoint_url: str, keys: RoleKeys, faults: HostFaults) -> None:
         self._folder = folder
@@ -170,7 +172,7 @@ class SimulatedWorkers:
         self._processes: list[ChildProcess] = []
         self._of: dict[str, ChildProcess] = {}
         self._ended: set[str] = set()
-        #: Those that are told that AWS recommends to replace them.
+        #: Instances whose workers got AWS's rebalance recommendation.
         self._recommended: set[str] = set()
         self._count = 0
         self._lock = threading.RLock()
@@ -179,7 +181,7 @@ class SimulatedWorkers:
         return instance_id in self._of or instance_id in self._ended
 
     def reconcile(self, running: list[InstanceView]) -> None:
-        """Bring workers in line with instances."""
+        """Start and end workers to match the instances."""
         alive = {instance.instance_id: instance for instance in running}
         with self._lock:
             self._ended &= alive.keys()
@@ -201,7 +203,7 @@ class SimulatedWorkers:
             roomy = (
                 process
                 for process in self._processes
-                if process.run == _run_of(instance) and process.has_room
+                if process.run == _run_of(instance) and process.has_capacity
             )
             process = next(roomy, None) or self._open(instance, credentials)
         except BootFailed as error:
@@ -212,7 +214,7 @@ class SimulatedWorkers:
 
     def _open(self, instance: InstanceView, credentials: RoleCredentials) -> ChildProcess:
         self._count += 1
-        folder = self._folder / f"hollow-{self._count}"
+        folder = self._folder / f"simulated-{self._count}"
         folder.mkdir(parents=True)
         process = ChildProcess(folder, instance, self._endpoint_url, credentials, self._faults)
         self._processes.append(process)
@@ -239,8 +241,8 @@ class SimulatedWorkers:
         end_instance(instance_id, vanished=True)
 
     def kill(self, instance_id: str) -> bool:
-        """Make a host vanish: its worker's connections break, its instance ends as failed; return
-        whether there was such a host.
+        """Break a worker's connections and end its instance as failed; return whether the host
+        exists.
         """
         with self._lock:
             process = self._of.pop(instance_id, None)
@@ -252,7 +254,7 @@ class SimulatedWorkers:
         return True
 
     def all(self) -> Iterator[tuple[InstanceView, int | None, Path]]:
-        """Yield each host's instance, and its process's id and log."""
+        """Yield each host's instance with the id and log of its process."""
         for process in list(self._processes):
             for instance in list(process.members.values()):
                 yield instance, process.pid, process.log_path

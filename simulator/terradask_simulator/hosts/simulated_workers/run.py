@@ -1,4 +1,4 @@
-"""One run of a cluster, as its simulated hosts see it, and where its scheduler is: looked up once
+"""One run of a cluster for its simulated hosts, and the address of its scheduler, looked up once
 for all hosts of a process.
 """
 
@@ -35,7 +35,7 @@ _CONNECT_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Run:
-    """What all hosts of a run share: the user data, ``run.json``, key files, clients of AWS."""
+    """Shared state of all hosts of a run: the user data, ``run.json``, key files, AWS clients."""
 
     config: HostConfig
     cluster: Structure
@@ -47,7 +47,7 @@ class Run:
 
     @classmethod
     def gather(cls, config: HostConfig, cluster_name: str, run_id: str) -> Run:
-        """Wait for what a host waits for: keys, run."""
+        """Wait for a host's inputs: keys and ``run.json``."""
         aws = Aws(config.region)
         objects = ClusterObjects(aws, config.bucket, cluster_name)
         events = EventQueue()
@@ -82,19 +82,19 @@ class Run:
         return self.run.run_id
 
     def proof(self, identity: Identity, credentials: Credentials) -> dict[str, Any]:
-        """Return the proof of an instance, which all share the address of STS."""
+        """Return the identity proof of an instance; all use the same STS address."""
         audience = audience_of(self.config.workspace, identity.cluster, self.run_id)
         region = self.config.region
         return sign_proof(self.sts_url, region, credentials, audience).to_document()
 
 
 def _of_run(document: dict[str, Any] | None, run_id: str) -> dict[str, Any] | None:
-    """Return a document, if it is of this run."""
+    """Return a document if it belongs to this run."""
     return document if document is not None and document.get("run_id") == run_id else None
 
 
 class SchedulerLookup:
-    """The scheduler of a run, known to all hosts of a process."""
+    """The scheduler of a run, shared by all hosts of a process."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -102,16 +102,14 @@ class SchedulerLookup:
         self._known: SchedulerAddress | None = None
 
     async def find(self) -> SchedulerAddress:
-        """Return ``scheduler.json`` of this run, once its scheduler listens; one host polls for
-        all.
-        """
+        """Return ``scheduler.json`` of this run once its scheduler listens; one host polls."""
         async with self._lock:
             while self._known is None:
                 document = _of_run(
                     await asyncio.to_thread(self._run.objects.read_document, "scheduler.json"),
                     self._run.run_id,
                 )
-                # One that has died is still named there until another comes up.
+                # The document names a dead scheduler until another one starts.
                 address = None if document is None else SchedulerAddress.read(document)
                 if address is not None and await _listens(address.private_address):
                     self._known = address
@@ -120,7 +118,7 @@ class SchedulerLookup:
             return self._known
 
     def forget(self, scheduler: SchedulerAddress) -> None:
-        """Look it up again: this scheduler is lost."""
+        """Discard a lost scheduler, to look it up again."""
         if self._known == scheduler:
             self._known = None
 

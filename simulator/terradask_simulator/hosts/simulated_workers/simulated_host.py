@@ -34,12 +34,12 @@ _MEMORY_LIMIT = "1 GiB"
 
 
 class _Ended(BaseException):
-    """Raised in a thread that leaves, once the instance is being ended."""
+    """Raised in a host's thread when its instance is ending."""
 
 
 class SimulatedHost:
-    """A host without a machine, from its instance's beginning to its end; ``broken`` never gets
-    beyond its environment.
+    """A host without a machine, for the lifetime of its instance; ``broken``: its environment never
+    works.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class SimulatedHost:
         self._workers: list[Any] = []
         self._ended = threading.Event()
         self._recommended = False
-        #: Of the scheduler that the workers have joined; empty while they have none.
+        #: The scheduler that the workers have joined; empty without one.
         self._scheduler_address = ""
         self._drain: asyncio.Task[None] | None = None
         self._report.enter(states.BOOTING)
@@ -68,13 +68,13 @@ class SimulatedHost:
         self._life = asyncio.create_task(asyncio.Event().wait() if broken else self._live())
 
     def recommend(self) -> None:
-        """Take AWS's word that the instance is to be replaced."""
+        """Handle AWS's recommendation to replace the instance."""
         self._recommended = True
         if self._scheduler_address:
             self._drain = asyncio.create_task(self._be_replaced(self._scheduler_address))
 
     async def _be_replaced(self, scheduler: str) -> None:
-        """Have the workers drained, and leave when they are."""
+        """Drain the workers, then leave."""
         names = [str(one.name) for one in self._workers]
         if await request_drain(names, scheduler, security_of(self._run)):
             self._life.cancel()
@@ -84,7 +84,7 @@ class SimulatedHost:
             await self._leave_group(replaced=True)
 
     async def end(self, *, vanished: bool) -> None:
-        """Leave, since the instance is gone."""
+        """Leave because the instance ended."""
         self._ended.set()
         if self._drain is not None:
             self._drain.cancel()
@@ -117,15 +117,14 @@ class SimulatedHost:
                 if follows is Next.RETIRED:
                     return await self._leave(f"retired: {reason}")
                 self._scheduler.forget(scheduler)
-                # Forgotten by the scheduler, it may have been retired: then its instance ends
-                # meanwhile.
+                # The scheduler may have retired the worker: then its instance ends in the meantime.
                 grace = self._run.config.timing.retired_grace_seconds
                 await asyncio.sleep(grace if follows is Next.SEEK_LATER else _AGAIN_SECONDS)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the report must say it)
+        except Exception as error:  # noqa: BLE001  (the report shows any failure)
             self._report.enter(states.FAILED, f"{type(error).__name__}: {error}; {error.__cause__}")
 
     async def _work(self, scheduler: SchedulerAddress) -> str:
-        """Be this host's workers until they have closed; return why the last of them did."""
+        """Run this host's workers until they close; return why the last one closed."""
         from distributed import Worker
 
         run, cls, security = self._run, remember_reason(Worker), security_of(self._run)
@@ -139,7 +138,7 @@ class SimulatedHost:
                 host=self._identity.private_address,
                 protocol="tls",
                 nthreads=1,
-                # Without a limit, the scheduler closes no worker as long as there is any result.
+                # Without a limit, the scheduler closes no worker while any result exists.
                 memory_limit=_MEMORY_LIMIT,
                 dashboard=False,
                 dashboard_address="127.0.0.1:0",
@@ -188,8 +187,8 @@ def security_of(run: Run) -> Any:
 
 
 class Report:
-    """A host's report. Of several states that wait to be written, the newest is; ``writer`` is one
-    thread for all reports.
+    """A host's report. Only the newest pending state is written; ``writer`` is one thread for all
+    reports.
     """
 
     def __init__(self, run: Run, writer: Executor, identity: Identity) -> None:
@@ -210,7 +209,7 @@ class Report:
             self._writer.submit(self._write)
 
     def close(self) -> None:
-        """Say nothing any more."""
+        """Stop reporting."""
         self._closed = True
 
     def _write(self) -> None:

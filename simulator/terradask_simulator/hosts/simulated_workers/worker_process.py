@@ -1,8 +1,8 @@
 """A process of simulated hosts: ``python -m
 terradask_simulator.hosts.simulated_workers.worker_process CLUSTER RUN_ID``.
 
-Reads from its standard input, one JSON document a line, which instances begin, end or vanish, and
-which AWS recommends to replace. When the input ends, all have ended.
+It reads from its standard input, one JSON document a line, which instances begin, end or vanish,
+and which AWS recommends to replace. When the input ends, all instances end.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from terradask_simulator.hosts.simulated_workers.simulated_host import Simulated
 
 __all__ = ["WorkerProcess", "main"]
 
-#: A hundred servers in one process: what each does by the clock and no test reads is done rarely or
-#: not at all. They share two processors with the scheduler and with AWS: whatever waits for an
-#: answer waits longer.
+#: With a hundred servers in one process, periodic work that no test reads is rare or disabled. They
+#: share two processors with the scheduler and with AWS, so timeouts are longer.
 _QUIET = {
     "distributed": {
         "worker": {
             "profile": {"enabled": False},
             "http": {"routes": []},
-            # The process's memory is that of all.
+            # The hosts share the process's memory.
             "memory": {"target": False, "spill": False, "pause": False},
         },
         "admin": {
@@ -59,7 +58,7 @@ class WorkerProcess:
         self._endings: set[asyncio.Task[None]] = set()
 
     async def work(self, messages: AsyncIterator[dict[str, Any]]) -> None:
-        """Begin and end hosts as requested, until there are no more requests."""
+        """Start and end hosts as requested, until the input ends."""
         async for message in messages:
             match message:
                 case {"begin": facts, "credentials": credentials, "broken": broken}:
@@ -101,7 +100,7 @@ async def _messages() -> AsyncIterator[dict[str, Any]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Gather what the hosts of a cluster's run share, then simulate hosts until the input ends."""
+    """Gather the shared state of a cluster's run, then simulate hosts until the input ends."""
     config = load_config(os.environ)
     run = Run.gather(config, *arguments)
     prepared = prepare_document("worker", run.run, run.keys, config.paths.scratch)
