@@ -12,8 +12,10 @@ __all__ = ["check_installed"]
 def check_installed() -> None:
     """Refuse to boot a machine where terradask is not installed.
 
-    Raises ------ BootFailed It isn't installed: the simulator is a separate distribution, which
-    serves AWS without it.
+    Raises
+    ------
+    BootFailed
+        It isn't installed: the simulator is a separate distribution, which serves AWS without it.
     """
     if find_spec("terradask_host") is None:
         raise BootFailed(

@@ -33,8 +33,10 @@ class UnknownOperator(SimulatorError):
 def holds(condition: Condition, context: Context, version: str = "2012-10-17") -> bool:
     """Return whether one line of a condition holds.
 
-    Notes ----- For a key that the request lacks, positive operators don't hold, negated ones do;
-    ``…IfExists`` and ``ForAllValues`` hold, ``ForAnyValue`` doesn't.
+    Notes
+    -----
+    For a key that the request lacks, positive operators don't hold, negated ones do; ``…IfExists``
+    and ``ForAllValues`` hold, ``ForAnyValue`` doesn't.
     """
     name = condition.operator.lower()
     values = context.get(condition.key.lower(), ())

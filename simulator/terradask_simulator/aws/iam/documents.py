@@ -32,10 +32,19 @@ class Condition:
 class Statement:
     """One statement.
 
-    Parameters ---------- effect ``Allow`` or ``Deny``. actions, not_actions, resources,
-    not_resources Patterns; one of each pair is empty. principals, not_principals Pairs of kind
-    (``AWS``, ``Service``, ``Federated`` …) and name; empty in identity-based policies. conditions
-    All of them must hold. sid The statement's name, empty without one.
+    Parameters
+    ----------
+    effect
+        ``Allow`` or ``Deny``.
+    actions, not_actions, resources, not_resources
+        Patterns; one of each pair is empty.
+    principals, not_principals
+        Pairs of kind (``AWS``, ``Service``, ``Federated`` …) and name; empty in identity-based
+        policies.
+    conditions
+        All of them must hold.
+    sid
+        The statement's name, empty without one.
     """
 
     effect: str
@@ -53,9 +62,15 @@ class Statement:
 class Policy:
     """A policy.
 
-    Parameters ---------- statements The policy's statements. version The version of the policy
-    language: variables are replaced from 2012-10-17 on, and are plain text before. name By which a
-    decision refers to it.
+    Parameters
+    ----------
+    statements
+        The policy's statements.
+    version
+        The version of the policy language: variables are replaced from 2012-10-17 on, and are plain
+        text before.
+    name
+        By which a decision refers to it.
     """
 
     statements: tuple[Statement, ...]
@@ -73,7 +88,10 @@ class Policy:
         name
             By which a decision refers to it.
 
-        Raises ------ MalformedPolicy The document isn't a policy.
+        Raises
+        ------
+        MalformedPolicy
+            The document isn't a policy.
         """
         return _parse(document if isinstance(document, str) else json.dumps(document), name)
 

@@ -35,9 +35,16 @@ _NOT, _BY_ACCOUNT, _BY_ENTITY, _BY_SESSION = range(4)
 class Request:
     """One action on one resource.
 
-    Parameters ---------- action ``service:Action``. resource The ARN, or ``*`` if the action
-    doesn't support resources. context Condition keys with their values; keys are case-insensitive.
-    principal The caller's ARN in error messages; empty without one.
+    Parameters
+    ----------
+    action
+        ``service:Action``.
+    resource
+        The ARN, or ``*`` if the action doesn't support resources.
+    context
+        Condition keys with their values; keys are case-insensitive.
+    principal
+        The caller's ARN in error messages; empty without one.
     """
 
     action: str
@@ -64,10 +71,17 @@ class Request:
 class Policies:
     """The policies that apply to a request.
 
-    Parameters ---------- identity Policies of the user and its groups, or of the role. boundary The
-    permissions boundary; None without one. session The session policy; None without one. resource
-    The resource's own policy: a bucket's policy, a role's trust policy; None without one, or to
-    ignore it.
+    Parameters
+    ----------
+    identity
+        Policies of the user and its groups, or of the role.
+    boundary
+        The permissions boundary; None without one.
+    session
+        The session policy; None without one.
+    resource
+        The resource's own policy: a bucket's policy, a role's trust policy; None without one, or to
+        ignore it.
     """
 
     identity: tuple[Policy, ...] = ()
@@ -80,9 +94,16 @@ class Policies:
 class Decision:
     """The decision of policies on a request.
 
-    Parameters ---------- allowed Whether the request is allowed. kind The kind of policy that
-    decided. statement The deciding statement, None if no statement allows the request. policy The
-    name of the policy with that statement.
+    Parameters
+    ----------
+    allowed
+        Whether the request is allowed.
+    kind
+        The kind of policy that decided.
+    statement
+        The deciding statement, None if no statement allows the request.
+    policy
+        The name of the policy with that statement.
     """
 
     allowed: bool
@@ -108,8 +129,12 @@ class Decision:
 def evaluate(request: Request, policies: Policies | Iterable[Policy]) -> Decision:
     """Decide a request.
 
-    Parameters ---------- request The action on the resource. policies The policies that apply; a
-    bare list of policies is identity-based.
+    Parameters
+    ----------
+    request
+        The action on the resource.
+    policies
+        The policies that apply; a bare list of policies is identity-based.
     """
     all_of = policies if isinstance(policies, Policies) else Policies(identity=tuple(policies))
     context = request.keys()

@@ -23,11 +23,19 @@ _VOLATILE = (
 
 @dataclass(frozen=True)
 class LoggedRequest:
-    """A received request with its number.
+    """A distinct request, and how often it was received.
 
-    Parameters ---------- request The request, without the keys that differ from call to call.
-    operation The operation that required the action, as ``service:Operation``; they differ if the
-    action is implied. allowed Whether the request was allowed. count The number of such requests.
+    Parameters
+    ----------
+    request
+        The request, without the keys that differ from call to call.
+    operation
+        The operation that required the action, as ``service:Operation``; they differ if the action
+        is implied.
+    allowed
+        Whether the request was allowed.
+    count
+        The number of such requests.
     """
 
     request: Request

@@ -25,8 +25,12 @@ def denied_by(
 ) -> list[Request]:
     """Return the requests that policies don't allow.
 
-    Parameters ---------- policy One identity-based policy or several. requests The requests to
-    decide.
+    Parameters
+    ----------
+    policy
+        One identity-based policy or several.
+    requests
+        The requests to decide.
     """
     documents = [policy] if isinstance(policy, str | Mapping) else list(policy)
     held = Policies(tuple(Policy.parse(document) for document in documents))
@@ -47,9 +51,14 @@ def entries(policy: Document) -> Iterator[tuple[int, str, str]]:
 def minus_action(policy: Document, action: str, statement: int | None = None) -> dict[str, Any]:
     """Return a policy without an action; a statement without actions is removed.
 
-    Parameters ---------- policy The policy; it isn't changed. action The action as written in the
-    policy. statement The number of the statement to change; by default every one that allows the
-    action.
+    Parameters
+    ----------
+    policy
+        The policy; it isn't changed.
+    action
+        The action as written in the policy.
+    statement
+        The number of the statement to change; by default every one that allows the action.
     """
     document = _decoded(policy)
     kept = []
@@ -68,8 +77,14 @@ def needless(
 ) -> list[tuple[str, str]]:
     """Return the actions whose removal refuses no request: pairs of statement name and action.
 
-    Parameters ---------- policy The policy to check. requests The recorded requests. others Further
-    policies of the same principal.
+    Parameters
+    ----------
+    policy
+        The policy to check.
+    requests
+        The recorded requests.
+    others
+        Further policies of the same principal.
     """
     rest = [_decoded(document) for document in others]
     distinct = list(

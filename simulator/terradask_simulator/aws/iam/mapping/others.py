@@ -104,7 +104,9 @@ def ssm_needs(operation: Operation, world: World) -> Iterator[Need]:
 def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
     """Yield the permissions for a CloudWatch Logs operation.
 
-    Notes ----- `ARNs of log groups
+    Notes
+    -----
+    `ARNs of log groups
     <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html>`_:
     with a suffix for the streams (``:*`` in policies), except for tagging.
     """
@@ -150,7 +152,9 @@ def any_needs(operation: Operation, world: World) -> Iterator[Need]:
     """Yield the permissions for an operation of a service without its own mapping, from parameter
     names.
 
-    Notes ----- Creating a resource with tags also needs the permission to tag it, as in
+    Notes
+    -----
+    Creating a resource with tags also needs the permission to tag it, as in
     https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
     """
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
