@@ -1,7 +1,7 @@
 """The process that is the embedded AWS: ``python -m terradask_simulator.daemon``.
 
-Writes one line of JSON to its standard output when it answers, or says why it can't; then it works
-until it is asked to stop, gets SIGTERM, or its parent is gone.
+It writes one line of JSON to its standard output when it is ready, or with the error; then it runs
+until a request to stop, SIGTERM, or the end of its parent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["main"]
 
 _log = logging.getLogger(__name__)
 
-#: From SIGTERM to SIGKILL for hosts when the whole simulator stops.
+#: Seconds from SIGTERM to SIGKILL for hosts when the simulator stops.
 _STOP_GRACE_SECONDS = 2.0
 
 
@@ -45,7 +45,7 @@ class Daemon:
     def __init__(self, options: argparse.Namespace) -> None:
         self._options = options
         self.stopped = threading.Event()
-        # The socket and the range first: what can be refused is refused before anything is loaded.
+        # Take the socket and the range first, to fail before loading anything.
         server, self._slot = bind(options.port), claim_slot()
         folder: Path = options.state_dir
         for name in ("hosts", "wheels"):
@@ -146,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--parent", type=int, default=0)
     parser.add_argument("--temporary", action="store_true")
     options = parser.parse_args(arguments)
-    # AWS's times are in UTC; some of moto's are in the machine's zone.
+    # AWS's times are in UTC; some of moto's are in the machine's time zone.
     os.environ["TZ"] = "UTC"
     time.tzset()
     logging.basicConfig(
@@ -174,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
         _log.warning("the parent process is gone; stopping")
     daemon.stop()
     if orphaned and options.temporary:
-        # No client is left that would remove it.
+        # No client remains to remove it.
         shutil.rmtree(options.state_dir, ignore_errors=True)
     return 0
 

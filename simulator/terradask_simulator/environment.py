@@ -13,7 +13,7 @@ from terradask_simulator.aws.session_manager.plugin import plugin_folder
 
 __all__ = ["complete", "credentials_path", "laid_over", "overlay", "without_aws"]
 
-#: Variables that would lead an AWS client elsewhere.
+#: Variables that would direct an AWS client to another account or endpoint.
 _REMOVED = (
     "AWS_ACCESS_KEY_ID",
     "AWS_CA_BUNDLE",
@@ -35,8 +35,8 @@ _REMOVED = (
 
 
 def credentials_path(state_dir: Path) -> Path:
-    """Return the shared credentials file with the key of an embedded AWS's owner, which only its
-    user can read.
+    """Return the shared credentials file with the key of an embedded AWS's owner, readable only by
+    its user.
     """
     return state_dir / "credentials"
 
@@ -59,7 +59,7 @@ def overlay(
     """
     around = os.environ if environ is None else environ
     changes: dict[str, str | None] = dict.fromkeys(_REMOVED)
-    # AWS_ENDPOINT_URL_S3 and its like would win over AWS_ENDPOINT_URL.
+    # AWS_ENDPOINT_URL_S3 and the like take precedence over AWS_ENDPOINT_URL.
     changes.update(dict.fromkeys(name for name in around if name.startswith("AWS_ENDPOINT_URL_")))
     empty = state_dir / "empty-aws-config"
     ingress = [{"ports": ["8786-8788"], "cidr": "127.0.0.0/8", "description": "loopback"}]
@@ -100,7 +100,7 @@ def complete(
 
 @contextmanager
 def laid_over(changes: Mapping[str, str | None]) -> Iterator[None]:
-    """Have this process use other environment variables inside; None removes one."""
+    """Change this process's environment variables within a block; None removes one."""
     before = {name: os.environ.get(name) for name in changes}
     _apply(changes, os.environ)
     try:

@@ -43,15 +43,15 @@ class NoFreeRange(SimulatorError):
 
 
 class SimulatorGone(SimulatorError):
-    """The embedded AWS ended, or does not answer."""
+    """The embedded AWS ended or doesn't answer."""
 
 
 class AlreadyStarted(SimulatorError):
-    """A started simulator is already there."""
+    """A simulator is already started."""
 
 
 class NotStarted(SimulatorError):
-    """No started simulator is there."""
+    """No simulator is started."""
 
 
 class BaselineFailed(SimulatorError):
@@ -64,7 +64,7 @@ class LeftRunning(SimulatorError):
     Parameters
     ----------
     left
-        The groups and instances that were left, one readable line each.
+        The remaining groups and instances, one readable line each.
     returncode
         The exit code of the command.
     """

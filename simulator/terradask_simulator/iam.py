@@ -1,4 +1,4 @@
-"""Prove a policy from what was asked for: policies, requests, and whether they are allowed."""
+"""Prove a policy from recorded requests: policies, requests and decisions."""
 
 from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
 from terradask_simulator.aws.iam.evaluation import Decision, Policies, Request, evaluate

@@ -1,6 +1,4 @@
-"""A simulator for a user at a terminal: start, stop and look at one, or run a command
-beside one.
-"""
+"""A simulator for a user at a terminal: start, stop and show one, or run a command with one."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ __all__ = [
 
 
 def info_path() -> Path:
-    """Return the file that says where the started simulator is."""
+    """Return the file with the location of the started simulator."""
     return platformdirs.user_cache_path("terradask", appauthor=False) / "simulator.json"
 
 
@@ -62,7 +60,7 @@ def start_daemon(
     AlreadyStarted
         One is running.
     PortTaken, PlatformUnsupported, NoFreeRange
-        It can't start here.
+        The simulator can't start on this machine.
     BaselineFailed
         The baseline could not be deployed; the simulator was stopped again.
     """
@@ -85,15 +83,13 @@ def start_daemon(
     except BaseException:
         _end(info, process)
         raise
-    # It goes on without this process, which never waits for its end.
+    # The daemon outlives this process, which never waits for its end.
     process.returncode = 0
     return info
 
 
 def status() -> SimulatorInfo | None:
-    """Return the started simulator, or None when there is none; what a killed one left behind is
-    cleared away.
-    """
+    """Return the started simulator, or None; remains of a killed one are removed."""
     path = info_path()
     info = _read(path)
     if info is None or _lives(info):
@@ -104,8 +100,8 @@ def status() -> SimulatorInfo | None:
 
 
 def of_this_environment() -> SimulatorInfo | None:
-    """Return the simulator whose environment this process has, as within ``sim run``; else the
-    started one, or None.
+    """Return the simulator of this process's environment, as within ``sim run``; else the started
+    one, or None.
     """
     folder = os.environ.get("TERRADASK_STATE_DIR")
     info = _read(Path(folder) / INFO_NAME) if folder else None
@@ -124,17 +120,17 @@ def _lives(info: SimulatorInfo) -> bool:
 
 
 def stop_daemon() -> list[str]:
-    """Stop the started simulator and remove everything that was on it.
+    """Stop the started simulator and remove all its resources.
 
     Returns
     -------
     list of str
-        What was left running, one readable line each.
+        The groups and instances that were running, one readable line each.
 
     Raises
     ------
     NotStarted
-        There is none.
+        No simulator is started.
     """
     info = status()
     if info is None:
@@ -145,7 +141,7 @@ def stop_daemon() -> list[str]:
 def _end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> list[str]:
     left = request_stop(info, process)
     shutil.rmtree(info.state_dir, ignore_errors=True)
-    # A file that stays names a process that is gone: `status` knows.
+    # A remaining file names an ended process, which `status` detects.
     with contextlib.suppress(OSError):
         info_path().unlink(missing_ok=True)
     return left
@@ -160,14 +156,14 @@ def run(
     enforce_iam: bool = False,
     on_ready: Callable[[SimulatorInfo], None] | None = None,
 ) -> int:
-    """Run a command beside a fresh simulator, which ends with it.
+    """Run a command with a new simulator, which ends with the command.
 
     Parameters
     ----------
     command
         The command and its arguments.
     bare
-        Whether to leave out the network baseline.
+        Whether to omit the network baseline.
     region, port, enforce_iam
         As of `Simulator.start`.
     on_ready
@@ -176,12 +172,12 @@ def run(
     Returns
     -------
     int
-        The command's exit code; 128 and the signal's number where a signal ended it.
+        The command's exit code; 128 plus the signal's number if a signal ended it.
 
     Raises
     ------
     LeftRunning
-        The command left clusters or instances; the simulator was stopped anyway.
+        The command left clusters or instances running; the simulator was stopped.
     SimulatorError
         The command can't be started, or the simulator can't.
     """
@@ -212,8 +208,8 @@ def _run(command: list[str], environ: dict[str, str]) -> int:
                 advice="give a program that is on PATH",
             ) from error
         while process.poll() is None:
-            # Looking in turns rather than blocking: a signal that arrives on the way into a
-            # blocking call would be noticed only at the command's end.
+            # Poll rather than block: a signal that arrives just before a blocking call would be
+            # handled only at the command's end.
             while received:
                 process.send_signal(received.popleft())
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -224,14 +220,14 @@ def _run(command: list[str], environ: dict[str, str]) -> int:
 
 @contextlib.contextmanager
 def _received_signals() -> Iterator[deque[int]]:
-    """Collect the SIGTERM and SIGINT that the command should get."""
+    """Collect SIGTERM and SIGINT to forward to the command."""
     received: deque[int] = deque()
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
 
     def receive(number: int, _frame: Any) -> None:
-        # The terminal sends its Ctrl-C to the whole foreground group, the command included.
+        # The terminal sends Ctrl-C to the foreground process group, including the command.
         if number != signal.SIGINT or not _in_foreground():
             received.append(number)
 

@@ -1,5 +1,5 @@
-"""Starts, finds and asks the daemon's process, and deploys the network baseline on it; used by the
-class `Simulator` and by the command line alike.
+"""Start, find and query the daemon's process, and deploy the network baseline on it; for the class
+`Simulator` and the command line.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ __all__ = [
 _START_SECONDS = 60.0
 _STOP_SECONDS = 30.0
 
-#: In the simulator's folder: where it is, for processes with its environment.
+#: File in the simulator's folder with its `SimulatorInfo`, for processes with its environment.
 INFO_NAME = "simulator.json"
 
 
 @dataclass(frozen=True)
 class SimulatorInfo:
-    """Where a running simulator is, and what it holds.
+    """Location and resources of a running simulator.
 
     Parameters
     ----------
     pid, created
-        The daemon's process: its id, and the time of its creation, which distinguishes it
-        from a later one with the same id.
+        The daemon's process id, and its creation time, which distinguishes it from a later process
+        with the same id.
     port, endpoint_url
-        Where AWS answers.
+        The port and URL of the endpoint.
     region, account
         The default region, and the account.
     vpc_cidr, public_cidr
@@ -67,7 +67,7 @@ class SimulatorInfo:
     state_dir
         The folder with everything.
     boot_hosts
-        Whether instances get machines.
+        Whether machines boot for instances.
     enforce_iam
         Whether policies decide what roles and users may do.
     """
@@ -90,7 +90,7 @@ class SimulatorInfo:
 
 
 def created_at(pid: int) -> float | None:
-    """Return when a process was created, or None when there is none that lives."""
+    """Return the creation time of a live process, or None."""
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
@@ -109,7 +109,7 @@ def launch(
 ) -> tuple[SimulatorInfo, subprocess.Popen[bytes]]:
     """Start a daemon and wait until it answers.
 
-    Its folder is `state_dir`, by default a fresh temporary one; if `bound`, it ends with this
+    Its folder is `state_dir`, by default a new temporary one; if `bound`, it ends with this
     process.
     """
     made = state_dir is None
@@ -131,7 +131,7 @@ def launch(
     try:
         answer = first_line(process)
     except BaseException:
-        # Also when we are interrupted: a daemon that is not bound to this process would stay.
+        # Also after an interrupt: an unbound daemon would keep running.
         process.kill()
         process.wait()
         if made:
@@ -151,7 +151,7 @@ def launch(
 def spawn(
     arguments: Sequence[str], environ: Mapping[str, str], log: IO[bytes]
 ) -> subprocess.Popen[bytes]:
-    """Start the daemon's process, in a session of its own; its errors go into `log`."""
+    """Start the daemon's process in its own session, with its errors in `log`."""
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "terradask_simulator.daemon", *arguments],
         env=environ,
@@ -164,9 +164,7 @@ def spawn(
 
 
 def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
-    """Return what a daemon says of itself when it is ready, or None when it says
-    nothing in time.
-    """
+    """Return the line that a daemon writes when it is ready, or None after the time limit."""
     if process.stdout is None:
         return None
     with process.stdout as stdout:
@@ -189,7 +187,7 @@ def first_line(process: subprocess.Popen[bytes]) -> dict[str, Any] | None:
 def request_control(
     info: SimulatorInfo, method: str, path: str, body: Any = None, *, timeout: float = 60.0
 ) -> Any:
-    """Send a request to the daemon's control interface."""
+    """Send a request to the daemon's control API."""
     connection = http.client.HTTPConnection("127.0.0.1", info.port, timeout=timeout)
     try:
         content = None if body is None else json.dumps(body)
@@ -238,7 +236,7 @@ def environment_of(info: SimulatorInfo) -> dict[str, str | None]:
 
 
 def left_running(info: SimulatorInfo) -> list[str]:
-    """Return what runs on a simulator: deployed clusters, and instances that belong to none."""
+    """Return the deployed clusters of a simulator, and running instances outside of clusters."""
     groups = request_control(info, "GET", "groups")
     members = {instance for group in groups for instance in group["instances"]}
     left = [
@@ -262,8 +260,8 @@ def _hosts_of(desired: int, instances: Sequence[str]) -> str:
 
 
 def request_stop(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> list[str]:
-    """Ask a daemon to stop and wait until it is gone; kill it when it isn't in time. `process` is
-    its own, where this one started it. Return what was left running, as far as it says so.
+    """Stop a daemon and wait for its end; kill it after the time limit. `process` is the daemon's,
+    if this process started it. Return what was left running, if the daemon reports it.
     """
     left: list[str] = []
     with contextlib.suppress(SimulatorError):
@@ -286,7 +284,7 @@ def _await_end(info: SimulatorInfo, process: subprocess.Popen[bytes] | None) -> 
         else:
             time.sleep(0.05)
     if created_at(info.pid) == info.created:
-        # The reaper beside it ends the hosts of a daemon that is killed.
+        # The reaper ends the hosts of a killed daemon.
         with contextlib.suppress(psutil.NoSuchProcess):
             psutil.Process(info.pid).kill()
     if process is not None:

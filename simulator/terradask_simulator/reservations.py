@@ -1,5 +1,5 @@
-"""What a simulator holds while it runs: a port, a /16 of loopback addresses, and one for its public
-addresses.
+"""Reserve a running simulator's resources: a port, a /16 of loopback addresses, and a /16 for
+public addresses.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["FIRST_OCTET", "GUARD_PORT", "LAST_OCTET", "Slot", "bind", "claim_slo
 #: Second octets that simulators' VPCs use.
 FIRST_OCTET, LAST_OCTET = 64, 127
 
-#: Public addresses lie this many /16 networks above the private ones.
+#: Public addresses are this many /16 networks above the private ones.
 PUBLIC_OFFSET = 64
 
-#: Where a running simulator holds its range, at ``127.<octet>.255.254``.
+#: Port at ``127.<octet>.255.254`` whose binding reserves a range.
 GUARD_PORT = 1337
 
 
 @dataclass
 class Slot:
-    """A range of loopback addresses, by its second octet, that this process holds: the binding of
-    the guard keeps other simulators away, and closing it gives the range back.
+    """A reserved range of loopback addresses, by its second octet. The bound guard socket reserves
+    it; closing the socket releases it.
     """
 
     octet: int
@@ -39,11 +39,11 @@ class Slot:
 
     @property
     def public_cidr(self) -> str:
-        """The range that public addresses come from."""
+        """The range of public addresses."""
         return f"127.{self.octet + PUBLIC_OFFSET}.0.0/16"
 
     def release(self) -> None:
-        """Give the range back."""
+        """Release the range."""
         self.guard.close()
 
 
@@ -61,7 +61,7 @@ def bind(port: int) -> socket.socket:
 
 
 def claim_slot(*, first: int = FIRST_OCTET, last: int = LAST_OCTET, port: int = GUARD_PORT) -> Slot:
-    """Take the first free range."""
+    """Reserve the first free range."""
     if sys.platform == "win32":
         raise PlatformUnsupported(
             (

@@ -1,4 +1,4 @@
-"""The embedded AWS as an object, for tests and for programs."""
+"""The embedded AWS as an object, for tests and programs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class HostInfo:
     role, cluster, group
         From its tags.
     state
-        ``waiting`` (for its turn), ``booting``, ``running``, ``restarting``, ``ended`` (the program
+        ``waiting`` (to boot), ``booting``, ``running``, ``restarting``, ``ended`` (the program
         ended and the machine is still on), ``failed``, ``ending`` or ``off``.
     pid
-        The host program's process, None while there is none.
+        The host program's process id, None without a process.
     private_address, public_address
         Its addresses.
     log_path
-        What the host program wrote, with the simulator's own remarks.
+        The host program's log, with lines of the simulator.
     """
 
     instance_id: str
@@ -72,8 +72,8 @@ class Simulator(Switches):
 
     Notes
     -----
-    Nothing reaches Amazon, and no permission is needed. The daemon ends with this process, whatever
-    ends it.
+    No request reaches Amazon, and no permission is needed. The daemon always ends with this
+    process.
     """
 
     def __init__(
@@ -105,18 +105,17 @@ class Simulator(Switches):
         baseline
             Whether to deploy the network baseline, which runs Terraform.
         boot_hosts
-            Whether instances get machines. Without, instances run and nothing else happens: for
-            measuring groups.
+            Whether machines boot for instances. Otherwise instances only run, for measuring groups.
         enforce_iam
             Whether policies decide what roles (hosts' among them) and users may do; this object's
-            own credentials may do everything.
+            own credentials have all permissions.
         state_dir
             The folder for everything; by default a temporary one that `stop` removes.
 
         Raises
         ------
         PortTaken, PlatformUnsupported, NoFreeRange
-            It can't start here.
+            The simulator can't start on this machine.
         BaselineFailed
             The baseline could not be deployed; the simulator was stopped again.
         """
@@ -152,12 +151,12 @@ class Simulator(Switches):
 
     @property
     def endpoint_url(self) -> str:
-        """Where AWS answers."""
+        """The endpoint's URL."""
         return self.info.endpoint_url
 
     @property
     def state_dir(self) -> Path:
-        """The folder with everything: Terraform's state, hosts, logs."""
+        """The folder with all files: Terraform's state, hosts, logs."""
         return Path(self.info.state_dir)
 
     @property
@@ -172,21 +171,20 @@ class Simulator(Switches):
 
     @property
     def environ(self) -> dict[str, str]:
-        """A whole environment, made from this process's own, in which everything uses the embedded
+        """A complete environment, based on this process's, in which all programs use the embedded
         AWS.
         """
         return complete(self.overlay)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Make this process itself use the embedded AWS, for the length of a ``with`` block."""
+        """Make this process use the embedded AWS within a ``with`` block."""
         with laid_over(self.overlay):
             yield
 
     @contextlib.contextmanager
     def acting_as(self, name: str, *policies: Mapping[str, Any] | str) -> Iterator[None]:
-        """Make this process use the embedded AWS with some policies alone, for the length of a
-        ``with`` block.
+        """Make this process use the embedded AWS with only some policies, within a ``with`` block.
 
         Parameters
         ----------
@@ -197,16 +195,16 @@ class Simulator(Switches):
             yield
 
     def environ_of(self, name: str, *policies: Mapping[str, Any] | str) -> dict[str, str]:
-        """Return a whole environment in which everything uses the embedded AWS with some policies
-        alone.
+        """Return a complete environment in which all programs use the embedded AWS with only some
+        policies.
 
         Parameters
         ----------
         name
-            The name of the role that is made for it; where it exists, its policies are replaced.
+            The name of the role to create; an existing one's policies are replaced.
         policies
-            Its identity-based policies. They are attached as managed policies, of 6,144 characters
-            at most without blanks each.
+            Its identity-based policies. They are attached as managed policies, each of at most
+            6,144 characters without whitespace.
         """
         return {**self.environ, **self._credentials_of(name, policies)}
 
@@ -226,7 +224,7 @@ class Simulator(Switches):
 
         Notes
         -----
-        boto3 reads the endpoint from the environment when a client is made: make clients with
+        boto3 reads the endpoint from the environment when it creates a client: create clients with
         ``endpoint_url=simulator.endpoint_url``, or within `applied`.
         """
         import boto3
@@ -256,7 +254,7 @@ class Simulator(Switches):
     @overload
     def calls(self, by: Literal["resource"]) -> dict[str, dict[str, dict[str, int]]]: ...
     def calls(self, by: Literal["role", "resource"] | None = None) -> Any:
-        """Return how often what was called since the start or the last `reset_calls`.
+        """Return the numbers of calls since the start or the last `reset_calls`.
 
         Parameters
         ----------
@@ -268,13 +266,13 @@ class Simulator(Switches):
         return request_control(self.info, "GET", "calls" if by is None else f"calls?by={by}")
 
     def call_log(self, role: str = "") -> list[dict[str, Any]]:
-        """Return the calls since the start or the last `reset_calls` in their order, the newest
-        100,000 of all.
+        """Return the calls since the start or the last `reset_calls` in order, from the newest
+        100,000 of all callers.
 
         Parameters
         ----------
         role
-            Name of the instances' role that signed. By default those of other callers.
+            Name of the instances' role that signed. By default calls of other callers.
 
         Returns
         -------
@@ -286,12 +284,12 @@ class Simulator(Switches):
         return log
 
     def reset_calls(self) -> None:
-        """Count calls, and log requests, from here."""
+        """Reset the counts of calls and the log of requests."""
         request_control(self.info, "POST", "calls/reset")
 
     def requests(self) -> dict[str, list[LoggedRequest]]:
-        """Return what was asked for since the start or the last `reset_calls`, in the words of
-        policies.
+        """Return the requests since the start or the last `reset_calls`, as actions, resources and
+        condition keys.
 
         Returns
         -------
@@ -302,7 +300,7 @@ class Simulator(Switches):
         Raises
         ------
         SimulatorError
-            Policies are not evaluated here.
+            Policies are not enforced on this simulator.
         """
         from terradask_simulator.iam import LoggedRequest
 
@@ -318,14 +316,14 @@ class Simulator(Switches):
         }
 
     def hosts(self) -> list[HostInfo]:
-        """Return the machines that there are now."""
+        """Return the current machines."""
         return [
             HostInfo(**{**row, "log_path": Path(row["log_path"])})
             for row in request_control(self.info, "GET", "hosts")
         ]
 
     def kill_host(self, instance_id: str) -> None:
-        """Make a machine vanish: its processes are killed without warning, and its instance ends.
+        """Kill a machine's processes without warning, and end its instance.
 
         Parameters
         ----------
@@ -347,26 +345,26 @@ class Simulator(Switches):
         return ids
 
     def history(self) -> dict[str, Any]:
-        """Return what groups had and wanted since the start, and which instances lived when.
+        """Return actual and desired numbers of groups since the start, and lifetimes of instances.
 
         Returns
         -------
         dict
             ``groups``: a row for each change, with ``seconds`` since the epoch, ``group``,
             ``desired`` and ``instances``. ``instances``: by id, with ``group``, ``born``, ``ended``
-            (None while it lives), ``private_address`` and the ``tags`` that it was born with.
+            (None while it lives), ``private_address`` and the ``tags`` at its launch.
         """
         table: dict[str, Any] = request_control(self.info, "GET", "history")
         return table
 
     def refuse_capacity(self, instance_type: str = "*", zone: str = "*") -> None:
-        """Let launches fail for want of capacity, until `allow_capacity`: `no_capacity` without a
+        """Fail launches for lack of capacity, until `allow_capacity`: `no_capacity` on every
         market.
 
         Parameters
         ----------
         instance_type, zone
-            What there is no capacity for; by default any.
+            The type and zone without capacity; by default any.
         """
         self.no_capacity(instance_type, zone)
 
@@ -375,12 +373,12 @@ class Simulator(Switches):
         return left_running(self.info)
 
     def stop(self) -> list[str]:
-        """End every host and the daemon, and remove the state where it was temporary.
+        """End every host and the daemon, and remove temporary state.
 
         Returns
         -------
         list of str
-            What was left running, as `left_running` says it.
+            The groups and instances that were running, as in `left_running`.
         """
         if self._process is None:
             return []

@@ -1,5 +1,5 @@
-"""What AWS, networks and hosts do now and then, on demand: from lack of capacity to a full disk;
-and simulated workers.
+"""Switches for occasional behaviour of AWS, networks and hosts, from lack of capacity to a full
+disk; and for simulated workers.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ __all__ = ["Switched", "Switches"]
 
 
 class Switched:
-    """A switch that was turned; as a context manager it turns it back at the end of the block.
+    """A switch that was turned; as a context manager it turns the switch back at the end of the
+    block.
 
     Parameters
     ----------
@@ -42,8 +43,8 @@ class Switched:
 
 
 class Switches:
-    """The switches of a running embedded AWS; every `Simulator` has them, whatever process started
-    it.
+    """The switches of a running embedded AWS; every `Simulator` has them, also one that another
+    process started.
 
     Parameters
     ----------
@@ -52,9 +53,9 @@ class Switches:
 
     Notes
     -----
-    Each acts at once, for the whole account. Most return a `Switched`: ``with
-    simulator.no_capacity(): ...`` ends with the block, a plain call lasts until something turns it
-    back. Those of hosts raise `SimulatorError` where nothing boots.
+    Each takes effect at once, for the entire account. Most return a `Switched`: ``with
+    simulator.no_capacity(): ...`` ends with the block, a plain call lasts until the switch is
+    turned back. Switches of hosts raise `SimulatorError` if nothing boots.
     """
 
     def __init__(self, info: SimulatorInfo) -> None:
@@ -68,7 +69,7 @@ class Switches:
         *,
         beyond: int = 0,
     ) -> Switched:
-        """Let launches fail for want of capacity, in groups and from RunInstances.
+        """Fail launches for lack of capacity, in groups and from RunInstances.
 
         Parameters
         ----------
@@ -77,7 +78,7 @@ class Switches:
         zone, market
             Where; unset, any.
         beyond
-            How many instances all these pools have together; by default none.
+            The total capacity of these pools in instances; by default none.
         """
         return self._switched(
             "no_capacity",
@@ -88,12 +89,12 @@ class Switches:
         )
 
     def allow_capacity(self) -> None:
-        """Let launches succeed again, whatever `no_capacity` said."""
+        """End every `no_capacity`, so that launches succeed again."""
         self._turn("allow_capacity", {})
 
     def set_quota(self, quota_code: str, value: float, *, service_code: str = "ec2") -> Switched:
-        """Change one of the account's quotas: Service Quotas answers so, and requests for no more
-        than that are approved.
+        """Change one of the account's quotas in Service Quotas, and approve requests up to the new
+        value.
 
         Parameters
         ----------
@@ -107,28 +108,28 @@ class Switches:
         Raises
         ------
         SimulatorError
-            No such quota is known here.
+            The simulator has no such quota.
         """
         return self._switched(
             "set_quota", quota_code=quota_code, value=value, service_code=service_code
         )
 
     def enforce_quotas(self, on: bool = True) -> Switched:
-        """Refuse launches beyond the quotas of vCPUs, those of a grown account where none was set:
+        """Refuse launches beyond the vCPU quotas, by default those of an established account:
         10,000 for standard instances.
 
         Parameters
         ----------
         on
-            False lets everything launch again.
+            False allows all launches again.
         """
         return self._switched("enforce_quotas", on=on)
 
     def refuse_account(
         self, state: Literal["free-plan", "unverified", "blocked", ""] = "free-plan"
     ) -> Switched:
-        """Refuse launches as for an account on AWS's Free plan, whose types are few, or for one
-        that may launch nothing: not verified yet, or blocked.
+        """Refuse launches as for an account on AWS's Free plan, with few instance types, or for one
+        that can't launch: not verified yet, or blocked.
 
         Parameters
         ----------
@@ -140,8 +141,7 @@ class Switches:
     def set_spot_price(
         self, instance_type: str, usd: Decimal | float | str, zone: str | None = None
     ) -> Switched:
-        """Change a spot price: the history shows it from now on, and allocation strategies go by
-        it.
+        """Change a spot price, shown in the history and used by allocation strategies from now on.
 
         Parameters
         ----------
@@ -157,7 +157,7 @@ class Switches:
         )
 
     def interrupt_spot(self, instance_id: str, notice_seconds: float = 120.0) -> None:
-        """Take a spot instance back: its metadata says so at once, its end comes at the deadline,
+        """Interrupt a spot instance: its metadata has the notice at once, it ends at the deadline,
         and its group replaces it.
 
         Parameters
@@ -165,7 +165,7 @@ class Switches:
         instance_id
             A running spot instance.
         notice_seconds
-            How long it has.
+            The time until it ends.
 
         Raises
         ------
@@ -175,8 +175,8 @@ class Switches:
         self._turn("interrupt_spot", {"instance_id": instance_id, "notice_seconds": notice_seconds})
 
     def recommend_rebalance(self, instance_id: str) -> None:
-        """Let a spot instance's metadata say that it is at an elevated risk of interruption, which
-        may never come.
+        """Show a rebalance recommendation in a spot instance's metadata; no interruption need
+        follow.
 
         Parameters
         ----------
@@ -197,18 +197,18 @@ class Switches:
         Parameters
         ----------
         factor
-            What sizes and rates are multiplied by; 0 ends throttling.
+            Factor of sizes and rates; 0 ends throttling.
         """
         return self._switched("throttle", factor=factor)
 
     def delay_launches(self, factor: float = 1.0, *, seed: int = 0) -> Switched:
-        """Let launches and boots take as long as on EC2: instances are pending first, and boot some
-        time after they run.
+        """Delay launches and boots as on EC2: instances are pending first, and boot some time after
+        they run.
 
         Parameters
         ----------
         factor
-            What the published times, 5 to 18 and 3 to 23 seconds, are multiplied by; 0 ends delays.
+            Factor of the published times, 5 to 18 and 3 to 23 seconds; 0 ends delays.
         seed
             The same seed draws the same times in the same order.
         """
@@ -227,8 +227,8 @@ class Switches:
         return self._switched("cancel_launches", reason=reason)
 
     def linger_terminating(self, seconds: float = 120.0) -> Switched:
-        """Let instances shut down for half of this time; groups list them for all of it. 0 ends it,
-        and what was ending.
+        """Make instances shut down for half of this time, listed by groups for all of it. 0
+        switches it off and completes pending terminations.
         """
         return self._switched("linger_terminating", seconds=seconds)
 
@@ -239,18 +239,18 @@ class Switches:
         Parameters
         ----------
         on
-            False gives machines again. Those that have begun stay what they are.
+            False boots machines again. Started hosts stay as they are.
         """
         return self._switched("hollow_hosts", on=on)
 
     def hide_instances(self, seconds: float = 60.0, *, seed: int = 0) -> Switched:
-        """Leave instances that are launched from now on out of descriptions for a while, and refuse
-        calls of EC2 that name them.
+        """Hide instances that are launched from now on from descriptions for a while, and refuse
+        EC2 calls that name them.
 
         Parameters
         ----------
         seconds
-            For how long at most; how long is drawn for each. 0 shows all.
+            The longest time; each instance's is drawn at random. 0 shows all.
         seed
             The same seed draws the same times in the same order.
         """
@@ -259,155 +259,154 @@ class Switches:
     def hide_objects(
         self, share: float = 0.2, *, seconds: float = 900.0, seed: int = 0
     ) -> Switched:
-        """Answer 404 to readings of objects in buckets whose versioning is young.
+        """Answer 404 to reads of objects in newly versioned buckets.
 
         Parameters
         ----------
         share
-            Of how many readings, from 0 to 1; 0 ends it.
+            The share of reads, from 0 to 1; 0 ends it.
         seconds, seed
-            For how long after versioning was first enabled; the same seed misses the same objects.
+            The time after versioning was first enabled; the same seed hides the same objects.
         """
         return self._switched("hide_objects", share=share, seconds=seconds, seed=seed)
 
     def unsettle_buckets(
         self, share: float = 0.5, *, seconds: float = 60.0, seed: int = 0
     ) -> Switched:
-        """Answer ``NoSuchBucket`` or ``OperationAborted`` to calls about the configuration of
-        buckets that were just made.
+        """Answer ``NoSuchBucket`` or ``OperationAborted`` to calls about the configuration of new
+        buckets.
 
         Parameters
         ----------
         share
-            Of how many calls, from 0 to 1; 0 ends it.
+            The share of calls, from 0 to 1; 0 ends it.
         seconds, seed
-            For how long after a bucket was made; the same seed fails the same calls.
+            The time after a bucket's creation; the same seed fails the same calls.
         """
         return self._switched("unsettle_buckets", share=share, seconds=seconds, seed=seed)
 
     def give_bucket(self, bucket: str, account: str = "210987654321") -> Switched:
-        """Let a bucket be another account's, which lets this one in; an empty one ends it."""
+        """Assign a bucket to another account, which gives this one access; an empty one ends it."""
         return self._switched("give_bucket", bucket=bucket, account=account)
 
     def delay_logs(self, seconds: float = 10.0) -> Switched:
-        """Let log events be read so many seconds after their ingestion; 0 ends it."""
+        """Delay reading of log events after their ingestion by seconds; 0 ends it."""
         return self._switched("delay_logs", seconds=seconds)
 
     def drop_answers(
         self, action: str = "*", *, share: float = 1.0, times: int = 0, seed: int = 0
     ) -> Switched:
-        """Serve calls, and cut their connections instead of answering.
+        """Serve calls, and close their connections instead of responding.
 
         Parameters
         ----------
         action
             Such as ``autoscaling:SetDesiredCapacity``, or a pattern.
         share
-            Of how many of these calls the answer is lost, from 0 to 1; 0 ends it.
+            The share of these calls without a response, from 0 to 1; 0 ends it.
         times
-            How often at most; 0 for any number.
+            The maximum number; 0 for any.
         seed
-            The same seed and calls lose the same answers.
+            The same seed and calls lose the same responses.
         """
         return self._switched("drop_answers", action=action, share=share, times=times, seed=seed)
 
     def expire_credentials(self, access_key: str) -> Switched:
-        """Let temporary credentials expire: every call that they sign is refused.
+        """Expire temporary credentials: every call with them is refused.
 
         Parameters
         ----------
         access_key
-            Their access key, such as what `environ_of` gives.
+            Their access key, such as one from `environ_of`.
         """
         return self._switched("expire_credentials", access_key=access_key)
 
     def skew_clock(self, seconds: float, *, refusing: bool = True) -> Switched:
-        """Let AWS's clock go ahead of all others; beyond 15 minutes it refuses what they sign.
+        """Set AWS's clock ahead of all others; beyond 15 minutes AWS refuses their signatures.
 
         Parameters
         ----------
         seconds
-            By how much; negative: behind. 0 ends it.
+            The difference; negative: behind. 0 ends it.
         refusing
-            False: nothing is refused, and instances have run so much longer, dates are later.
+            False: nothing is refused; instances have run longer by this time, and dates are later.
         """
         return self._switched("skew_clock", seconds=seconds, refusing=refusing)
 
     def cut_network(self, instance_id: str, seconds: float = 60.0) -> Switched:
-        """Break every connection through an instance's public address, and answer no new ones.
+        """Break every connection through an instance's public address, and refuse new ones.
 
         Parameters
         ----------
         instance_id
             The instance.
         seconds
-            For how long; 0 mends it.
+            The duration; 0 restores the network.
         """
         return self._switched("cut_network", instance_id=instance_id, seconds=seconds)
 
     def break_environments(self, on: bool = True) -> Switched:
-        """Let hosts that begin from now on have a user's Python without its packages: machines
-        fail, simulated workers boot and never join.
+        """Break the user's Python of hosts that start from now on: machines fail, simulated workers
+        boot and never join.
 
         Parameters
         ----------
         on
-            False gives whole environments again.
+            False gives working environments again.
         """
         return self._switched("break_environments", on=on)
 
     def build_environments(self, on: bool = True, *, index_url: str = "") -> Switched:
-        """Let hosts that begin from now on have environments of their own, as on AWS.
+        """Make hosts that start from now on build their own environments, as on AWS.
 
         Parameters
         ----------
         on
-            False lets them run in this program's again.
+            False runs them in this program's environment again.
         index_url
-            The package index that uv asks. Empty: the one in its variables here.
+            The package index that uv uses. Empty: the one in its local variables.
         """
         return self._switched("build_environments", on=on, index_url=index_url)
 
     def fill_disk(self, instance_id: str) -> None:
-        """Let a machine's disk be full: what runs on it writes no file beyond 1 MiB any more.
+        """Fill a machine's disk: its processes can't write files beyond 1 MiB.
 
         Parameters
         ----------
         instance_id
-            The instance of a machine that runs; another is a `SimulatorError`.
+            The instance of a running machine; any other raises `SimulatorError`.
         """
         self._turn("fill_disk", {"instance_id": instance_id})
 
     def time_hosts(self, **seconds: float) -> Switched:
-        """Give hosts that begin from now on other time constants, so that tests wait less than on
-        AWS.
+        """Set time constants of hosts that start from now on, so that tests wait less than on AWS.
 
         Parameters
         ----------
         **seconds
-            By the names in ``terradask_host.timing.Timing``; without any, all are the host
-            program's own again.
+            By the names in ``terradask_host.timing.Timing``; without any, the host program's
+            defaults apply again.
         """
         return self._switched("time_hosts", **seconds)
 
     def switches(self) -> dict[str, Any]:
-        """Return how the switches stand, by name."""
+        """Return the state of the switches by name."""
         return dict(request_control(self.info, "GET", "switches"))
 
     def turn(self, name: str, **arguments: Any) -> None:
-        """Turn a switch by its name, for those who read it from a command line.
+        """Turn a switch by its name, for the command line.
 
         Parameters
         ----------
         name
-            The method.
+            The method's name.
         arguments
-            Its parameters.
+            The method's parameters.
 
         Raises
         ------
         SimulatorError
-            There is no such switch, or it takes something else.
+            There is no such switch, or its parameters differ.
         """
         known = [one for one in vars(Switches) if one[0] != "_" and one not in ("switches", "turn")]
         if name not in known:

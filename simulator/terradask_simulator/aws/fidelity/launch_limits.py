@@ -190,12 +190,12 @@ def _type(instance_type: str) -> dict[str, Any]:
 
 def free_capacity(backend: Any, instance_type: str, zone: str, market: str) -> int | None:
     """Return the number of instances that a pool can still launch; None if unlimited."""
-    rooms = [
+    capacities = [
         shortage.beyond - (_running(backend, shortage) if shortage.beyond else 0)
         for shortage in SHORTAGES
         if shortage.covers(instance_type, zone, market)
     ]
-    return max(0, min(rooms)) if rooms else None
+    return max(0, min(capacities)) if capacities else None
 
 
 def check_capacity(backend: Any, instance_type: str, zone: str, market: str, count: int) -> None:
