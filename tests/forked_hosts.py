@@ -146,6 +146,9 @@ def run(arguments: list[str]) -> int:
     if _configures_dask():
         # Dask reads its configuration when it is imported.
         os.execve(sys.executable, [sys.executable, *arguments], os.environ)
+    # Tasks are functions of tests: another folder `tests` of the new path isn't theirs.
+    package = sys.modules[__package__]
+    package.__path__ = list(package.__path__)
     added = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:] = [each for each in added if each] + [
         each for each in sys.path if each != str(Path(__file__).parents[1])
