@@ -225,15 +225,15 @@ def test_a_plans_file_brings_no_other_configuration_along(tmp_path: Path) -> Non
         if fits:
             check_planned_configuration(plan.file, tmp_path)
         else:
-            with pytest.raises(PlanChanged, match="another configuration"):
+            with pytest.raises(PlanChanged, match="configuration differs"):
                 check_planned_configuration(plan.file, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("changed", "what"),
     [
-        (changes({"path": "theirs.tfstate"}), "another backend"),
-        (changes({"path": "../state/network.tfstate", "workspace_dir": "x"}), "another backend"),
+        (changes({"path": "theirs.tfstate"}), "backend differs"),
+        (changes({"path": "../state/network.tfstate", "workspace_dir": "x"}), "backend differs"),
         (OWN_STATE + changes({"path": "theirs.tfstate"}), "exactly one"),
         (OWN_STATE + changes({"path": "theirs.tfstate"}, number=STATE_STORE), "exactly one"),
         (changes({"path": "../state/network.tfstate"}, workspace="theirs"), "another workspace"),

@@ -301,7 +301,7 @@ def test_exactly_the_reviewed_plan_is_applied_or_none(workspace: Workspace):
         workspace.apply(second)
     # What the other plan made is no stray.
     assert len(groups()) == 2
-    with pytest.raises(PlanChanged, match="gone"):
+    with pytest.raises(PlanChanged, match="file is missing"):
         workspace.apply(other)
 
     removal = workspace.plan_cluster("exact", destroy=True)
@@ -335,7 +335,7 @@ def test_saved_plan_is_applied_on_another_machine(
     assert opened.hash == opened.summary.plan_hash == plan.hash
     elsewhere.apply(opened)
     assert [d.name for d in workspace.deployments()] == ["saved"]
-    with pytest.raises(InvalidInput, match="no plan"):
+    with pytest.raises(InvalidInput, match="no saved plan"):
         elsewhere.open_plan(tmp_path / "artifact")
 
     # An earlier version of the state is put back: nothing is planned or destroyed from it before

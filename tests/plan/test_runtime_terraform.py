@@ -404,7 +404,7 @@ def test_a_plans_file_that_was_edited_would_keep_the_state_elsewhere(folder: Pat
             if name == "tfplan":
                 content = content.replace(b"../state/x.tfstate", b"../thief/x.tfstate")
             theirs.writestr(name, content)
-    with pytest.raises(PlanChanged, match="another backend"):
+    with pytest.raises(PlanChanged, match="backend differs"):
         check_planned_configuration(forged, folder)
     # Terraform does what the file says.
     terraform.apply(forged)
