@@ -91,9 +91,9 @@ class SoftwareNotResolved(TerradaskError):
                 advice += "; or package_sync=False, with which nothing is resolved here"
         elif resolver != "uv":
             advice = (
-                "correct the file (of another platform's: conda env export --from-history). Hosts "
-                "need the Python, the Dask, distributed and cloudpickle of here: what no channel "
-                "has of Dask in this version, put into its list for pip"
+                "correct the file (for one of another platform: conda env export --from-history). "
+                "Hosts need your versions of Python, Dask, distributed and cloudpickle: put Dask's "
+                "packages that no channel has in these versions into the file's list for pip"
             )
         elif path is None:
             advice = (
