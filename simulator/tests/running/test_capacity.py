@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import Any
 
 import botocore.config
 import botocore.exceptions
@@ -13,22 +12,11 @@ from tests.waiting import eventually
 
 from terradask_simulator import SimulatorError
 
-from .own_groups import A, B, failed, of, own_groups, reaches
+from .own_groups import A, B, failed, of, reaches
 
 pytestmark = pytest.mark.simulator
 
 STANDARD, STANDARD_SPOT, GPU = "L-1216C47A", "L-34B43A08", "L-DB2E81BA"
-
-
-@pytest.fixture(scope="module")
-def template(network: Any) -> str:
-    return network.template()
-
-
-@pytest.fixture
-def make(network: Any, template: str, request: pytest.FixtureRequest):
-    with own_groups(network, template, request.node.name) as make:
-        yield make
 
 
 def test_a_pool_without_capacity_is_named_and_the_next_override_taken(network, make):

@@ -17,11 +17,6 @@ from terradask_modules.names import group_name
 pytestmark = pytest.mark.simulator
 
 
-@pytest.fixture(scope="module")
-def template(network: Any) -> str:
-    return network.template()
-
-
 def of_a_cluster(network: Any, cluster: str, template: str) -> str:
     """Make a cluster's group of workers as its stack does."""
     tags = {"terradask:workspace": network.workspace, "terradask:cluster": cluster}

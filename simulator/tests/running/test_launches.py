@@ -4,8 +4,6 @@ could not.
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from botocore.exceptions import ClientError
 from tests.waiting import eventually
@@ -18,11 +16,6 @@ from terradask_simulator.errors import SimulatorError
 from terradask_stacks.settings import Settings
 
 pytestmark = pytest.mark.simulator
-
-
-@pytest.fixture(scope="module")
-def template(network: Any) -> str:
-    return network.template()
 
 
 def test_instances_get_the_first_offered_override_the_tags_and_unique_addresses(network, template):

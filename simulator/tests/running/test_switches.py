@@ -20,21 +20,10 @@ from tests.waiting import eventually
 from terradask_simulator import SimulatorError, Switches
 
 from .host_metadata import metadata_of
-from .own_groups import own_groups, reaches
+from .own_groups import reaches
 
 pytestmark = pytest.mark.simulator
 PAGE = Path(__file__).parents[2] / "docs/switches.md"
-
-
-@pytest.fixture(scope="module")
-def template(network: Any) -> str:
-    return network.template()
-
-
-@pytest.fixture
-def make(network: Any, template: str, request: pytest.FixtureRequest):
-    with own_groups(network, template, request.node.name) as make:
-        yield make
 
 
 class Imds:

@@ -10,20 +10,9 @@ from typing import Any
 import pytest
 from tests.waiting import eventually
 
-from .own_groups import A, B, failed, of, own_groups, reaches
+from .own_groups import A, B, failed, of, reaches
 
 pytestmark = pytest.mark.simulator
-
-
-@pytest.fixture(scope="module")
-def template(network: Any) -> str:
-    return network.template()
-
-
-@pytest.fixture
-def make(network: Any, template: str, request: pytest.FixtureRequest):
-    with own_groups(network, template, request.node.name) as make:
-        yield make
 
 
 def test_spot_prices_change_and_strategies_go_by_them(network, make):
