@@ -14,13 +14,17 @@ from terradask._synthesis.images import check_gpu_disks, check_own_disks
 from terradask._synthesis.resolve_cluster import (
     Place,
     named_or_default,
-    requested_hardware,
     resolve_cluster,
     still_holds,
     types_in,
     zones_for,
 )
-from terradask._synthesis.resolve_hardware import ZONE, ClusterHardware, find_hardware
+from terradask._synthesis.resolve_hardware import (
+    ZONE,
+    ClusterHardware,
+    find_hardware,
+    requested_hardware,
+)
 from terradask._synthesis.resolve_network import resolve_network
 from terradask_stacks.checks import check_capacity, check_egress, check_reachable
 from terradask_stacks.errors import Finding, SettingsError

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress, silent
-from terradask._synthesis.resolve_hardware import ZONE, find_hardware
+from terradask._synthesis.resolve_hardware import ZONE, find_hardware, requested_hardware
 from terradask.errors import BaselineError, InvalidInput
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
 from terradask_modules.secret_policy import principal_of
-from terradask_stacks.groups import worker_groups_of
 from terradask_stacks.lock import LOCK_NAME, ClusterLock
 from terradask_stacks.settings import ClusterSettings
 from terradask_stacks.settings.hardware import default_types
@@ -172,21 +170,6 @@ def still_holds(lock: ClusterLock, cluster: ClusterSettings, place: Place) -> bo
     ):
         return False
     return lock.asked == requested_hardware(cluster)
-
-
-def requested_hardware(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
-    """Return the settings' request for each group's instances, as locked."""
-    asked = {group: request.parameters() for group, request in cluster.hardware_requests.items()}
-    # Some types are not sold on every market.
-    for group in worker_groups_of(cluster):
-        if group.spot_policy != "on-demand":
-            asked[group.name]["spot_policy"] = group.spot_policy
-    # Some types can't be in a placement group.
-    return (
-        {group: {**request, "placement_group": True} for group, request in asked.items()}
-        if cluster.placement_group
-        else asked
-    )
 
 
 def _no_templates(architecture: str, types: Sequence[str], place: Place) -> BaselineError:

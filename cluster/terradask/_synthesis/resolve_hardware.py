@@ -22,12 +22,12 @@ from terradask._catalog.instance_types.choose import (
     choose_scheduler,
 )
 from terradask._catalog.instance_types.model import Catalog
-from terradask._catalog.instance_types.named import placeable, with_one_architecture
+from terradask._catalog.instance_types.named import with_one_architecture
 from terradask._catalog.instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
 from terradask._catalog.prices.price_list import fetch_spot_prices
 from terradask._catalog.prices.products import prices_in
 from terradask._common.progress import Message, Progress, Warned
-from terradask.errors import AwsError, NoMatchingType
+from terradask.errors import AwsError, InvalidInput, NoMatchingType
 from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP, resource_name
@@ -112,6 +112,21 @@ class ClusterHardware:
         }
 
 
+def requested_hardware(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
+    """Return the settings' request for each group's instances, as locked."""
+    asked = {group: request.parameters() for group, request in cluster.hardware_requests.items()}
+    # Some types are not sold on every market.
+    for group in worker_groups_of(cluster):
+        if group.spot_policy != "on-demand":
+            asked[group.name]["spot_policy"] = group.spot_policy
+    # Some types can't be in a placement group.
+    return (
+        {group: {**request, "placement_group": True} for group, request in asked.items()}
+        if cluster.placement_group
+        else asked
+    )
+
+
 def find_hardware(
     cluster: ClusterSettings,
     zones: Sequence[str],
@@ -143,7 +158,7 @@ def find_hardware(
     if not with_catalog and all(request.is_by_name for request in requests.values()):
         catalog = _catalog_of_names(cluster, zones, aws)
         if catalog is not None:
-            catalog = placeable(catalog, requests) if cluster.placement_group else catalog
+            catalog = _placeable(catalog, requests) if cluster.placement_group else catalog
             one = with_one_architecture(requests, catalog)
             return _Chooser(cluster, one, catalog, {}, markets, preferred, evidence).best(zones)
     what = "the region's instance types and prices, which are cached for a day and a week"
@@ -154,12 +169,32 @@ def find_hardware(
     if not cluster.placement_group:
         return chooser.best(zones)
     try:
-        return replace(chooser, catalog=placeable(catalog, requests)).best(zones)
+        return replace(chooser, catalog=_placeable(catalog, requests)).best(zones)
     except NoMatchingType as error:
         given = f"placement_group=True, which allows no burstable types; {error.given}"
         raise NoMatchingType(
             error.problem, given=given, allowed=error.allowed, alternatives=error.alternatives
         ) from error
+
+
+def _placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Catalog:
+    """Return a catalog without types that can't be in a placement group. Raises `InvalidInput`."""
+    types = {name: one for name, one in catalog.types.items() if one.cluster_placement}
+    for request in requests.values():
+        wrong = [name for name in request.vm_types if name in catalog.types and name not in types]
+        if wrong:
+            option = request.option("vm_types")
+            raise InvalidInput(
+                "AWS doesn't allow these instance types in a cluster placement group",
+                given=f"placement_group = true, {option} = {', '.join(wrong)}",
+                allowed="types that aren't burstable, such as m6i.xlarge",
+                advice=f"name other types in {option}, or leave placement_group out",
+            )
+    return replace(
+        catalog,
+        types=types,
+        zones={zone: names & types.keys() for zone, names in catalog.zones.items()},
+    )
 
 
 def _catalog_of_names(cluster: ClusterSettings, zones: Sequence[str], aws: Aws) -> Catalog | None:
