@@ -6,6 +6,7 @@ HostError
 ├── MetadataUnavailable    the instance metadata service does not answer, or lacks a tag
 ├── RunMissing             no run.json (or secret) of this instance's run appeared in time
 ├── DocumentChanged        a document of the run is not the one that it was started with
+├── ScriptFailed           a script of the network failed, ran too long, or isn't the applied one
 ├── EnvironmentFailed      the software environment could not be built
 ├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
 ├── DistributedTooOld      distributed has holes that a later version fixes
@@ -63,6 +64,10 @@ class RunMissing(HostError, TimeoutError):
 
 class DocumentChanged(HostError):
     """A document of the run is not the one whose SHA-256 is in the cluster's secret."""
+
+
+class ScriptFailed(HostError):
+    """``network.host_setup`` or ``host_leave`` failed, ran too long, or isn't the applied one."""
 
 
 class EnvironmentFailed(HostError):

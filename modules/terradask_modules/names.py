@@ -41,6 +41,11 @@ WORKSPACE_KEY = "workspace.json"
 #: Key prefix of hosts' environments.
 ENVIRONMENTS = "environments/"
 
+#: The network's own scripts for hosts, by their names in ``host.json``.
+HOST_SCRIPTS = ("setup", "leave")
+#: Key prefix of these; the SHA-256 follows.
+HOST_SCRIPT_PREFIX = "host/scripts/"
+
 #: Key prefix of runs' accounts.
 ACCOUNTS = "accounts/"
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from terradask_modules.errors import InvalidInput
+from terradask_modules.names import HOST_SCRIPTS
 
 #: EC2's limit, before base64.
 USER_DATA_LIMIT_BYTES = 16_384
@@ -26,6 +30,7 @@ def render_user_data(
     wheel_key: str,
     wheel_sha256: str,
     notify_topic_arn: str | None = None,
+    scripts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> str:
     """Return the user data of every instance of a workspace, as plain text.
 
@@ -52,6 +57,9 @@ def render_user_data(
         Its SHA-256, in hexadecimal; the instance refuses any other file.
     notify_topic_arn
         ARN of the topic for notices of clusters' ends, or None.
+    scripts
+        The network's own scripts, by their names in `HOST_SCRIPTS`: the ``sha256`` of each, which
+        is its key in the bucket too, and its ``timeout_seconds``.
 
     Returns
     -------
@@ -64,17 +72,20 @@ def render_user_data(
     for name, value in {**names, "wheel_key": wheel_key, **notice}.items():
         if not value or not value.isprintable():
             raise InvalidInput(f"User data needs {name} as one line of text.", given=value)
-    if len(wheel_sha256) != 64 or not set(wheel_sha256) <= set("0123456789abcdef"):
-        raise InvalidInput(
-            "wheel_sha256 is not a SHA-256.",
-            given=wheel_sha256,
-            allowed="64 hexadecimal digits",
-        )
+    for name, sha256 in (
+        ("wheel_sha256", wheel_sha256),
+        *((script, str(scripts[script].get("sha256"))) for script in scripts),
+    ):
+        if len(sha256) != 64 or not set(sha256) <= set("0123456789abcdef"):
+            raise InvalidInput(
+                f"{name} is not a SHA-256.", given=sha256, allowed="64 hexadecimal digits"
+            )
     host_json = {
         "format": HOST_FORMAT,
         **names,
         "wheel": {"key": wheel_key, "sha256": wheel_sha256},
         **notice,
+        **{name: _script(scripts[name]) for name in HOST_SCRIPTS if name in scripts},
     }
     text = (
         _environment().get_template("cloud-config.yaml.j2").render(host_json=json.dumps(host_json))
@@ -87,6 +98,10 @@ def render_user_data(
             allowed=f"{USER_DATA_LIMIT_BYTES} bytes",
         )
     return text
+
+
+def _script(script: Mapping[str, Any]) -> dict[str, Any]:
+    return {"sha256": script["sha256"], "timeout_seconds": int(script["timeout_seconds"])}
 
 
 @functools.cache

@@ -108,6 +108,7 @@ class Machine:
             "/etc/systemd/system": folder / "units",
             "/run/terradask-boot.json": folder / "report.json",
             "/run/terradask-boot-events.json": folder / "events.json",
+            "/run/terradask-boot-reason": folder / "reason",
             "/var/log/cloud-init-output.log": folder / "output.log",
         }
         for old, new in moves.items():
@@ -118,12 +119,16 @@ class Machine:
         (folder / "output.log").write_text("first\nterradask-boot: second\n")
         key = f"host/x/{wheel.name}"
         host = {
+            "format": 1,
+            "workspace": "default",
             "region": "eu-west-1",
             "bucket": "the-bucket",
             "log_group": "/terradask/default",
             "wheel": {"key": key, "sha256": sha256},
         }
         (folder / "etc/host.json").write_text(json.dumps(host))
+        (folder / "root/etc").mkdir(parents=True)
+        (folder / "root/etc/terradask").symlink_to(folder / "etc")
         (folder / "bucket/host/x").mkdir(parents=True)
         shutil.copy(wheel, folder / "bucket" / key)
         for name in ("chgrp", "dnf", "systemctl", "useradd", "shutdown", "sleep"):
@@ -155,6 +160,8 @@ class Machine:
         )
         self.environ = {
             "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
+            # Of the programs that boot.sh runs.
+            "TERRADASK_HOST_ROOT": str(folder / "root"),
         }
 
     def command(self, name: str, body: str) -> None:

@@ -78,12 +78,14 @@ with open("/run/terradask-boot-events.json", "w") as events:
   aws logs put-log-events "${stream[@]}" --log-events file:///run/terradask-boot-events.json >/dev/null
 }
 
-# A host that can't boot must not stay: it would cost and never join.
+# A host that can't boot must not stay: it would cost and never join. The third argument has the
+# reason, where it is known.
 failed() {
   trap - ERR
   set +e
   # The log, which may have the message, lies on the same disk.
-  local reason="boot.sh failed at line $1: $2 ($(df --output=avail --block-size=M "${base}" | tail -n 1 | tr -d ' M') MiB left on the disk)"
+  local reason="${3:+boot.sh failed: $3}"
+  [[ -n "${reason}" ]] || reason="boot.sh failed at line $1: $2 ($(df --output=avail --block-size=M "${base}" | tail -n 1 | tr -d ' M') MiB left on the disk)"
   # Without room on the disk, nothing of what follows could be relied on.
   rm -rf "${base}/archives" "${base}/cache"
   say "${reason}"
@@ -155,6 +157,11 @@ getent passwd terradask >/dev/null ||
 
 # By its systemd units, Dask runs in a container image, if the run has one.
 "${base}/venv/bin/python" -m terradask_host.container_units /etc/systemd/system
+
+# The network's own scripts: host_setup runs now, host_leave when the machine goes off.
+why=/run/terradask-boot-reason
+"${base}/venv/bin/python" -m terradask_host.host_scripts setup /etc/systemd/system "${why}" ||
+  failed "${LINENO}" host_setup "$(cat "${why}")"
 
 # The host program, which isn't root, ships what cloud-init and this script print.
 output=/var/log/cloud-init-output.log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from terradask._plans.policy.document import PlanDocument, Resource, Unknown, wr
 from terradask._plans.policy.findings import PolicyFinding, error, warning
 from terradask._plans.policy.patterns import forbidden_in_user_data
 from terradask_modules.errors import TerradaskError
+from terradask_modules.names import HOST_SCRIPT_PREFIX, HOST_SCRIPTS
 
 #: EC2's limit on user data before base64 (EC2 User Guide, "Work with instance user data").
 MAX_USER_DATA_BYTES = 16_384
@@ -28,6 +30,7 @@ _BASELINE = "${jsondecode(data.aws_s3_object.baseline.body).launch.user_data_bas
 #: The names in a host's configuration, as in the user data template.
 _HOST_JSON = re.compile(r"^ +(\{\"format\": 1, \"workspace\": .*\})$", re.MULTILINE)
 _ADVICE = "keep keys in Secrets Manager; hosts read them with their role when they start"
+_SCRIPT_ADVICE = "change the file that network.host_setup or network.host_leave names"
 
 
 def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -48,6 +51,20 @@ def user_data_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
                 encoded = attribute == "user_data_base64" or resource.type == "aws_launch_template"
                 yield from _text_findings(resource, attribute, value, encoded, document)
     yield from _network_document_findings(document)
+    for item, name in _uploaded_scripts(document):
+        content = from_base64(str(item.values.get("content_base64"))) or b""
+        if hashlib.sha256(content).hexdigest() != name:
+            yield _finding(
+                item, "is another script than the one whose SHA-256 its key has", _SCRIPT_ADVICE
+            )
+
+
+def _uploaded_scripts(document: PlanDocument) -> Iterator[tuple[Resource, str]]:
+    """Yield the objects for hosts' scripts, with the SHA-256 in their keys."""
+    for item in document.of("aws_s3_object"):
+        key = item.values.get("key")
+        if isinstance(key, str) and key.startswith(HOST_SCRIPT_PREFIX):
+            yield item, key.removeprefix(HOST_SCRIPT_PREFIX)
 
 
 def _is_of_network(value: Any) -> bool:
@@ -80,16 +97,21 @@ def _as_rendered(text: str) -> bool:
             wheel_key=host["wheel"]["key"],
             wheel_sha256=host["wheel"]["sha256"],
             notify_topic_arn=host.get("notify_topic_arn"),
+            scripts={name: host[name] for name in HOST_SCRIPTS if name in host},
         )
     except (*UNREADABLE, TerradaskError):
         return False
     return rendered == text
 
 
-def _is_of_workspace(text: str, document: PlanDocument) -> bool:
+def _is_of_workspace(text: str, document: PlanDocument, *, is_of_network: bool) -> bool:
     found = _HOST_JSON.search(text)
     host = json.loads(found[1]) if found else {}
     words, wheel = document.scope.patterns, host["wheel"]
+    scripts = {host[name]["sha256"] for name in HOST_SCRIPTS if name in host}
+    # The plan of a cluster has only what the network has put into user data.
+    if not is_of_network and not scripts <= {name for _, name in _uploaded_scripts(document)}:
+        return False
     topic, given = host.get("notify_topic_arn"), document.rules.given
     if topic is not None and given is not None and topic not in given:
         return False
@@ -111,7 +133,8 @@ def _text_findings(
 ) -> Iterator[PolicyFinding]:
     raw = (from_base64(value) if encoded else None) or value.encode()
     text = raw.decode("utf-8", errors="replace")
-    if _as_rendered(text) and _is_of_workspace(text, document):
+    is_of_network = _is_of_network((resource.configured or {}).get(attribute))
+    if _as_rendered(text) and _is_of_workspace(text, document, is_of_network=is_of_network):
         return
     if len(raw) > MAX_USER_DATA_BYTES:
         yield _finding(
@@ -130,8 +153,7 @@ def _text_findings(
         return
     for kind in kinds:
         yield _finding(resource, f"{attribute} holds {kind}")
-    given = (resource.configured or {}).get(attribute)
-    if not kinds and not _is_of_network(given):
+    if not kinds and not is_of_network:
         yield _finding(
             resource,
             f"{attribute} isn't terradask's for this workspace",
