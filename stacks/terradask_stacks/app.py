@@ -55,4 +55,10 @@ def _add(app: App, inputs: Inputs) -> None:
             kms_key_arn=inputs.settings.network.kms_key_arn,
         )
     else:
-        NetworkStack(app, settings=inputs.settings, lock=inputs.lock, wheel=inputs.wheel)
+        NetworkStack(
+            app,
+            settings=inputs.settings,
+            lock=inputs.lock,
+            wheel=inputs.wheel,
+            scripts=inputs.scripts,
+        )

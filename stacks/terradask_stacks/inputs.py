@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.host_scripts import HostScripts
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
 from terradask_stacks.settings import ClusterSettings, Settings, validate_cluster_name
@@ -20,6 +21,7 @@ class NetworkInputs:
     settings: Settings
     lock: NetworkLock
     wheel: HostWheel
+    scripts: HostScripts = field(default_factory=dict)
     name: str = NETWORK_STACK
 
     def facts(self) -> dict[str, Any]:
@@ -29,6 +31,7 @@ class NetworkInputs:
             "network": self.settings.network.model_dump(mode="json"),
             "state": self.settings.state.model_dump(mode="json", exclude={"lock_timeout_seconds"}),
             "wheel": [self.wheel.name, self.wheel.key],
+            "scripts": {name: script.sha256 for name, script in self.scripts.items()},
         }
 
 
@@ -67,6 +70,8 @@ def inputs_of(
     lock: LockFile,
     clusters: Mapping[str, ClusterSettings],
     wheel: HostWheel,
+    *,
+    scripts: HostScripts,
 ) -> Inputs:
     """Return a stack's input.
 
@@ -76,7 +81,7 @@ def inputs_of(
     if name == NETWORK_STACK:
         if lock.network is None:
             raise _missing_answers(name)
-        return NetworkInputs(settings=settings, lock=lock.network, wheel=wheel)
+        return NetworkInputs(settings=settings, lock=lock.network, wheel=wheel, scripts=scripts)
     if name not in clusters:
         raise InvalidInput(
             "there is no such stack",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from terradask_modules.aws import Construct, Fn, TerraformStack
 from terradask_modules.cidr import zone_cidrs
@@ -31,6 +32,7 @@ from terradask_modules.network import (
 from terradask_modules.storage import Storage
 from terradask_modules.user_data import render_user_data
 from terradask_stacks.base import configure, workspace_tags
+from terradask_stacks.host_scripts import HostScripts
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
@@ -66,6 +68,8 @@ class NetworkStack(TerraformStack):
         The network's locked answers.
     wheel
         The host program.
+    scripts
+        The network's own scripts for hosts.
     """
 
     def __init__(
@@ -75,12 +79,14 @@ class NetworkStack(TerraformStack):
         settings: Settings,
         lock: NetworkLock,
         wheel: HostWheel,
+        scripts: HostScripts = MappingProxyType({}),
     ) -> None:
         super().__init__(scope, NETWORK_STACK)
         workspace, network = settings.workspace, settings.network
         self._settings = settings
         self._lock = lock
         self._wheel = wheel
+        self._scripts = scripts
         self._tags = workspace_tags(workspace)
         self._where = workspace.where(lock.account, lock.partition)
         self._hosts = network.hosts(self._where)
@@ -126,6 +132,13 @@ class NetworkStack(TerraformStack):
             source_hash=wheel.sha256,
             content_type="application/zip",
         )
+        for name, script in scripts.items():
+            storage.put(
+                f"host-{name}",
+                key=script.key,
+                content_base64=script.content_base64,
+                content_type="text/plain",
+            )
         self._image_ids = {
             architecture: network.images.get(architecture, image_id)
             for architecture, image_id in sorted(lock.image_ids.items())
@@ -258,6 +271,7 @@ class NetworkStack(TerraformStack):
             wheel_key=self._wheel.key,
             wheel_sha256=self._wheel.sha256,
             notify_topic_arn=self._hosts.notify_topic_arn,
+            scripts={name: script.as_dict() for name, script in self._scripts.items()},
         )
         return base64.b64encode(text.encode()).decode()
 
@@ -314,6 +328,7 @@ class NetworkStack(TerraformStack):
         return Made(
             hosts=self._hosts,
             wheel=self._wheel,
+            script_keys=[script.key for script in self._scripts.values()],
             vpc=self._vpc,
             templates=self._templates.by_name,
             security_groups=self._security_groups,

@@ -33,6 +33,8 @@ _EXAMPLES: dict[str, str] = {
     "network.image": '"ami-0123456789abcdef0"',
     "network.arm64_image": '"ami-0123456789abcdef1"',
     "network.host_packages": '"host-packages"',
+    "network.host_setup": '"setup.sh"',
+    "network.host_leave": '"leave.sh"',
     "network.vpc_id": '"vpc-0123456789abcdef0"',
     "network.subnets": (
         '{ "us-east-1a" = { scheduler = "subnet-0123456789abcdef0", worker = '

@@ -15,11 +15,13 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.files import write_whole
+from terradask_stacks.host_scripts import HostScripts
 from terradask_stacks.host_wheel import FOLDER, HostWheel, build_host_wheel
 from terradask_stacks.inputs import ClusterInputs, Inputs, inputs_of
 from terradask_stacks.lock import LockFile
@@ -43,6 +45,7 @@ def synthesize(
     out_dir: Path,
     stacks: Sequence[str] | None = None,
     clusters: Mapping[str, ClusterSettings] | None = None,
+    scripts: HostScripts = MappingProxyType({}),
     lock_hcl: Path | None = None,
     cache_dir: Path | None = None,
 ) -> dict[str, Path]:
@@ -63,6 +66,8 @@ def synthesize(
         Names of the stacks; by default the network and every cluster of ``clusters``.
     clusters
         Settings of each cluster that may be wanted, by name.
+    scripts
+        The network's scripts for hosts, as `read_host_scripts` reads them.
     lock_hcl
         The provider's lock file to put into each folder; by default the one that ships with
         terradask.
@@ -77,7 +82,7 @@ def synthesize(
     clusters = clusters or {}
     wanted = list(stacks) if stacks is not None else [NETWORK_STACK, *clusters]
     wheel = build_host_wheel()
-    jobs = [inputs_of(name, settings, lock, clusters, wheel) for name in wanted]
+    jobs = [inputs_of(name, settings, lock, clusters, wheel, scripts=scripts) for name in wanted]
     texts = _texts(jobs, wheel, cache_dir)
     provider_lock = (lock_hcl or LOCK_HCL).read_bytes()
     folders = {}

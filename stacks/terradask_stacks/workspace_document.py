@@ -41,6 +41,7 @@ class Made:
 
     hosts: PolicyScope
     wheel: HostWheel
+    script_keys: Sequence[str]
     vpc: Network | GivenNetwork
     #: `template_key` -> architecture -> launch template.
     templates: Mapping[str, Mapping[str, Any]]
@@ -110,7 +111,11 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             for rule in network.ingress
         ],
         "scheduler_ports": [list(ports) for ports in ports_for_workers(workspace, network)],
-        "host": {"wheel_key": made.wheel.key, "wheel_sha256": made.wheel.sha256},
+        "host": {
+            "wheel_key": made.wheel.key,
+            "wheel_sha256": made.wheel.sha256,
+            **({"script_keys": list(made.script_keys)} if made.script_keys else {}),
+        },
         "launch": _launch(made, network),
         "cluster_launch_templates": network.cluster_launch_templates,
         "isolation": workspace.isolation,

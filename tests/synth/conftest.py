@@ -12,6 +12,7 @@ import pytest
 
 from terradask._plans.policy import masking, patterns, secrets
 from terradask_stacks.hardware.architecture import Architecture
+from terradask_stacks.host_scripts import HostScript
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
@@ -94,6 +95,7 @@ def synth_text(tmp_path_factory: pytest.TempPathFactory) -> SynthText:
         *,
         zones: dict[str, int] | None = None,
         locked: dict[str, Any] | None = None,
+        scripts: dict[str, HostScript] | None = None,
         **sections: Any,
     ) -> str:
         settings = Settings.model_validate(sections)
@@ -107,7 +109,12 @@ def synth_text(tmp_path_factory: pytest.TempPathFactory) -> SynthText:
             )
         folder: Path = tmp_path_factory.mktemp("synth")
         written = synthesize(
-            settings, answers, out_dir=folder, stacks=[stack], clusters={"etl": settings.cluster}
+            settings,
+            answers,
+            out_dir=folder,
+            stacks=[stack],
+            clusters={"etl": settings.cluster},
+            scripts=scripts or {},
         )
         return (written[stack] / "cdk.tf.json").read_bytes().decode()
 

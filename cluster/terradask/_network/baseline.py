@@ -80,6 +80,8 @@ class HostProgram(_Model):
 
     wheel_key: str
     wheel_sha256: str
+    #: Keys of the scripts that hosts run.
+    script_keys: list[str] = []
 
 
 class Isolated(_Model):

@@ -15,6 +15,7 @@ from terradask._plans.policy.values import decoded
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.ingress import is_within
 from terradask_modules.kinds import KINDS
+from terradask_modules.names import HOST_SCRIPT_PREFIX
 
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that extend a role's permissions without changing the role.
@@ -34,7 +35,7 @@ class Danger:
     Parameters
     ----------
     kind
-        ``running``, ``destroy``, ``replace``, ``ingress`` or ``iam``.
+        ``running``, ``destroy``, ``replace``, ``ingress``, ``iam`` or ``script``.
     address
         The resource.
     text
@@ -95,6 +96,8 @@ def dangers_of(
             *roles_made,
         )
         found.extend(_iam(address, "update" if on_old_role else action, change))
+        if str((change.get("after") or {}).get("key")).startswith(HOST_SCRIPT_PREFIX):
+            found.append(Danger("script", address, "is run as root by each new host"))
     return [Danger(danger.kind, danger.address, masked_text(danger.text)) for danger in found]
 
 

@@ -18,7 +18,8 @@ from terradask._plans.policy.masking import (
 )
 from terradask._plans.policy.values import decoded
 
-_USER_DATA = ("user_data", "user_data_base64")
+#: User data, and scripts of hosts.
+_ENCODED = ("user_data", "user_data_base64", "content_base64")
 _CONTEXT_LINES = 3
 
 
@@ -45,7 +46,7 @@ def document_changes(change: Mapping[str, Any]) -> tuple[DocumentChange, ...]:
     for name in sorted({*before, *after}):
         if unknown.get(name) or any(_marked(side, name) for side in marks):
             continue
-        if secret_name(name) and name not in _USER_DATA:
+        if secret_name(name) and name not in _ENCODED:
             continue
         lines = tuple(_difference(_lines(name, before.get(name)), _lines(name, after.get(name))))
         if lines:
@@ -72,13 +73,13 @@ def _lines(name: str, value: Any) -> list[str] | None:
     """Return a document's lines; None if the value is not a document."""
     if not isinstance(value, str) or not value:
         return None
-    text = _unpacked(value) if name in _USER_DATA else value
+    text = _unpacked(value) if name in _ENCODED else value
     if text is None:
         return None
     structure = decoded(text)
     if structure is not text:
         return _json_lines(structure)
-    return _cloud_config(text) if name in _USER_DATA else None
+    return _cloud_config(text) if name in _ENCODED else None
 
 
 def _unpacked(value: str) -> str | None:

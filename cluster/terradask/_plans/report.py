@@ -19,7 +19,7 @@ REPORT_FORMAT = 1
 
 Verdict = Literal["blocked", "dangerous", "changes", "drift", "no changes"]
 
-_DANGER_ORDER = ("running", "destroy", "replace", "ingress", "iam")
+_DANGER_ORDER = ("running", "destroy", "replace", "ingress", "iam", "script")
 
 
 @dataclass(frozen=True)

@@ -222,7 +222,8 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
         )
     }
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
-    severity = {kind: index for index, kind in enumerate(("destroy", "replace", "ingress", "iam"))}
+    kinds = ("destroy", "replace", "ingress", "iam", "script")
+    severity = {kind: index for index, kind in enumerate(kinds)}
     dangers.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
     return PlanSummary(
         stack=stack,

@@ -22,6 +22,7 @@ from terradask._synthesis.answers import (
 )
 from terradask._terraform.folder_contents import LOCK_FILE
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.host_scripts import read_host_scripts
 from terradask_stacks.loading import user_folder
 from terradask_stacks.lock import LockFile, NetworkLock
 from terradask_stacks.synthesis import synthesize
@@ -53,7 +54,7 @@ class Configuration:
                     self._progress(Warned(f"likely wrong: {finding}"))
         lock = self._network_lock(refresh=refresh, check=not destroy)
         with phase(self._progress, "synthesise", NETWORK_STACK):
-            return synthesise(self._loaded, network=lock)[NETWORK_STACK]
+            return synthesise(self._loaded, network=lock, destroy=destroy)[NETWORK_STACK]
 
     def answers(
         self, name: str, *, refresh: bool = False, loaded: LoadedSettings | None = None
@@ -144,8 +145,11 @@ def synthesise(
     network: NetworkLock | None = None,
     clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
     out: Path | None = None,
+    destroy: bool = False,
 ) -> dict[str, Path]:
-    """Write all stacks together: the framework starts once, or not at all without a change."""
+    """Write all stacks together: the framework starts once, or not at all without a change. To
+    destroy a network, its scripts needn't be there.
+    """
     if out is None:
         for own in (loaded.out_dir, loaded.state_dir):
             _keep_out_of_git(own)
@@ -157,6 +161,7 @@ def synthesise(
         out_dir=out or loaded.out_dir,
         stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
         clusters={name: answers.settings.cluster for name, answers in clusters.items()},
+        scripts={} if network is None or destroy else read_host_scripts(loaded),
         lock_hcl=own_provider_lock(),
         cache_dir=_cache_dir(),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
@@ -17,6 +17,7 @@ from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
 from terradask._workspace.clusters import Clusters
 from terradask._workspace.context import WorkspaceContext, configuration_of
+from terradask._workspace.host_objects import keeping_host_objects
 from terradask._workspace.host_packages import HostPackages
 from terradask._workspace.stack import Stack
 from terradask._workspace.stack_runner import StackRunner
@@ -93,10 +94,14 @@ class Applier:
                 stack.apply(plan)
                 return
             self._refuse_while_running(plan)
-            with self._packages(stack, has_bucket=BUCKET_ADDRESS not in plan.creates):
+            has_bucket = BUCKET_ADDRESS not in plan.creates
+            with self._packages(stack, has_bucket=has_bucket):
                 ensure_service_roles(self.context.aws)
                 recovery.remove_unfinished_groups(plan.creates)
-                stack.apply(plan)
+                resources = stack.terraform.configuration()["resource"]
+                kept = keeping_host_objects(self.context, resources)
+                with kept if has_bucket else nullcontext():
+                    stack.apply(plan)
 
     def _refuse_while_running(self, plan: Plan) -> None:
         if plan.removes:

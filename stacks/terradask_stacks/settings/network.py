@@ -14,6 +14,7 @@ from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.disks import Throughput
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
+from terradask_stacks.settings.host_scripts import HostScriptSettings
 from terradask_stacks.settings.ingress import Ingress
 from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
@@ -107,7 +108,7 @@ IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_im
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
-class NetworkSettings(NetworkDiskSettings, NoticeSettings):
+class NetworkSettings(HostScriptSettings, NetworkDiskSettings, NoticeSettings):
     """Section ``[network]``: the baseline that the clusters of a workspace share."""
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(
