@@ -6,7 +6,7 @@ import hashlib
 import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,8 +22,9 @@ from terradask._software.host_packages import BootLock, download, objects_beside
 from terradask._workspace import applier
 from terradask._workspace.applier import Applier
 from terradask._workspace.context import SettingsSource, WorkspaceContext
+from terradask._workspace.host_objects import keeping_host_objects
 from terradask._workspace.host_packages import HostPackages, HostProgram
-from terradask.errors import AccessDenied, BaselineError
+from terradask.errors import AccessDenied, BaselineError, NoBaseline
 
 from ..moto_account import moto_account
 from ..package_index import publish, serving
@@ -217,6 +218,9 @@ class Recorded:
         self.events.append("gather")
         return ()
 
+    def has_no_network(self) -> None:
+        raise NoBaseline("no network")
+
     @contextmanager
     def locked(self, name: str) -> Iterator[Any]:
         yield self.stack(name)
@@ -236,7 +240,7 @@ class Recorded:
         recovery = SimpleNamespace(remove_unfinished_groups=lambda creates: None)
         context: Any = SimpleNamespace(
             aws=None,
-            network=SimpleNamespace(forget=lambda: None),
+            network=SimpleNamespace(forget=lambda: None, baseline=self.has_no_network),
             message=self.events.append,
             warn=self.events.append,
         )
@@ -286,6 +290,32 @@ def test_packages_are_there_before_templates_change_and_got_before_anything_does
     with pytest.raises(BaselineError, match="no index"):
         recorded.applier(recorded.has_no_index).apply(plan_that_creates())
     assert recorded.events == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_deployed_clusters_keep_what_their_hosts_boot_with(
+    aws: Aws, tmp_path: Path, folder: Path, fails: bool
+) -> None:
+    context = packages_of(aws, tmp_path).context
+    s3 = aws.client("s3")
+    keys = [KEY, "host/scripts/1", "host/scripts/2"]
+    host = {"wheel_key": KEY, "wheel_sha256": "0a", "script_keys": keys[1:]}
+    deployed = baseline(host=host).model_dump_json()
+    for key, content in {"workspace.json": deployed, **{key: key for key in keys}}.items():
+        s3.put_object(Bucket=BUCKET, Key=key, Body=content.encode())
+    planned = {"kept": {"key": keys[1]}, "new": {"key": "host/scripts/3"}}
+    terraform = SimpleNamespace(
+        configuration=lambda: {"resource": {"aws_s3_object": planned}},
+    )
+    stack: Any = SimpleNamespace(terraform=terraform)
+    with suppress(ZeroDivisionError), keeping_host_objects(context, stack):
+        for key in keys:
+            s3.delete_object(Bucket=BUCKET, Key=key)
+        if fails:
+            raise ZeroDivisionError
+    left = [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    assert left == [KEY, keys[2], "workspace.json"]
+    assert s3.get_object(Bucket=BUCKET, Key=keys[2])["Body"].read().decode() == keys[2]
 
 
 def test_doctor_finds_what_another_program_than_terradask_has_left_out_and_puts_it_there(

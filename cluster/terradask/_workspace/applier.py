@@ -98,8 +98,7 @@ class Applier:
             with self._packages(stack, has_bucket=has_bucket):
                 ensure_service_roles(self.context.aws)
                 recovery.remove_unfinished_groups(plan.creates)
-                resources = stack.terraform.configuration()["resource"]
-                kept = keeping_host_objects(self.context, resources)
+                kept = keeping_host_objects(self.context, stack)
                 with kept if has_bucket else nullcontext():
                     stack.apply(plan)
 

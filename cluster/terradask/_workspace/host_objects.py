@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from terradask._aws.s3 import ObjectStore, StoredObject
-from terradask._network.baseline import Baseline
+from terradask._aws.s3 import ObjectStore
 from terradask._workspace.context import WorkspaceContext
 from terradask.errors import BaselineError
 
+if TYPE_CHECKING:
+    from terradask._workspace.stack import Stack
+
 
 @contextmanager
-def keeping_host_objects(context: WorkspaceContext, resources: Mapping[str, Any]) -> Iterator[None]:
-    """Put back the host program and scripts that an apply of these resources deletes.
+def keeping_host_objects(context: WorkspaceContext, stack: Stack) -> Iterator[None]:
+    """Put back the host program and scripts that an apply of the network's stack deletes.
 
     Until its next apply, a cluster launches hosts with the user data of its last one, which names
     these objects by SHA-256; Terraform deletes them when it puts others in their place.
@@ -22,24 +24,17 @@ def keeping_host_objects(context: WorkspaceContext, resources: Mapping[str, Any]
     Permissions needed: ``s3:GetObject`` and ``s3:PutObject`` on ``host/*`` in the bucket.
     """
     try:
-        baseline = context.network.baseline()
+        host = context.network.baseline().host
     except BaselineError:
         yield
         return
+    resources: Mapping[str, Any] = stack.terraform.configuration()["resource"]
     planned = {each["key"] for each in resources["aws_s3_object"].values()}
     objects = ObjectStore(context.aws, context.bucket)
-    found = {key: objects.read(key) for key in _deployed(baseline) - planned}
+    found = {key: objects.read(key) for key in {host.wheel_key, *host.script_keys} - planned}
     try:
         yield
     finally:
-        _put_back(objects, found)
-
-
-def _deployed(baseline: Baseline) -> set[str]:
-    return {baseline.host.wheel_key, *baseline.host.script_keys}
-
-
-def _put_back(objects: ObjectStore, found: Mapping[str, StoredObject | None]) -> None:
-    for key, stored in found.items():
-        if stored is not None:
-            objects.write(key, stored.content, content_type="application/octet-stream")
+        for key, stored in found.items():
+            if stored is not None:
+                objects.write(key, stored.content, content_type="application/octet-stream")
