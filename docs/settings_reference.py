@@ -17,6 +17,7 @@ from terradask_stacks.settings import (
     WorkerGroupSettings,
 )
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
+from terradask_stacks.settings.task_rights import DataBucketSettings, TaskRightSettings
 from terradask_stacks.starter_file import default_of, sections, toml_text, topics_of
 
 #: Tables inside a section, each described under a heading of its own.
@@ -25,6 +26,8 @@ _TABLES: dict[str, type[BaseModel]] = {
     "A zone of `network.subnets`": ZoneSubnets,
     "`network.security_groups`": SecurityGroups,
     "`network.instance_profiles`": InstanceProfiles,
+    "A bucket of `network.data_buckets`": DataBucketSettings,
+    "An entry of `network.task_rights`": TaskRightSettings,
     "A waiver of `policy.waivers`": Waiver,
     "A group of `cluster.worker_groups`": WorkerGroupSettings,
     "`[environments.NAME]`": EnvironmentSettings,
@@ -139,6 +142,8 @@ _WORDS: dict[Any, str] = {
     Any: "anything",
     IngressRule: "rules",
     Waiver: "waivers",
+    DataBucketSettings: "texts or tables",
+    TaskRightSettings: "tables",
     date: "day",
     SecurityGroups: "table",
     InstanceProfiles: "table",

@@ -1,7 +1,8 @@
 """Policy, for programs: findings on a plan, from its JSON alone.
 
 - `evaluate` returns each `PolicyFinding` of a plan, with its `Severity`, and `Waived` if a waiver
-  covers it. It compares the plan with `RoleRules` and `WorkspaceRules`, if they are given.
+  covers it. It compares the plan with `RoleRules` and `WorkspaceRules`, if they are given; these
+  have each `DataBucket` and `TaskRight` of the settings.
 - `cost_findings` checks an estimate, `secrets_in_state` a state.
 - `blocking` returns the findings that stop an apply; `summary`, `to_text`, `to_json` and `to_sarif`
   write findings.
@@ -14,11 +15,14 @@ from terradask._plans.policy.scope import WorkspaceRules
 from terradask._plans.policy.secrets import secrets_in_state
 from terradask._plans.policy.team import cost_findings
 from terradask._plans.policy.writers import summary, to_json, to_sarif, to_text
+from terradask_modules.task_rights import DataBucket, TaskRight
 
 __all__ = [
+    "DataBucket",
     "PolicyFinding",
     "RoleRules",
     "Severity",
+    "TaskRight",
     "Waived",
     "WorkspaceRules",
     "blocking",

@@ -43,7 +43,8 @@ _SHORT_ENOUGH = TerraformResourceLifecycle(
             condition=f"${{length(self.policy) <= {MAX_ROLE_POLICY_CHARACTERS}}}",
             error_message=(
                 "The policy of the cluster's hosts is longer than AWS allows: give the cluster "
-                "fewer groups of workers, or the network fewer network.data_buckets."
+                "fewer groups of workers, or the network fewer network.data_buckets and "
+                "network.task_rights."
             ),
         )
     ]
@@ -218,13 +219,14 @@ def _within(
         raise InvalidInput(
             f"{what} is longer than AWS allows",
             given=(
-                f"{length} characters, with {len(hosts.data_buckets)} data buckets and "
+                f"{length} characters, with {len(hosts.data_buckets)} data buckets, "
+                f"{len(hosts.task_rights)} task rights and "
                 f"{len(hosts.container_repositories)} container repositories"
             ),
             allowed=f"{limit} characters",
             advice=(
-                "name fewer network.data_buckets or network.container_repositories, or give "
-                f"{instead} of your own"
+                "name fewer network.data_buckets, network.task_rights or "
+                f"network.container_repositories, or give {instead} of your own"
             ),
         )
     return document

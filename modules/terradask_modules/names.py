@@ -46,6 +46,9 @@ HOST_SCRIPTS = ("setup", "leave")
 #: Key prefix of these; the SHA-256 follows.
 HOST_SCRIPT_PREFIX = "host/scripts/"
 
+#: Key prefix of networks' states, in their bucket.
+NETWORK_STATES = "workspaces/"
+
 #: Key prefix of runs' accounts.
 ACCOUNTS = "accounts/"
 
@@ -90,7 +93,7 @@ def state_bucket_name(account: str, region: str) -> str:
 
 def network_state_key(workspace: str) -> str:
     """Return the key of a network's state in its bucket."""
-    return f"workspaces/{workspace}/network.tfstate"
+    return f"{NETWORK_STATES}{workspace}/network.tfstate"
 
 
 def resource_name(workspace: str, *parts: str) -> str:

@@ -31,18 +31,14 @@ from terradask_modules.names import (
     resource_name,
 )
 from terradask_modules.partitions import dns_suffix
-from terradask_modules.where import ClusterWhere, Where
-
-_DATA_ACTIONS = (
-    "s3:AbortMultipartUpload",
-    "s3:DeleteObject",
-    "s3:GetObject",
-    "s3:ListMultipartUploadParts",
-    "s3:PutObject",
+from terradask_modules.task_rights import (
+    USE_KEY,
+    DataBucket,
+    TaskRight,
+    data_statements,
+    right_statements,
 )
-
-#: Rights on a customer's key for reading and writing.
-USE_KEY = ("kms:Decrypt", "kms:GenerateDataKey")
+from terradask_modules.where import ClusterWhere, Where
 
 #: Objects of a cluster that a host reads, without Terraform's state.
 _READABLE = ("run.json", "software.lock", "scheduler.json", "environment.json", "wheels/*")
@@ -64,7 +60,9 @@ class PolicyScope:
     where
         The workspace; or the one cluster that the hosts belong to.
     data_buckets
-        ``bucket`` or ``bucket/prefix`` that hosts may read and write.
+        Data that hosts may use; a text is a ``bucket`` or ``bucket/prefix`` that they may write.
+    task_rights
+        The rights that the settings list.
     container_repositories
         Repositories of Amazon ECR whose images hosts may pull.
     kms_key_arn
@@ -76,7 +74,8 @@ class PolicyScope:
     """
 
     where: Where
-    data_buckets: Sequence[str] = ()
+    data_buckets: Sequence[str | DataBucket] = ()
+    task_rights: Sequence[TaskRight] = ()
     container_repositories: Sequence[str] = ()
     kms_key_arn: str | None = None
     groups: Sequence[str] = ()
@@ -245,9 +244,15 @@ def _log_statements(scope: PolicyScope) -> list[Statement]:
 
 
 def access_statements(scope: PolicyScope) -> list[Statement]:
-    """Return hosts' rights outside the workspace: data in buckets, and the customer's key."""
-    images = pull_statements(scope.container_repositories)
-    return [*_data_statements(scope), *_key_statements(scope), *images]
+    """Return hosts' rights outside the workspace: data, the customer's key, images, and what the
+    settings list.
+    """
+    return [
+        *data_statements(scope.where, scope.data_buckets),
+        *_key_statements(scope),
+        *pull_statements(scope.container_repositories),
+        *right_statements(scope.task_rights),
+    ]
 
 
 def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
@@ -269,35 +274,6 @@ def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
         "ServeSessions", ["ssm:UpdateInstanceInformation", *channels], "*", scope.where.here
     )
     return [agent, *notice]
-
-
-def _data_statements(scope: PolicyScope) -> list[Statement]:
-    """Return a statement for each set of actions: a role's policies are limited in length."""
-    paths = [path.partition("/") for path in sorted(scope.data_buckets)]
-    if not paths:
-        return []
-    #: Prefix -> its buckets: a condition limits lists, and holds for all of a statement.
-    listed: dict[str, list[str]] = {}
-    for bucket, _, prefix in paths:
-        listed.setdefault(prefix, []).append(scope.where.s3_arn(bucket))
-    buckets = dict.fromkeys(arn for arns in listed.values() for arn in arns)
-    objects = [
-        scope.where.s3_arn("/".join(filter(None, (bucket, prefix, "*"))))
-        for bucket, _, prefix in paths
-    ]
-    return [
-        allow("LocateData", "s3:GetBucketLocation", one_or_many(list(buckets))),
-        allow("UseData", list(_DATA_ACTIONS), one_or_many(objects)),
-        *(
-            allow(
-                f"ListData{number}",
-                "s3:ListBucket",
-                one_or_many(arns),
-                {"StringLike": {"s3:prefix": [prefix, f"{prefix}/*"]}} if prefix else None,
-            )
-            for number, (prefix, arns) in enumerate(sorted(listed.items()))
-        ),
-    ]
 
 
 def _key_statements(scope: PolicyScope) -> list[Statement]:

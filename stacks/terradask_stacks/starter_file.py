@@ -28,7 +28,11 @@ _EXAMPLES: dict[str, str] = {
         '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]'
     ),
     "network.container_repositories": '["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]',
-    "network.data_buckets": '["my-bucket", "other-bucket/results"]',
+    "network.data_buckets": '["my-bucket", { name = "lake", prefix = "raw", access = "read" }]',
+    "network.task_rights": (
+        '[{ reason = "prices table", actions = ["dynamodb:GetItem"], resources = '
+        '["arn:aws:dynamodb:us-east-1:123456789012:table/prices"] }]'
+    ),
     "network.architectures": '["x86_64", "arm64"]',
     "network.image": '"ami-0123456789abcdef0"',
     "network.arm64_image": '"ami-0123456789abcdef1"',

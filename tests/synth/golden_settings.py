@@ -35,6 +35,22 @@ _GPU = {
     "spot_policy": "spot_with_fallback",
     "resources": {"GPU": 1},
 }
+TASK_RIGHTS: dict[str, Any] = {
+    "data_buckets": [
+        "results",
+        {"name": "lake", "prefix": "raw", "kms_key_arn": _KEY},
+        {"name": "lake", "prefix": "tables", "access": "write", "kms_key_arn": _KEY},
+    ],
+    "task_rights": [
+        {
+            "reason": "prices table",
+            "actions": ["dynamodb:GetItem", "dynamodb:Query"],
+            "resources": [f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/prices*"],
+            "conditions": {"StringEquals": {"aws:ResourceTag/team": "research"}},
+        },
+        {"reason": "catalog", "actions": ["glue:GetDatabases"], "resources": ["*"]},
+    ],
+}
 _BIG = {"vm_types": ["r6i.4xlarge"], "disk_size": 500, "disk_throughput": 800}
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -53,6 +69,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "data_buckets": ["lake/raw"],
         }
     },
+    "task-rights": {"network": TASK_RIGHTS},
     "public-workers": {"network": {"nat": "none", "public_workers": True}},
     "gpu-images": {
         "network": {"gpu_images": True, "worker_disk_sizes_gib": [60, 250]},

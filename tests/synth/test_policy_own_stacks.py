@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from .golden_settings import TASK_RIGHTS
 from .planted_defects import SEEDS
 from .policy_forms import FORMS, Document, found, rules_of
 
@@ -28,6 +29,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
         ]
     },
     "data": {"data_buckets": ["lake/raw", "results"]},
+    "rights of tasks": TASK_RIGHTS,
     "private schedulers": {"public_schedulers": False},
     "flow logs, IPv6": {"flow_logs": True, "dual_stack": True},
     "Session Manager": {"session_manager": True},

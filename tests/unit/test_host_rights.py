@@ -12,13 +12,22 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.task_rights import DataBucket, TaskRight
 from terradask_modules.where import Where
 from terradask_simulator.iam import Policy, Request, evaluate
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
+KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0123abcd"
 SHARED = PolicyScope(
     where=Where(partition="aws", region=REGION, account=ACCOUNT, workspace="default"),
-    data_buckets=("lake/raw",),
+    data_buckets=("lake/raw", DataBucket(path="prices/2026", access="read", kms_key_arn=KEY)),
+    task_rights=(
+        TaskRight(
+            reason="orders",
+            actions=("dynamodb:GetItem",),
+            resources=(f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/orders",),
+        ),
+    ),
     container_repositories=(f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/dask",),
 )
 ISOLATED = replace(SHARED, where=SHARED.where.of_cluster("etl"), groups=("scheduler", "workers"))
@@ -110,6 +119,8 @@ LEAVE, MOVE, AHEAD, LOOK, WHY = (
         "DescribeScalingActivities",
     )
 )
+TABLES = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/"
+THROUGH_S3 = {"kms:ViaService": f"s3.{REGION}.amazonaws.com"}
 IMAGES = f"arn:aws:ecr:{REGION}:{ACCOUNT}:repository/"
 ACTS = {
     # Images
@@ -288,6 +299,16 @@ ACTS = {
     "looks at another region's groups": never(LOOK, "*", ELSEWHERE),
     "reads why a group launches nothing": within(WHY, "*", SCHEDULER, HERE),
     "reads why another region's groups launch nothing": never(WHY, "*", ELSEWHERE),
+    # What the settings list for tasks
+    "reads data": within("s3:GetObject", "arn:aws:s3:::prices/2026/a.parquet"),
+    "reads data beside the prefix": never("s3:GetObject", "arn:aws:s3:::prices/2025/a.parquet"),
+    "writes data that it may read": never("s3:PutObject", "arn:aws:s3:::prices/2026/a.parquet"),
+    "decrypts data": within("kms:Decrypt", KEY, context=THROUGH_S3),
+    "decrypts elsewhere with the key of data": never("kms:Decrypt", KEY),
+    "encrypts with the key of data that it may read": never("kms:GenerateDataKey", KEY, THROUGH_S3),
+    "reads a table": within("dynamodb:GetItem", f"{TABLES}orders"),
+    "writes a table": never("dynamodb:PutItem", f"{TABLES}orders"),
+    "reads another table": never("dynamodb:GetItem", f"{TABLES}salaries"),
     # Wider by another tag
     "gives a group its tags": never(
         "autoscaling:CreateOrUpdateTags", group("default-two-etl-workers"), LONGER

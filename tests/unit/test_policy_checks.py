@@ -10,7 +10,7 @@ import pytest
 from terradask._plans.policy.document import Unknown, read
 from terradask._plans.policy.patterns import forbidden_in_user_data, secrets_in
 from terradask.errors import InvalidInput
-from terradask.policy import WorkspaceRules, evaluate
+from terradask.policy import DataBucket, TaskRight, WorkspaceRules, evaluate
 from terradask_stacks.settings import PolicySettings
 
 from .policy_plans import OPEN, RULE, TODAY, found, plan, resource
@@ -328,6 +328,53 @@ def test_buckets_of_data_are_those_of_the_settings() -> None:
     assert told() == told("lake/r") == told("lake/raw/deep") == [("P6", "error")]
     # Without the settings it may be one of them.
     assert _rights(using) == [("P6", "warning")]
+
+
+def test_data_to_read_is_not_written() -> None:
+    key = f"arn:aws:kms:us-east-1:123456789012:key/{'0' * 8}"
+    read = DataBucket(path="lake/raw", access="read", kms_key_arn=key)
+    through = {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
+
+    def told(action: str, resource: str, **more: Any) -> list[tuple[str, str]]:
+        rules = WorkspaceRules(data_buckets=(read,), given=frozenset())
+        statement = {"Action": action, "Resource": resource, **more}
+        return _rights(statement, workspace_rules=rules)
+
+    assert told("s3:GetObject", "arn:aws:s3:::lake/raw/*") == []
+    assert told("s3:PutObject", "arn:aws:s3:::lake/raw/*") == [("P6", "error")]
+    assert told("kms:Decrypt", key, Condition=through) == []
+    assert told("kms:Decrypt", key) == [("P6", "error")]
+    assert told("kms:GenerateDataKey", key, Condition=through) == [("P6", "error")]
+    assert told("kms:Decrypt", key.replace("000", "111"), Condition=through) == [("P6", "error")]
+
+
+def test_rights_of_tasks_are_those_of_the_settings() -> None:
+    table = "arn:aws:dynamodb:us-east-1:123456789012:table/prices"
+    asked = TaskRight(
+        reason="prices",
+        actions=("dynamodb:GetItem", "dynamodb:Q*"),
+        resources=(table, f"{table}/index/*"),
+        conditions={"StringEquals": {"dynamodb:LeadingKeys": "a"}},
+    )
+    when = {"StringEquals": {"dynamodb:LeadingKeys": "a"}}
+
+    def told(action: str, resource: str, condition: Any = when) -> list[tuple[str, str]]:
+        rules = WorkspaceRules(task_rights=(asked,))
+        statement = {"Action": action, "Resource": resource, "Condition": condition}
+        return _rights(statement, workspace_rules=rules)
+
+    assert told("dynamodb:GetItem", table) == told("dynamodb:Q*", f"{table}/index/*") == []
+    for wider in (
+        told("dynamodb:*", table),
+        told("dynamodb:PutItem", table),
+        told("dynamodb:GetItem", f"{table}*"),
+        told("dynamodb:GetItem", table, {}),
+        told("dynamodb:GetItem", table, {"StringEquals": {"dynamodb:LeadingKeys": ["a", "b"]}}),
+        told("dynamodb:GetItem", table, {"StringNotEquals": {"dynamodb:LeadingKeys": "a"}}),
+        # Nor without the settings: any right could be one of them.
+        _rights({"Action": "dynamodb:GetItem", "Resource": table}),
+    ):
+        assert wider == [("P6", "error")]
 
 
 def test_images_are_of_the_settings_repositories() -> None:

@@ -68,17 +68,22 @@ def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
     given = settings.network.instance_profiles
     if given is None:
         return
-    if settings.network.data_buckets:
-        yield Finding(
-            where="network.data_buckets",
-            problem=(
-                "permissions on data are policies of the hosts' roles, and given roles are "
-                "never changed"
-            ),
-            given=list(settings.network.data_buckets),
-            allowed="no data_buckets with network.instance_profiles",
-            advice="let the given roles read and write these buckets, and leave data_buckets out",
-        )
+    network = settings.network
+    for setting, named in (
+        ("data_buckets", [one.path for one in network.data_buckets]),
+        ("task_rights", [one.reason for one in network.task_rights]),
+    ):
+        if named:
+            yield Finding(
+                where=f"network.{setting}",
+                problem=(
+                    "permissions of tasks are policies of the hosts' roles, and given roles are "
+                    "never changed"
+                ),
+                given=named,
+                allowed=f"no {setting} with network.instance_profiles",
+                advice=f"give the given roles these permissions, and leave {setting} out",
+            )
     if facts.profiles is None:
         return
     for role in ROLES:

@@ -158,8 +158,9 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
     rules = WorkspaceRules(
         settings.workspace.name,
         settings.workspace.region,
-        data_buckets=tuple(network.data_buckets),
+        data_buckets=network.data,
         container_repositories=tuple(network.container_repositories),
+        task_rights=network.rights,
     )
     if lock is None:
         return rules

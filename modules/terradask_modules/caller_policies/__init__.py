@@ -192,8 +192,8 @@ def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
             "the policy that bounds the roles of hosts is longer than AWS allows",
             given=f"{length} characters",
             allowed=f"{MAX_POLICY_CHARACTERS} characters",
-            advice="name fewer network.data_buckets or network.container_repositories, or a "
-            "network.permissions_boundary of your own",
+            advice="name fewer network.data_buckets, network.task_rights or "
+            "network.container_repositories, or a network.permissions_boundary of your own",
         )
     return resource_name(scope.workspace, "boundary"), document
 

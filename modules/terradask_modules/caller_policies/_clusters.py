@@ -23,7 +23,8 @@ from terradask_modules.names import (
     TAG_ROLE,
     TAG_WORKSPACE,
 )
-from terradask_modules.policies import USE_KEY, move_watchdog
+from terradask_modules.policies import move_watchdog
+from terradask_modules.task_rights import USE_KEY
 
 #: Parts that an instance is launched with, tagged by its launch template.
 _BORN_WITH_AN_INSTANCE = ("instance", "network-interface", "volume")

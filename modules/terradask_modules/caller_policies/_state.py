@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow, both, present
-from terradask_modules.policies import USE_KEY
+from terradask_modules.task_rights import USE_KEY
 
 #: The request writes an object only if there is none of its name:
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html

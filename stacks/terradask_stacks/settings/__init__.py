@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from terradask_modules.partitions import partition_of
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.ingress import IngressRule
@@ -101,6 +102,15 @@ class Settings(Section):
                     'workspace.isolation = "workspace"'
                 ),
             )
+        return self
+
+    @model_validator(mode="after")
+    def _tasks_raise_nothing(self) -> Settings:
+        self.network.check_rights(
+            partition_of(self.workspace.region),
+            buckets=[each for each in (self.state.bucket,) if each is not None],
+            images=self.network.container_repositories,
+        )
         return self
 
     @model_validator(mode="after")

@@ -16,10 +16,10 @@ from terradask_stacks.settings.disks import Throughput
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.host_scripts import HostScriptSettings
 from terradask_stacks.settings.ingress import Ingress
+from terradask_stacks.settings.task_rights import TaskSettings
 from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import (
-    check_bucket_path,
     check_container_repository,
     check_email,
     check_image,
@@ -108,7 +108,7 @@ IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_im
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
-class NetworkSettings(HostScriptSettings, NetworkDiskSettings, NoticeSettings):
+class NetworkSettings(HostScriptSettings, NetworkDiskSettings, NoticeSettings, TaskSettings):
     """Section ``[network]``: the baseline that the clusters of a workspace share."""
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(
@@ -212,12 +212,6 @@ class NetworkSettings(HostScriptSettings, NetworkDiskSettings, NoticeSettings):
         default=[],
         description="Rules that admit clients to schedulers from outside the network. Empty: none.",
     )
-    data_buckets: Annotated[
-        list[Annotated[str, AfterValidator(check_bucket_path)]], AfterValidator(unique)
-    ] = Field(
-        default=[],
-        description="Buckets, or bucket/prefix, that hosts may read and write.",
-    )
     container_repositories: Annotated[
         list[Annotated[str, AfterValidator(check_container_repository)]], AfterValidator(unique)
     ] = Field(
@@ -277,7 +271,8 @@ class NetworkSettings(HostScriptSettings, NetworkDiskSettings, NoticeSettings):
         """
         return PolicyScope(
             where=where,
-            data_buckets=tuple(self.data_buckets),
+            data_buckets=self.data,
+            task_rights=self.rights,
             container_repositories=tuple(self.container_repositories),
             kms_key_arn=self.kms_key_arn,
             session_manager=self.session_manager,

@@ -82,6 +82,15 @@ check_email = matching(
     "an e-mail address",
     "a name, an @ and a domain",
 )
+check_task_action = matching(
+    r"\*|[a-z0-9-]+:[A-Za-z0-9*?]+", "an action of IAM", "service:Action, such as dynamodb:GetItem"
+)
+check_task_resource = matching(
+    r"\*|arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9*?-]*:[0-9*?]*(aws)?:[^\s${}%\\\"]+",
+    "the ARN of a resource",
+    "arn:aws:SERVICE:REGION:ACCOUNT:RESOURCE, with * as wildcard, or * for actions without a "
+    "resource; no ${…}",
+)
 _check_path = matching(
     r"/([\x21-\x2e\x30-\x7e]+/)*",
     "an IAM path",

@@ -143,6 +143,7 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
             where=where,
             data_buckets=rules.data_buckets or (),
             container_repositories=rules.container_repositories or (),
+            task_rights=rules.task_rights or (),
             kms_key_arn=key,
             groups=["*"],
             session_manager=True,

@@ -123,7 +123,7 @@ class _Rights:
                     address,
                     f"{statement.sid} allows {action} on {some(foreign, 1)}, which "
                     f"{' and '.join(roles)} hosts don't need, or only with a condition",
-                    _NEEDED,
+                    "give it in network.task_rights, if tasks need it; otherwise remove it",
                 )
             unproven += [(action, each) for each in beyond if each not in foreign]
         if unproven:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
+from terradask_modules.task_rights import DataBucket, TaskRight
 
 _BUCKET = re.compile(
     r"terradask-(?P<workspace>[a-z][a-z0-9-]*)-(?P<account>\d{12})-(?P<region>[a-z]{2,4}-[a-z0-9-]+)"
@@ -38,10 +39,12 @@ class WorkspaceRules:
     #: Ids, names and ARNs in the settings: a VPC, subnets, security groups, instance profiles,
     #: images, a key, the state's bucket.
     given: frozenset[str] | None = None
-    #: `network.data_buckets`: a bucket, or a bucket and a prefix.
-    data_buckets: tuple[str, ...] | None = None
+    #: `network.data_buckets`; a text is a bucket, or a bucket and a prefix, that hosts may write.
+    data_buckets: tuple[str | DataBucket, ...] | None = None
     #: `network.container_repositories`.
     container_repositories: tuple[str, ...] | None = None
+    #: `network.task_rights`.
+    task_rights: tuple[TaskRight, ...] | None = None
 
 
 @dataclass(frozen=True)
