@@ -83,7 +83,7 @@ def documented() -> list[Any]:
 def shared_arguments() -> dict[str, Any]:
     """Return the sets of keyword arguments that several signatures take, each by its name."""
     from terradask._dask.arguments import ClusterArguments
-    from terradask._dask.cluster_jobs import JobOptions, prepare_job
+    from terradask._dask.job import JobOptions, prepare_job
 
     return {ClusterArguments.__name__: ClusterArguments, JobOptions.__name__: prepare_job}
 

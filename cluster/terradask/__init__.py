@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     from terradask._catalog.instance_types.listing import PricedInstanceType
     from terradask._catalog.instance_types.model import Gpus, InstanceType
     from terradask._clusters.deployment import Deployment
-    from terradask._clusters.jobs.output import JobOutput
+    from terradask._clusters.jobs.store import JobOutput
     from terradask._dask.cluster import Cluster
-    from terradask._dask.functions.decorator import function
-    from terradask._dask.functions.function import Function
+    from terradask._dask.functions.function import Function, function
     from terradask._dask.job import Job
     from terradask._observe.live_view import LiveView
     from terradask._observe.status import DeploymentStatus
@@ -93,14 +92,14 @@ _HOMES = {
     "Gpus": "terradask._catalog.instance_types.model",
     "InstanceType": "terradask._catalog.instance_types.model",
     "Job": "terradask._dask.job",
-    "JobOutput": "terradask._clusters.jobs.output",
+    "JobOutput": "terradask._clusters.jobs.store",
     "JobRecord": "terradask_host.jobs",
     "JobTask": "terradask_host.rules.job_tasks",
     "LiveView": "terradask._observe.live_view",
     "Plan": "terradask._plans.saved",
     "PricedInstanceType": "terradask._catalog.instance_types.listing",
     "Workspace": "terradask._workspace.workspace",
-    "function": "terradask._dask.functions.decorator",
+    "function": "terradask._dask.functions.function",
     "list_instance_types": "terradask._workspace.instance_types",
     "set_backend_options": "terradask._workspace.backend_options",
 }

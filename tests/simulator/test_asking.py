@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from terradask._catalog.prices.plan_resources import PlannedStack
+from terradask._catalog.prices.groups import PlannedStack
 from terradask._workspace.workspace import Workspace
 from terradask.errors import NoMatchingType, SettingsError
 from terradask_simulator import Simulator

@@ -15,8 +15,7 @@ from terradask._aws.session import Aws
 from terradask._catalog.prices.calculation import estimate
 from terradask._catalog.prices.groups import read_launches
 from terradask._catalog.prices.price_list import AwsPriceList
-from terradask._catalog.prices.prices import PriceKey
-from terradask._catalog.prices.running import Volumes
+from terradask._catalog.prices.prices import PriceKey, Volumes
 from terradask._common.disk_cache import DiskCache
 
 pytestmark = pytest.mark.simulator

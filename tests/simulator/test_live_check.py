@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from terradask import Workspace
-from terradask._catalog.instance_types.catalog import load_catalog
+from terradask._catalog.instance_types.listing import load_catalog
 from terradask._doctor.account_check import account
 from terradask._doctor.account_check.check import LiveCheck, Offer
 from terradask._doctor.account_check.steps import Runner

@@ -12,12 +12,12 @@ from typing import Any
 import tomlkit
 from hypothesis import strategies as st
 
-from terradask._catalog.instance_types.catalog import read_catalog
+from terradask._catalog.instance_types.listing import read_catalog
 from terradask._catalog.instance_types.model import read_types
 from terradask._catalog.prices.price_list import read_sheet, read_spot_price
 from terradask._catalog.prices.prices import PriceKey
 from terradask._catalog.prices.products import query_for, read_price, read_prices
-from terradask._clusters.jobs.output import JobOutput
+from terradask._clusters.jobs.store import JobOutput
 from terradask._clusters.lifetime import parse_duration
 from terradask._dask.job import job_text
 from terradask._network.baseline import BASELINE_FORMAT, parse_baseline
@@ -28,7 +28,7 @@ from terradask._observe.documents import (
     read_report,
     read_run,
 )
-from terradask._observe.events.gather import read_events
+from terradask._observe.events import read_events
 from terradask._observe.keys import KeySet
 from terradask._observe.run_costs.account import Observation, merge_observation, read_account
 from terradask._observe.run_costs.totals import costs_of

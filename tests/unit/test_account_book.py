@@ -15,8 +15,8 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._observe.record import ClusterRecord
 from terradask._observe.run_costs.account import Account, AccountGroup, Use, read_account
-from terradask._observe.run_costs.book import AccountBook
-from terradask._observe.run_costs.run_account import (
+from terradask._observe.run_costs.book import (
+    AccountBook,
     account_of,
     close_account,
     close_last_account,

@@ -18,8 +18,7 @@ from terradask._observe.run_costs.account import (
     next_starts,
     read_account,
 )
-from terradask._observe.run_costs.book import find_prices
-from terradask._observe.run_costs.run_account import end_reason
+from terradask._observe.run_costs.book import end_reason, find_prices
 from terradask._observe.run_costs.totals import billed_seconds, costs_of, usd_text
 from terradask._observe.state import SILENT
 from terradask.errors import InvalidInput

@@ -13,7 +13,7 @@ import pytest
 
 from terradask._aws.endpoints import cache_name
 from terradask._aws.session import Aws
-from terradask._catalog.instance_types.catalog import catalog_document, load_catalog, read_catalog
+from terradask._catalog.instance_types.listing import catalog_document, load_catalog, read_catalog
 from terradask._common.disk_cache import DiskCache
 from terradask.errors import AccessDenied
 

@@ -13,10 +13,8 @@ from typing import Any
 import pytest
 
 from terradask._catalog.prices.calculation import components
-from terradask._catalog.prices.groups import HostLaunch, TemplateVersion, launch_of
-from terradask._catalog.prices.plan_resources import PlannedStack
-from terradask._catalog.prices.prices import Component, PriceKey
-from terradask._catalog.prices.running import Volumes
+from terradask._catalog.prices.groups import HostLaunch, PlannedStack, TemplateVersion, launch_of
+from terradask._catalog.prices.prices import Component, PriceKey, Volumes
 from terradask_host.gauges import GAUGES
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import FREE, Charge, ResourceKind

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from terradask._catalog.prices.groups import HostLaunch, launch_of
-from terradask._catalog.prices.running import Volumes
+from terradask._catalog.prices.prices import Volumes
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from terradask._dask.display import (
     scaling_table,
 )
 from terradask._dask.pool import WorkerGroupState
-from terradask._observe.events.timeline import Event
+from terradask._observe.events import Event
 from terradask_host.scaling_policy import ScalingPolicy
 
 

@@ -9,8 +9,7 @@ from typing import get_args
 
 import pytest
 
-from terradask._observe.events.gather import write_event_log
-from terradask._observe.events.timeline import (
+from terradask._observe.events import (
     EDGES,
     STATE_OF_STEP,
     Event,
@@ -21,6 +20,7 @@ from terradask._observe.events.timeline import (
     observed_by_aws,
     observed_by_hosts,
     run_events,
+    write_event_log,
 )
 from terradask._observe.state import State
 from terradask.errors import ClusterNotFound

@@ -11,9 +11,8 @@ import pytest
 from distributed import Client, LocalCluster
 
 import terradask
-from terradask._dask.functions.clusters import FunctionClusters, open_cluster
 from terradask._dask.functions.function import Function
-from terradask._dask.functions.hardware import read_hardware
+from terradask._dask.functions.hardware import FunctionClusters, open_cluster, read_hardware
 from terradask.errors import InvalidInput
 
 ADA = "arn:aws:iam::123456789012:user/ada"
@@ -201,7 +200,7 @@ def test_a_cluster_that_cant_be_used_is_left_again(monkeypatch) -> None:
         def adapt(self, **_):
             raise OSError("no route")
 
-    monkeypatch.setattr("terradask._dask.functions.clusters.Cluster", Refusing)
+    monkeypatch.setattr("terradask._dask.functions.hardware.Cluster", Refusing)
     with pytest.raises(OSError, match="no route"):
         open_cluster("one", hardware())
     assert left == ["one"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from terradask._catalog.instance_types.choose import choose, choose_default
-from terradask._catalog.prices.plan_resources import PlannedStack
+from terradask._catalog.prices.groups import PlannedStack
 from terradask._observe.documents import Descriptor
 from terradask._plans.render_markdown import to_markdown
 from terradask._plans.render_terminal import to_text

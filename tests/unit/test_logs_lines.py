@@ -13,8 +13,14 @@ from hypothesis import strategies as st
 
 from terradask._dask.display import dask_logs
 from terradask._observe.logs.lines import ClusterLogs, LineLevels, LogLine, own_level
-from terradask._observe.logs.query import LogQuery, choose_streams
-from terradask._observe.logs.times import from_milliseconds, milliseconds, parse_moment, run_start
+from terradask._observe.logs.query import (
+    LogQuery,
+    choose_streams,
+    from_milliseconds,
+    milliseconds,
+    parse_moment,
+    run_start,
+)
 from terradask.cli._logs import format_line
 from terradask.errors import InvalidInput
 from terradask_host.log_streams import LogStream

@@ -10,9 +10,8 @@ import pytest
 
 from terradask import Deployment
 from terradask._observe.logs.cloudwatch import LogGroup
-from terradask._observe.logs.cluster_logs import Follower
 from terradask._observe.logs.query import LogQuery
-from terradask._observe.logs.reader import LogReader
+from terradask._observe.logs.reader import Follower, LogReader
 from terradask.errors import ClusterNotFound, InvalidInput
 from terradask_host.log_streams import LogStream
 

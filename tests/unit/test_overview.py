@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask._catalog.prices.prices import Price, Quotes
-from terradask._catalog.prices.running import RunningHost, Volumes
+from terradask._catalog.prices.prices import Price, Quotes, RunningHost, Volumes
 from terradask._clusters import overview as module
 from terradask._clusters.overview import (
     ClusterOverview,

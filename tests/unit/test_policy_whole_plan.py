@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from terradask._catalog.prices.plan_resources import PlannedStack
+from terradask._catalog.prices.groups import PlannedStack
 from terradask.errors import InvalidInput
 from terradask.policy import evaluate
 from terradask_stacks.settings import PolicySettings

@@ -14,7 +14,7 @@ import pytest
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._dask.dashboard import DashboardForward
-from terradask._observe.events.timeline import Event
+from terradask._observe.events import Event
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports import store as report_stores
 from terradask._observe.reports.report import read_report, report_page

@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._observe.documents import Descriptor
-from terradask._observe.key_access import check_key_access, check_may_change
+from terradask._observe.keys import check_key_access, check_may_change
 from terradask.errors import AccessDenied, ClusterPrivate, InvalidInput
 from terradask_modules.secret_policy import principal_of, private_policy
 from terradask_simulator.aws.iam.documents import Policy

@@ -11,11 +11,11 @@ import pytest
 from packaging.requirements import Requirement
 
 from terradask._software.client_versions import BASE, lock_software
+from terradask._software.hosts import describe_newer_glibc
 from terradask._software.lock import SoftwareLock
 from terradask._software.package_sync import describe_differences, lock_for_hosts, locked_once
 from terradask._software.resolver import Resolver
 from terradask._software.sync import PackageSync
-from terradask._software.wheel_tags import describe_newer_glibc
 from terradask.errors import SoftwareUnusable
 from terradask_modules.errors import InvalidInput
 

@@ -11,11 +11,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.listing import listed_instances
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
-from terradask._cleanup.resources import (
-    Resource,
-    of_type,
-    outermost,
-)
+from terradask._cleanup.resources import Resource, of_type, outermost
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask._observe.store import STATE, STATE_LOCK, ClusterObjects

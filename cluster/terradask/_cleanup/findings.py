@@ -9,10 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from terradask._catalog.prices.estimate import price_text
-from terradask._catalog.prices.prices import Quotes
-from terradask._catalog.prices.running import hourly_usd
-from terradask._cleanup.inventory import Kind, NotVisible
-from terradask._cleanup.orphans import Orphan
+from terradask._catalog.prices.prices import Quotes, hourly_usd
+from terradask._cleanup.orphans import Kind, NotVisible, Orphan
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ from terradask._cleanup.search import (
     find_security_groups,
 )
 from terradask._common.progress import Message, Progress, phase
-from terradask._observe.run_costs.run_account import close_last_account
+from terradask._observe.run_costs.book import close_last_account
 from terradask._observe.secret import foreign_secret
 from terradask._observe.store import EVENTS, STATE, holds_nothing
 from terradask.errors import AccessDenied, ClusterError

@@ -16,14 +16,9 @@ from terradask._aws.listing import listed
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
-from terradask._catalog.prices.running import gp3_volume, parts_of_host, parts_of_secret
-from terradask._cleanup.inventory import Deployed, Inventory, Item, NotVisible, OldPlan, OrphanLock
-from terradask._cleanup.resources import (
-    NETWORK_INTERFACE,
-    VOLUME,
-    Resource,
-    outermost,
-)
+from terradask._catalog.prices.prices import gp3_volume, parts_of_host, parts_of_secret
+from terradask._cleanup.orphans import Deployed, Inventory, Item, NotVisible, OldPlan, OrphanLock
+from terradask._cleanup.resources import NETWORK_INTERFACE, VOLUME, Resource, outermost
 from terradask._cleanup.search import (
     ClusterSearch,
     describe_secret,

@@ -17,7 +17,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
 from terradask._catalog.prices.price_list import AwsPriceList
-from terradask._catalog.prices.running import price_keys
+from terradask._catalog.prices.prices import price_keys
 from terradask._cleanup.delete import (
     delete_objects,
     delete_resource,
@@ -25,12 +25,11 @@ from terradask._cleanup.delete import (
     end_instances,
 )
 from terradask._cleanup.findings import Sweep, Swept
-from terradask._cleanup.inventory import Inventory, Kind
-from terradask._cleanup.orphans import Orphan, judge
+from terradask._cleanup.orphans import Inventory, Kind, Orphan, judge
 from terradask._cleanup.scan import has_resources
 from terradask._common.progress import Message, Progress, phase
 from terradask._observe.record import ClusterRecord
-from terradask._observe.run_costs.run_account import close_last_account
+from terradask._observe.run_costs.book import close_last_account
 from terradask._observe.store import DESCRIPTOR, STATE, ClusterObjects
 from terradask.errors import FolderBusy, StateLocked, TerradaskError, TerraformCancelled
 from terradask_modules.kinds import KINDS

@@ -14,8 +14,7 @@ from terradask._clusters.attachment import Attachment
 from terradask._clusters.pending_launches import check_scheduler_launches
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import Descriptor, read_host_reports, read_run
-from terradask._observe.key_access import translated_key_errors
-from terradask._observe.keys import KeySet
+from terradask._observe.keys import KeySet, translated_key_errors
 from terradask._observe.record import ClusterRecord, read_reports, read_scheduler
 from terradask._observe.scheduler_host_log import SchedulerHostLog
 from terradask._observe.state import of_run, stopped_error

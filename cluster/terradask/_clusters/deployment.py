@@ -24,8 +24,7 @@ from terradask._clusters.worker_counts import check_workers
 from terradask._common.clock import utc_text
 from terradask._common.parts import method_of
 from terradask._observe.documents import Descriptor
-from terradask._observe.events.gather import cluster_events, write_event_log
-from terradask._observe.events.timeline import Event
+from terradask._observe.events import Event, cluster_events, write_event_log
 from terradask._observe.logs.readable import ReadableLogs
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports.report import RunReport, read_report, report_store

@@ -13,8 +13,7 @@ from terradask._aws.listing import listed_groups
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters, tags_of
 from terradask._catalog.prices.estimate import price_text
-from terradask._catalog.prices.prices import Quotes
-from terradask._catalog.prices.running import Parts, hourly_usd, parts_of_host, price_keys
+from terradask._catalog.prices.prices import Parts, Quotes, hourly_usd, parts_of_host, price_keys
 from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
 from terradask._observe.instances import Instance, find_instances

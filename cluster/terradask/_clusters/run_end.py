@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from terradask._common.side_by_side import begun, side_by_side
-from terradask._observe.events.gather import write_event_log
+from terradask._observe.events import write_event_log
 from terradask._observe.record import ClusterRecord
-from terradask._observe.run_costs.run_account import close_account
+from terradask._observe.run_costs.book import close_account
 from terradask._observe.store import RUN
 from terradask_host.documents import HostReport, Run
 

@@ -29,11 +29,10 @@ from terradask._clusters.worker_counts import numbers_at_start, policies_at_star
 from terradask._common.clock import utc_text
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import Descriptor, read_descriptor, read_run
-from terradask._observe.key_access import check_may_change
-from terradask._observe.keys import KeySet
+from terradask._observe.keys import KeySet, check_may_change
 from terradask._observe.problems import problems_at_start
 from terradask._observe.record import ClusterRecord
-from terradask._observe.run_costs.run_account import open_account
+from terradask._observe.run_costs.book import open_account
 from terradask._observe.store import (
     CLOSING,
     DESCRIPTOR,
@@ -46,6 +45,7 @@ from terradask._observe.store import (
 )
 from terradask._software.archive_hashes import lock_file_path
 from terradask._software.host_packages import check_host_packages
+from terradask._software.hosts import describe_newer_glibc
 from terradask._software.lock import SoftwareLock
 from terradask._software.named_environments import NamedEnvironments
 from terradask._software.package_sync import (
@@ -57,7 +57,6 @@ from terradask._software.package_sync import (
 )
 from terradask._software.software_file import Software, software_of
 from terradask._software.sync import PackageSync
-from terradask._software.wheel_tags import describe_newer_glibc
 from terradask.errors import (
     ClusterError,
     ClusterStopped,

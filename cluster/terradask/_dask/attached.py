@@ -25,7 +25,7 @@ from terradask._dask.dial import Dialer, dialer_for
 from terradask._dask.display import group_counts
 from terradask._dask.health import Health, RunCheck
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.job_requests import JobRequests
+from terradask._dask.job import JobRequests
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned

@@ -23,7 +23,6 @@ from terradask._common.sigterm import terminated_in_order, termination_held
 from terradask._dask.adaptive import AdaptiveScaling, ScalingPolicies, read_adaptive_policy
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.attached import Attached, RemoteScheduler, RemoteWorker
-from terradask._dask.cluster_jobs import JobOptions, prepare_job, shows_options
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.dashboard import DashboardForward
 from terradask._dask.display import (
@@ -39,7 +38,7 @@ from terradask._dask.display import (
 from terradask._dask.facade import Derived, KeptBy, documented_by, passed_on, shown_as, takes
 from terradask._dask.health import Health
 from terradask._dask.host_workers import JoinedWorkers
-from terradask._dask.job import Job
+from terradask._dask.job import Job, JobOptions, prepare_job, shows_options
 from terradask._dask.lifecycle import (
     Lifecycle,
     end_open_clusters,

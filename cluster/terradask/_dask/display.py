@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from terradask._common.clock import utc_text
-from terradask._observe.events.timeline import Event
+from terradask._observe.events import Event
 from terradask._observe.live_view import adapting_text
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_modules.names import SCHEDULER_GROUP

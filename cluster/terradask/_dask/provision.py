@@ -40,7 +40,7 @@ from terradask._dask.decision import (
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
-from terradask._observe.key_access import check_key_access
+from terradask._observe.keys import check_key_access
 from terradask._observe.status import DeploymentStatus
 from terradask._observe.store import STATE_LOCK
 from terradask._software.hosts import python_version

@@ -10,7 +10,7 @@ from typing import Any
 from terradask._aws.listing import listed, listed_instances
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters, tags_of
-from terradask._catalog.prices.running import RunningHost, Volumes, gp3_volume
+from terradask._catalog.prices.prices import RunningHost, Volumes, gp3_volume
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 
 #: Auto Scaling's tag on the instances that it launches:
@@ -43,11 +43,7 @@ class Instance:
 
 
 def find_instances(
-    aws: Aws,
-    *,
-    workspace: str | None = None,
-    cluster: str | None = None,
-    with_volumes: bool = True,
+    aws: Aws, *, workspace: str | None = None, cluster: str | None = None, with_volumes: bool = True
 ) -> list[Instance]:
     """Return the instances that aren't terminated or terminating.
 

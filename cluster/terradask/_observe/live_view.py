@@ -11,12 +11,7 @@ from decimal import Decimal
 from terradask._common.naming import counted
 from terradask._common.text_table import duration
 from terradask._observe.shortfall import Pool
-from terradask._observe.status import (
-    OVER,
-    DeploymentStatus,
-    hosts_by_state,
-    scheduler_text,
-)
+from terradask._observe.status import OVER, DeploymentStatus, hosts_by_state, scheduler_text
 from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.hardware.quantities import bytes_text

@@ -9,12 +9,7 @@ from __future__ import annotations
 
 from terradask._observe.documents import Descriptor
 from terradask.errors import ForeignDescriptor, InvalidInput
-from terradask_modules.names import (
-    SCHEDULER_GROUP,
-    WORKER_GROUP_PATTERN,
-    cluster_key,
-    is_group_key,
-)
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP_PATTERN, cluster_key, is_group_key
 from terradask_modules.where import ClusterWhere, Where
 
 

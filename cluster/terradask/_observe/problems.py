@@ -122,10 +122,7 @@ def _groups(keys: Sequence[str]) -> str:
 
 
 def _documents(
-    name: str,
-    run: Run | None,
-    scheduler: SchedulerAddress | None,
-    reports: Iterable[HostReport],
+    name: str, run: Run | None, scheduler: SchedulerAddress | None, reports: Iterable[HostReport]
 ) -> Iterator[str]:
     again = f"terradask stop {name}, then terradask start {name}"
     if run is None:

@@ -32,13 +32,7 @@ OF_A_RUN = (RUN, SCHEDULER, SOFTWARE, ENVIRONMENT)
 _PARALLEL_READS = 16
 
 #: Size limits of documents, by name or folder: code on a host can write some of them.
-MOST_BYTES = {
-    DESCRIPTOR: 2**20,
-    RUN: 2**20,
-    SCHEDULER: 2**18,
-    HOSTS: 2**18,
-    EVENTS: 2**24,
-}
+MOST_BYTES = {DESCRIPTOR: 2**20, RUN: 2**20, SCHEDULER: 2**18, HOSTS: 2**18, EVENTS: 2**24}
 
 
 #: Most host reports that are read, the newest: code on a host can write any number.

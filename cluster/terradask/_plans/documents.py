@@ -34,10 +34,9 @@ class DocumentChange:
 
 
 def document_changes(change: Mapping[str, Any]) -> tuple[DocumentChange, ...]:
-    """Return the documents that differ in a ``change`` of Terraform's plan JSON, in the order of
-        their attributes.
+    """Return the documents that differ in a ``change`` of Terraform's plan JSON, by attribute.
+
     Values that are sensitive in Terraform or known only after the apply are left out.
-        What Terraform marks as sensitive, and what is known only after the apply, is left out.
     """
     before, after = change.get("before") or {}, change.get("after") or {}
     unknown = change.get("after_unknown") or {}

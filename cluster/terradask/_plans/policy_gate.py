@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from terradask._catalog.prices.plan_resources import PlannedStack
+from terradask._catalog.prices.groups import PlannedStack
 from terradask._plans.policy.checks import blocking, evaluate
 from terradask._plans.policy.document import RoleRules
 from terradask._plans.policy.scope import WorkspaceRules

@@ -151,10 +151,7 @@ def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
     # The version changes when older readers would misread the file:
     # https://docs.astral.sh/uv/reference/versioning
     if document["version"] != 1:
-        raise _refused(
-            "is a uv.lock of an unsupported version; terradask reads version 1",
-            path,
-        )
+        raise _refused("is a uv.lock of an unsupported version; terradask reads version 1", path)
     locked: Locked = {}
     try:
         for package in document["package"]:

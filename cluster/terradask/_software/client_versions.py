@@ -14,7 +14,13 @@ from packaging.version import Version
 
 from terradask._software.archive_hashes import archive_hashes
 from terradask._software.environment import buildable, install_advice
-from terradask._software.hosts import HOST_PYTHONS, applies, host_markers, python_version
+from terradask._software.hosts import (
+    HOST_PYTHONS,
+    applies,
+    host_markers,
+    newer_glibc,
+    python_version,
+)
 from terradask._software.indexes.configured import Machine, is_remote_url
 from terradask._software.indexes.folder_archives import (
     find_only_in_folders,
@@ -29,10 +35,7 @@ from terradask._software.pylock import DirectPackage
 from terradask._software.refused import origins_refused
 from terradask._software.resolver import Resolver
 from terradask._software.scan import installed_requirement
-from terradask._software.wheel_tags import newer_glibc
-from terradask.errors import (
-    SoftwareUnusable,
-)
+from terradask.errors import SoftwareUnusable
 from terradask_modules.errors import InvalidInput
 
 #: Packages of every host: Dask, distributed in a version without known vulnerabilities

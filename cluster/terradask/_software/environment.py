@@ -15,11 +15,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidName, canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from terradask._software.hosts import host_markers, python_version
+from terradask._software.hosts import host_markers, newer_glibc, python_version
 from terradask._software.local_wheels import build_obstacle
 from terradask._software.package_origin import Origin, conda_origin, direct_origin, folder_origin
 from terradask._software.scan import Installed, Scan, installed_requirement, scan
-from terradask._software.wheel_tags import newer_glibc
 
 
 def scan_environment(architecture: str, keep: Iterable[str]) -> Scan:
@@ -96,13 +95,7 @@ def _read(
     except InvalidRequirement as error:
         requires, doubt = (), f"its requirements can't be read: {str(error).splitlines()[0]}"
     return Installed(
-        name,
-        version,
-        requires,
-        tuple(fields.get_all("Provides-Extra") or ()),
-        origin,
-        doubt,
-        built,
+        name, version, requires, tuple(fields.get_all("Provides-Extra") or ()), origin, doubt, built
     )
 
 

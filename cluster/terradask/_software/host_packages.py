@@ -21,8 +21,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 
 from terradask._aws.s3 import ObjectStore
 from terradask._common.checksum import sha256_of_file
-from terradask._software.hosts import MACHINES
-from terradask._software.wheel_tags import HOST_GLIBC
+from terradask._software.hosts import HOST_GLIBC, MACHINES
 from terradask.errors import AccessDenied, BaselineError
 from terradask_modules.programs import environ_for_programs
 

@@ -25,12 +25,11 @@ from urllib.parse import unquote, urlsplit
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
-from terradask._software.hosts import applies
+from terradask._software.hosts import HOST_GLIBC, applies, platform_mismatch, wheel_tags
 from terradask._software.pylock import DirectPackage
 from terradask._software.refused import wheel_refused
 from terradask._software.resolver import uv_platform_options
 from terradask._software.uv import run_uv
-from terradask._software.wheel_tags import HOST_GLIBC, platform_mismatch, wheel_tags
 
 _SECONDS = 600
 #: 1980-01-01 in UTC, the first day that a zip archive can hold.
@@ -148,9 +147,7 @@ def _is_outside(path: PurePosixPath, scripts: frozenset[str]) -> bool:
     return not made and "__pycache__" not in path.parts
 
 
-def _installed_files(
-    distribution: importlib.metadata.Distribution,
-) -> tuple[str, dict[str, bytes]]:
+def _installed_files(distribution: importlib.metadata.Distribution) -> tuple[str, dict[str, bytes]]:
     """Return a wheel's file name and files from an installed package."""
     scripts = _scripts(distribution)
     files: dict[str, bytes] = {}

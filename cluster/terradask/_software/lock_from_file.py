@@ -11,14 +11,13 @@ from pathlib import Path
 
 from terradask._software.client_versions import client_mismatch, python_for_hosts
 from terradask._software.conda.lock import lock_conda_file
-from terradask._software.indexes.aws_secrets import refuse_aws_secrets
 from terradask._software.indexes.configured import Machine
 from terradask._software.indexes.folder_archives import local_folders
 from terradask._software.indexes.indexes import link_pages, read_indexes
 from terradask._software.local_wheels import build_direct
 from terradask._software.lock import SoftwareLock
 from terradask._software.pylock import select_for_hosts
-from terradask._software.refused import file_refused
+from terradask._software.refused import file_refused, refuse_aws_secrets
 from terradask._software.requirements import FoundPackages, Request, Requirements
 from terradask._software.scan import OWN
 from terradask._software.software_file import (

@@ -12,10 +12,15 @@ from urllib.parse import quote
 from packaging.markers import Environment, default_environment
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
-from terradask._software.hosts import MACHINES, host_markers, python_version
+from terradask._software.hosts import (
+    HOST_GLIBC,
+    MACHINES,
+    host_markers,
+    manylinux_of_hosts,
+    python_version,
+)
 from terradask._software.indexes.indexes import is_index
 from terradask._software.refused import file_refused
-from terradask._software.wheel_tags import HOST_GLIBC, manylinux_of_hosts
 
 if TYPE_CHECKING:
     from packaging.pylock import (
@@ -93,10 +98,7 @@ def select_for_hosts(
     try:
         lock: Pylock = Pylock.from_dict(tomllib.loads(text))
         chosen = list(
-            lock.select(
-                environment=_environment(architecture),
-                tags=host_tags(architecture),
-            )
+            lock.select(environment=_environment(architecture), tags=host_tags(architecture))
         )
     except (ValueError, PylockValidationError, PylockSelectError) as error:
         raise file_refused(path, str(error).splitlines()[0]) from error

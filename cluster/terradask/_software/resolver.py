@@ -16,12 +16,11 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import read_lock_file
-from terradask._software.hosts import MACHINES
+from terradask._software.hosts import HOST_GLIBC, MACHINES
 from terradask._software.indexes.configured import Machine
 from terradask._software.indexes.indexes import Index, expanded, is_index, link_pages, without_user
 from terradask._software.pylock import DirectPackage, Selected, select_for_hosts
 from terradask._software.uv import run_uv
-from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import SoftwareNotResolved
 
 #: uv's exit code for requirements without a solution.

@@ -16,10 +16,9 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from terradask._software.archive_hashes import logical_lines
-from terradask._software.indexes.aws_secrets import refuse_aws_secrets
 from terradask._software.indexes.configured import ConfiguredIndex
 from terradask._software.indexes.indexes import expanded
-from terradask._software.refused import file_refused
+from terradask._software.refused import file_refused, refuse_aws_secrets
 from terradask._software.resolver import Resolver
 from terradask.errors import SoftwareUnusable
 from terradask_modules.names import CLUSTER_PATTERN

@@ -230,9 +230,7 @@ class Sync:
             try:
                 # Other versions must suit their dependents: nothing is overridden.
                 locked = self.resolve(
-                    [*left, *taken, *more],
-                    constraints=pins.values(),
-                    excludes=self._excludes(gone),
+                    [*left, *taken, *more], constraints=pins.values(), excludes=self._excludes(gone)
                 )
             except Unsolvable:
                 continue

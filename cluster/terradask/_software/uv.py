@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from terradask._software.indexes.aws_secrets import without_aws_secrets
 from terradask._software.indexes.configured import Machine, find_links, is_remote_url, uv_tables
+from terradask._software.refused import without_aws_secrets
 from terradask.errors import SetupError
 from terradask_modules.programs import environ_for_programs, find_program
 

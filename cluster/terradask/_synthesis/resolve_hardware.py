@@ -14,15 +14,15 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from terradask._aws.activities import zone_of
 from terradask._aws.session import Aws
-from terradask._catalog.instance_types.catalog import named_catalog, priced_catalog
 from terradask._catalog.instance_types.choose import (
     Choice,
     choose,
     choose_default,
     choose_scheduler,
+    with_one_architecture,
 )
+from terradask._catalog.instance_types.listing import named_catalog, priced_catalog
 from terradask._catalog.instance_types.model import Catalog
-from terradask._catalog.instance_types.named import with_one_architecture
 from terradask._catalog.instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
 from terradask._catalog.prices.price_list import fetch_spot_prices
 from terradask._catalog.prices.products import prices_in

@@ -8,10 +8,10 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
-from terradask._cleanup.inventory import Inventory
+from terradask._cleanup.orphans import Inventory
 from terradask._cleanup.scan import Scan
 from terradask._cleanup.sweep import ClusterActions, Sweeper
-from terradask._observe.key_access import check_may_change
+from terradask._observe.keys import check_may_change
 from terradask._plans.impact import refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan

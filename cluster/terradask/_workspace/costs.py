@@ -12,11 +12,10 @@ from botocore.exceptions import BotoCoreError, ClientError
 from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._common.clock import epoch_text, utc_text
 from terradask._common.side_by_side import side_by_side
-from terradask._observe.logs.times import Moment, parse_moment
+from terradask._observe.logs.query import Moment, parse_moment
 from terradask._observe.record import ClusterRecord
 from terradask._observe.run_costs.account import Account, next_starts
-from terradask._observe.run_costs.book import AccountBook, find_prices, log_failure
-from terradask._observe.run_costs.run_account import end_reason
+from terradask._observe.run_costs.book import AccountBook, end_reason, find_prices, log_failure
 from terradask._observe.run_costs.totals import RunCosts, check_by, costs_of
 from terradask._plans.applied import History, HistoryEntry
 from terradask._workspace.context import WorkspaceContext

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
     from terradask._clusters.overview import ClusterOverview
     from terradask._network.baseline import Baseline
-    from terradask._observe.logs.times import Moment
+    from terradask._observe.logs.query import Moment
     from terradask._observe.run_costs.totals import RunCosts
     from terradask._plans.applied import HistoryEntry
     from terradask._plans.saved import Plan

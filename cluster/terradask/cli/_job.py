@@ -129,7 +129,7 @@ def logs(job: str, *, task: int, follow: bool) -> None:
     """Print the newest output of a task: standard output and standard error, each to the same
     stream of this command.
     """
-    from terradask._clusters.jobs.output import write_output
+    from terradask._clusters.jobs.store import write_output
 
     deployment, record = _record_of(job)
     if task >= len(record.tasks):
@@ -144,7 +144,7 @@ def logs(job: str, *, task: int, follow: bool) -> None:
 
 def _live_logs(record: JobRecord, task: int, outlet: Outlet, *, follow: bool) -> None:
     from terradask import Cluster
-    from terradask._clusters.jobs.output import write_output
+    from terradask._clusters.jobs.store import write_output
 
     with Cluster.from_name(record.cluster, show_widget=False) as cluster:
         running = cluster.job(record.id)
@@ -231,7 +231,7 @@ class Outlet:
 
     def write(self, stream: int, content: bytes, *, is_last: bool = False) -> None:
         """Write a task's standard output (1) or standard error (2)."""
-        from terradask._clusters.jobs.output import printable_text
+        from terradask._clusters.jobs.store import printable_text
 
         target = sys.stdout if stream == 1 else sys.stderr
         try:

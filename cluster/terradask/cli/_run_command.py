@@ -113,7 +113,7 @@ def run_job(
     n_workers: int,
 ) -> int:
     """Submit a job to the requested cluster, and wait for its end; return its exit code."""
-    from terradask._dask.cluster_jobs import prepare_job
+    from terradask._dask.job import prepare_job
     from terradask.cli._progress import ProgressLines
 
     detach, secrets = options.pop("detach"), _from_environ(options.pop("secrets"))

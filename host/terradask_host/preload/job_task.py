@@ -24,12 +24,7 @@ from typing import Any
 
 from distributed import get_worker
 
-from terradask_host.jobs import (
-    BEGIN_OPERATION,
-    END_OPERATION,
-    STOP_OPERATION,
-    TELL_OPERATION,
-)
+from terradask_host.jobs import BEGIN_OPERATION, END_OPERATION, STOP_OPERATION, TELL_OPERATION
 from terradask_host.rules.job_tasks import CANCELLED, NO_EXIT_CODE, TIMED_OUT
 from terradask_host.rules.output_tail import OutputTail
 

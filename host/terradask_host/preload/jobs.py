@@ -60,11 +60,7 @@ class Jobs:
         self._connecting = asyncio.Lock()
         self._following: set[asyncio.Task[None]] = set()
         scheduler.handlers.update(
-            {
-                BEGIN_OPERATION: self.begin,
-                TELL_OPERATION: self.tell,
-                END_OPERATION: self.end,
-            }
+            {BEGIN_OPERATION: self.begin, TELL_OPERATION: self.tell, END_OPERATION: self.end}
         )
         _note_lost_workers(scheduler, self._lose_worker)
 
@@ -138,12 +134,7 @@ class Jobs:
         output = found.output(index)
         await found.until(lambda: output.end > since or tasks[index].is_final, wait_seconds)
         pieces, missed, end = output.read(since, _ANSWER_BYTES)
-        return {
-            "pieces": pieces,
-            "missed": missed,
-            "end": end,
-            "is_final": tasks[index].is_final,
-        }
+        return {"pieces": pieces, "missed": missed, "end": end, "is_final": tasks[index].is_final}
 
     async def cancel(self, job: str) -> int:
         """Cancel a job: end its running tasks by SIGTERM, then SIGKILL. Return their number."""

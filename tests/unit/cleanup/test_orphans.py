@@ -11,8 +11,10 @@ from decimal import Decimal
 
 import pytest
 
-from terradask._catalog.prices.prices import Price, PriceKey, Quotes
-from terradask._catalog.prices.running import (
+from terradask._catalog.prices.prices import (
+    Price,
+    PriceKey,
+    Quotes,
     RunningHost,
     Volumes,
     hourly_usd,
@@ -20,8 +22,16 @@ from terradask._catalog.prices.running import (
     price_keys,
 )
 from terradask._cleanup.findings import Sweep
-from terradask._cleanup.inventory import Deployed, Inventory, Item, Kind, OldPlan, OrphanLock
-from terradask._cleanup.orphans import Orphan, judge
+from terradask._cleanup.orphans import (
+    Deployed,
+    Inventory,
+    Item,
+    Kind,
+    OldPlan,
+    Orphan,
+    OrphanLock,
+    judge,
+)
 
 NOW = datetime.datetime(2026, 11, 20, 12, 0, tzinfo=datetime.UTC)
 GRACE = datetime.timedelta(seconds=30)

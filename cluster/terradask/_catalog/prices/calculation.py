@@ -12,12 +12,13 @@ from typing import Any
 from terradask._catalog.prices.estimate import CostEstimate, CostItem
 from terradask._catalog.prices.groups import (
     HostLaunch,
+    PlannedResource,
+    PlannedStack,
     TemplateVersion,
     group_components,
     planned_launch,
     template_of,
 )
-from terradask._catalog.prices.plan_resources import PlannedResource, PlannedStack
 from terradask._catalog.prices.prices import Component, Price, PriceKey, PriceList, Quotes
 from terradask._common.naming import some
 from terradask_host.gauges import GAUGES

@@ -13,17 +13,18 @@ from terradask._aws.free_plan import eligible_types
 from terradask._aws.listing import listed, listed_zones
 from terradask._aws.own_address import own_cidr
 from terradask._aws.session import Aws
-from terradask._catalog.instance_types.catalog import load_catalog, named_catalog
+from terradask._catalog.instance_types.listing import load_catalog, named_catalog
 from terradask._catalog.prices.price_list import pricing_region, unavailable
-from terradask._catalog.prices.prices import PriceKey, Product
-from terradask._catalog.prices.products import fields_of, query_for
-from terradask._catalog.prices.running import (
+from terradask._catalog.prices.prices import (
+    PriceKey,
+    Product,
     RunningHost,
     Volumes,
     hourly_usd,
     parts_of_host,
     parts_of_secret,
 )
+from terradask._catalog.prices.products import fields_of, query_for
 from terradask._common.progress import Progress, silent
 from terradask._doctor.account_check.place import (
     CLUSTER,

@@ -83,11 +83,7 @@ class ClusterLife:
         from terradask._dask.cluster import Cluster
 
         return Cluster(
-            CLUSTER,
-            settings=self.folder,
-            progress=self.progress,
-            show_widget=False,
-            **arguments,
+            CLUSTER, settings=self.folder, progress=self.progress, show_widget=False, **arguments
         )
 
     @property

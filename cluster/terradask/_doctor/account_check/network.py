@@ -247,7 +247,7 @@ def remove_cluster(workspace: Workspace, name: str) -> None:
 
 
 def remove_network(workspace: Workspace) -> None:
-    # A check on another machine may not have created one.
+    """Destroy the network, if there is one."""
     # A check on another machine may not have come so far.
     make_bucket_of_state(workspace)
     with suppress(BaselineError, InUse):

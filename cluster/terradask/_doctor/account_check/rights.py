@@ -142,7 +142,7 @@ def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str
     ----------
     found
         The simulator's answers for the caller's policies.
-        judged
+    judged
         Its answers for the requested statement alone. The simulator refuses an action on a resource
         of the wrong kind under any policy, so a refusal counts only where this statement would be
         allowed.

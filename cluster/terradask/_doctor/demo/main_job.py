@@ -137,9 +137,7 @@ class MainJob:
         workspace.apply(self._plan)
         status = workspace.deployment(CLUSTER).status()
         self.printer.check(
-            "deployed means stopped: no host runs yet",
-            status.state == "stopped",
-            status.as_dict(),
+            "deployed means stopped: no host runs yet", status.state == "stopped", status.as_dict()
         )
 
     # ---- the cluster at work ---------------------------------------------------------------------
@@ -261,12 +259,7 @@ class MainJob:
         from distributed import wait
 
         made = [
-            client.submit(
-                data.piece,
-                len(self._kept) + number,
-                workers=[address],
-                pure=False,
-            )
+            client.submit(data.piece, len(self._kept) + number, workers=[address], pure=False)
             for address in workers
             for number in range(3)
         ]
@@ -288,11 +281,7 @@ class MainJob:
     def _attach_again(self, _result: StepResult) -> None:
         command = [sys.executable, "-P", "-m", __name__, CLUSTER, str(self.settings)]
         done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_SECOND_PROCESS_SECONDS,
+            command, capture_output=True, text=True, check=False, timeout=_SECOND_PROCESS_SECONDS
         )
         self.printer.check(
             "the other process did its work", done.returncode == 0, done.stderr[-2000:]

@@ -10,7 +10,7 @@ from terradask._observe.record import ClusterRecord
 
 if TYPE_CHECKING:
     from terradask._observe.logs.lines import ClusterLogs, LogLine
-    from terradask._observe.logs.times import Moment
+    from terradask._observe.logs.query import Moment
 
 
 @dataclass(frozen=True)
@@ -108,8 +108,8 @@ class ReadableLogs:
         ClusterNotFound, InvalidInput, AccessDenied, EndpointUnreachable
             As for `logs`.
         """
-        from terradask._observe.logs.cluster_logs import cluster_lines
         from terradask._observe.logs.query import LogQuery
+        from terradask._observe.logs.reader import cluster_lines
 
         query = LogQuery.of(
             hosts, since=since, until=until, pattern=pattern, level=level, tail=tail, run=run
@@ -134,7 +134,7 @@ class ReadableLogs:
         ClusterNotFound, InvalidInput, AccessDenied, EndpointUnreachable
             As for `logs`.
         """
-        from terradask._observe.logs.cluster_logs import hosts_with_logs
         from terradask._observe.logs.query import LogQuery
+        from terradask._observe.logs.reader import hosts_with_logs
 
         return hosts_with_logs(self.record, LogQuery.of(run=run))

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from terradask._common.clock import utc_text
-from terradask._observe.events.gather import events_of_run, read_events
-from terradask._observe.events.timeline import Event
+from terradask._observe.events import Event, events_of_run, read_events
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports.store import KeptReport, ReportStore
 from terradask.errors import ClusterNotFound, ReportNotFound

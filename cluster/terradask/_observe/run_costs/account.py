@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from terradask._aws.activities import zone_of
 from terradask._aws.tags import tags_of
-from terradask._observe.events.timeline import LAUNCHING, TERMINATING
+from terradask._observe.events import LAUNCHING, TERMINATING
 from terradask_host.documents import FORMAT, HostReport, moment_text, plain_lines
 from terradask_modules.markets import Market
 from terradask_modules.names import TAG_GROUP, TAG_PREFIX, TAG_RUN_PREFIX

@@ -15,11 +15,9 @@ from packaging.utils import canonicalize_name
 
 from terradask._software.conda import query as conda_query
 from terradask._software.conda.file import CondaChannel
-from terradask._software.hosts import MACHINES
-from terradask._software.indexes.aws_secrets import without_aws_secrets
-from terradask._software.refused import file_refused
+from terradask._software.hosts import HOST_GLIBC, MACHINES
+from terradask._software.refused import file_refused, without_aws_secrets
 from terradask._software.uv import without_users
-from terradask._software.wheel_tags import HOST_GLIBC
 from terradask.errors import SetupError, SoftwareNotResolved, SoftwareUnusable
 from terradask_host.conda_lines import is_conda_line
 
