@@ -23,7 +23,8 @@ from terradask._aws.tags import tag_filters
 from terradask._catalog.prices.prices import PriceKey, PriceList
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
-from terradask._observe.record import ClusterRecord, locate_cluster
+from terradask._observe.location import locate_cluster
+from terradask._observe.record import ClusterRecord
 from terradask._observe.run_costs.account import (
     Account,
     AccountGroup,
