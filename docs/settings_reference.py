@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from terradask_stacks.settings import (
+    EgressRule,
     EnvironmentSettings,
     IngressRule,
     Waiver,
@@ -23,6 +24,7 @@ from terradask_stacks.starter_file import default_of, sections, toml_text, topic
 #: Tables inside a section, each described under a heading of its own.
 _TABLES: dict[str, type[BaseModel]] = {
     "A rule of `network.ingress` or `cluster.ingress`": IngressRule,
+    "A rule of `network.egress`": EgressRule,
     "A zone of `network.subnets`": ZoneSubnets,
     "`network.security_groups`": SecurityGroups,
     "`network.instance_profiles`": InstanceProfiles,
@@ -141,6 +143,7 @@ _WORDS: dict[Any, str] = {
     bool: "true/false",
     Any: "anything",
     IngressRule: "rules",
+    EgressRule: "rules",
     Waiver: "waivers",
     DataBucketSettings: "texts or tables",
     TaskRightSettings: "tables",

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from terradask_modules.aws import Construct
+from terradask_modules.egress import (
+    VPC_IPV6,
+    Egress,
+    in_vpc,
+    named_clusters,
+    outside_group,
+    rules_of,
+)
 from terradask_modules.ingress import Ingress, Ports, shared_scheduler_ports
 from terradask_modules.names import SCHEDULER_PORTS, resource_name
 from terradask_modules.network import ANYWHERE, ANYWHERE_IPV6
@@ -22,10 +30,11 @@ class Firewall(SecurityGroups):
     other contents, the network itself means each other.
 
     For isolated clusters, two more groups have the rules for the outside: ``clients``, which reach
-    schedulers, and ``hosts``, for hosts' destinations. No rule uses either between hosts.
+    schedulers, and ``hosts``, for hosts' destinations. No rule uses either between hosts. Each
+    cluster that `egress` names has one more, ``hosts-NAME``, with the destinations of it alone.
 
-    Resources created: two to five security groups and their rules, one resource each. They cost
-    nothing.
+    Resources created: two to five security groups, one for each named cluster, and their rules, one
+    resource each. They cost nothing.
 
     Parameters
     ----------
@@ -40,6 +49,12 @@ class Firewall(SecurityGroups):
         Workers may reach port 443 anywhere; pointless without a route.
     endpoints
         Make a group for interface endpoints.
+    egress
+        Further destinations of hosts.
+    vpc_blocks
+        The blocks of the VPC, for rules whose destination is ``vpc``.
+    vpc_ipv6_cidr
+        The block that AWS has chosen for ``vpc-ipv6`` among these.
     dual_stack
         Hosts may reach port 443 over IPv6 as well, wherever they may over IPv4.
     isolated
@@ -57,12 +72,17 @@ class Firewall(SecurityGroups):
         ingress: Sequence[Ingress],
         internet_for_workers: bool,
         endpoints: bool,
+        egress: Sequence[Egress] = (),
+        vpc_blocks: Sequence[str] = (),
+        vpc_ipv6_cidr: str = "",
         dual_stack: bool = False,
         isolated: bool = False,
         tags: Mapping[str, str],
     ) -> None:
         super().__init__(scope, vpc_id=vpc_id, tags=tags)
         self._workspace = workspace
+        self._egress = in_vpc(egress, vpc_blocks)
+        self._blocks = {VPC_IPV6: vpc_ipv6_cidr}
         self.scheduler_id = self._named("scheduler", "Dask schedulers")
         self.worker_id = self._named("worker", "Dask workers")
         self._admit_clients("scheduler", self.scheduler_id, ingress)
@@ -78,6 +98,7 @@ class Firewall(SecurityGroups):
             self._let_out_to_network(role, group_id, vpc_cidr, s3_prefix_list_id)
             if internet:
                 self._let_out_to_internet(role, group_id, dual_stack)
+            self._let_out(role, group_id, rules_of(self._egress), self._blocks)
         callers = {"scheduler": self.scheduler_id, "worker": self.worker_id}
         #: Role of such a group -> its id; empty unless clusters are isolated.
         self.outside: dict[str, str] = {}
@@ -98,7 +119,13 @@ class Firewall(SecurityGroups):
         self._admit_clients("clients", clients, ingress)
         hosts = self._named("hosts", "What hosts of isolated clusters reach")
         self._let_out_to_internet("hosts", hosts, dual_stack)
-        return {"clients": clients, "hosts": hosts}
+        self._let_out("hosts", hosts, rules_of(self._egress), self._blocks)
+        outside = {"clients": clients, "hosts": hosts}
+        for cluster in named_clusters(self._egress):
+            name = outside_group(cluster)
+            outside[name] = self._named(name, f"What hosts of cluster {cluster} alone reach")
+            self._let_out(name, outside[name], rules_of(self._egress, cluster), self._blocks)
+        return outside
 
     def _guard_endpoints(self, callers: Mapping[str, str]) -> str:
         endpoints = self._named("endpoints", "Interface endpoints of AWS services")

@@ -101,6 +101,8 @@ class Network(Construct):
         at("this", default)
         self.vpc_id: str = self._vpc.id
         self.cidr = cidr
+        #: Known after the apply, and only with `ipv6_slots`.
+        self.ipv6_cidr: str = self._vpc.ipv6_cidr_block
         self.zones: dict[str, ZoneSubnets] = {}
         # Terraform would move it to another VPC after the old one's end, which AWS refuses while it
         # is attached: https://github.com/hashicorp/terraform-provider-aws/issues/32769

@@ -13,6 +13,7 @@ from terradask_modules.aws import (
     at,
     literal,
 )
+from terradask_modules.egress import VPC_IPV6, Egress
 from terradask_modules.ingress import Ingress, Ports, ports_text
 from terradask_modules.names import UNPRIVILEGED
 
@@ -100,6 +101,22 @@ class SecurityGroups(Construct):
                     referenced_security_group_id=scheduler_id,
                 )
 
+    def _let_out(
+        self, name: str, group_id: str, rules: Sequence[Egress], blocks: Mapping[str, str]
+    ) -> None:
+        """Let hosts out by the settings' rules. `blocks` are those that only AWS knows."""
+        for rule in rules:
+            protocol = "" if rule.protocol == "tcp" else f"{rule.protocol}-"
+            first, last = rule.ports
+            self._out(
+                _address(f"{name}-to", rule.destination, f"{protocol}{first}-{last}"),
+                group_id,
+                rule.ports,
+                literal(rule.reason),
+                protocol=rule.protocol,
+                **_peer(rule, blocks),
+            )
+
     def _in(self, name: str, group_id: str, ports: Ports, description: str, **peer: Any) -> None:
         first, last = ports
         rule = VpcSecurityGroupIngressRule(
@@ -116,11 +133,18 @@ class SecurityGroups(Construct):
         at(name, rule)
 
     def _out(
-        self, name: str, group_id: str, ports: Ports | None, description: str, **peer: Any
+        self,
+        name: str,
+        group_id: str,
+        ports: Ports | None,
+        description: str,
+        *,
+        protocol: str = "tcp",
+        **peer: Any,
     ) -> None:
         span: dict[str, Any] = {"ip_protocol": "-1"}
         if ports is not None:
-            span = {"ip_protocol": "tcp", "from_port": ports[0], "to_port": ports[1]}
+            span = {"ip_protocol": protocol, "from_port": ports[0], "to_port": ports[1]}
         rule = VpcSecurityGroupEgressRule(
             self,
             f"out-{name}",
@@ -133,7 +157,18 @@ class SecurityGroups(Construct):
         at(name, rule)
 
 
-def _address(prefix: str, cidr: str, ports: str) -> str:
+def _peer(rule: Egress, blocks: Mapping[str, str]) -> dict[str, str]:
+    """Return a destination as the attribute of a rule."""
+    if rule.is_group:
+        return {"referenced_security_group_id": rule.destination}
+    if rule.is_prefix_list:
+        return {"prefix_list_id": rule.destination}
+    if rule.destination == VPC_IPV6 or rule.is_ipv6:
+        return {"cidr_ipv6": blocks.get(rule.destination, rule.destination)}
+    return {"cidr_ipv4": rule.destination}
+
+
+def _address(prefix: str, peer: str, ports: str) -> str:
     """Return an address made from the rule, independent of the order of rules in the settings."""
-    plain = "".join(character if character.isalnum() else "_" for character in cidr)
+    plain = "".join(character if character.isalnum() else "_" for character in peer)
     return f"{prefix}-{plain}-{ports}"

@@ -53,7 +53,7 @@ class EndpointService(_Model):
 class NetworkLock(_Model):
     """What the network's stack was made from, in addition to its settings."""
 
-    _unless_empty = frozenset({"gpu_image_ids", "gpu_image_sizes_gib"})
+    _unless_empty = frozenset({"gpu_image_ids", "gpu_image_sizes_gib", "vpc_blocks"})
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(
@@ -74,6 +74,10 @@ class NetworkLock(_Model):
     )
     endpoint_services: dict[str, EndpointService] = Field(
         default={}, description="Service of network.interface_endpoints -> AWS's side of it."
+    )
+    vpc_blocks: list[str] = Field(
+        default=[],
+        description="The address blocks of a given VPC, where a rule of network.egress is for it.",
     )
 
 

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from terradask_modules.aws import Construct, Fn, TerraformStack
 from terradask_modules.cidr import zone_cidrs
+from terradask_modules.egress import VPC_IPV6
 from terradask_modules.end_topic import EndTopic
 from terradask_modules.firewall import Firewall
 from terradask_modules.identity import Boundary, GivenIdentity, Identity, Role, RoleRules
@@ -213,6 +214,9 @@ class NetworkStack(TerraformStack):
             or network.public_workers
             or network.dual_stack,
             endpoints=bool(network.interface_endpoints),
+            egress=network.all_egress,
+            vpc_blocks=self._vpc_blocks(network),
+            vpc_ipv6_cidr=vpc.ipv6_cidr if isinstance(vpc, Network) else "",
             dual_stack=network.dual_stack,
             isolated=self._settings.workspace.isolation == "cluster",
             tags=self._tags,
@@ -231,6 +235,11 @@ class NetworkStack(TerraformStack):
                 tags=self._tags,
             )
         return {"scheduler": firewall.scheduler_id, "worker": firewall.worker_id}
+
+    def _vpc_blocks(self, network: NetworkSettings) -> list[str]:
+        if network.vpc_id is not None:
+            return self._lock.vpc_blocks
+        return [network.cidr, *([VPC_IPV6] if network.dual_stack else [])]
 
     def _endpoint(self, service: str, zones: Mapping[str, ZoneSubnets]) -> Endpoint:
         known = self._lock.endpoint_services.get(service)

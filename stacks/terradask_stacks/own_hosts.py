@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from terradask_modules.aws import Construct, Fn, Token
+from terradask_modules.egress import outside_group
 from terradask_modules.firewall import ClusterFirewall
 from terradask_modules.identity import Identity, RoleRules
 from terradask_modules.ingress import Ingress, Ports
@@ -54,6 +55,11 @@ class Baseline:
     def list_or_none(self, *path: str) -> Any:
         """Return the list at a path; an empty one if the network's version doesn't have it."""
         return Fn.try_([self.value(*path), []])
+
+    def outside(self, *groups: str) -> str:
+        """Return the first of the network's groups for the outside that it has."""
+        paths = [self.value("isolated", "security_groups", group) for group in groups]
+        return Token.as_string(Fn.try_(paths))
 
     def number(self, *path: str) -> Any:
         """Return the number at a path."""
@@ -127,10 +133,13 @@ class OwnTemplates:
             "scheduler": ("hosts",) if self.ingress is not None else ("hosts", "clients"),
             "worker": ("hosts",),
         }
+        # Without destinations of its own, a cluster has the common group twice, which is once.
+        own_outside = baseline.outside(outside_group(str(where.cluster)), "hosts")
         groups = {
             role: [
                 firewall.ids[role],
                 *(baseline.text("isolated", "security_groups", group) for group in outside[role]),
+                own_outside,
             ]
             for role in ROLES
         }

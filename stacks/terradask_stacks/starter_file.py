@@ -27,6 +27,9 @@ _EXAMPLES: dict[str, str] = {
     "network.ingress": (
         '[{ ports = ["8786-8787"], cidr = "203.0.113.7/32", description = "office" }]'
     ),
+    "network.egress": (
+        '[{ destination = "10.1.0.0/16", ports = [5432], reason = "orders database" }]'
+    ),
     "network.container_repositories": '["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]',
     "network.data_buckets": '["my-bucket", { name = "lake", prefix = "raw", access = "read" }]',
     "network.task_rights": (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import reduce
 from typing import Any
 
 from terradask_modules.aws import Fn
+from terradask_modules.egress import Egress
 from terradask_modules.identity import Role
 from terradask_modules.launch_templates import template_key
 from terradask_modules.names import ROLES, clusters_role_path, log_group_name, secrets_prefix
@@ -110,6 +111,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             }
             for rule in network.ingress
         ],
+        **({"egress": list(map(_egress, network.all_egress))} if network.all_egress else {}),
         "scheduler_ports": [list(ports) for ports in ports_for_workers(workspace, network)],
         "host": {
             "wheel_key": made.wheel.key,
@@ -121,6 +123,11 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
         "isolation": workspace.isolation,
         "isolated": _isolated(made, network) if workspace.isolation == "cluster" else None,
     }
+
+
+def _egress(rule: Egress) -> dict[str, Any]:
+    # The framework knows no tuples.
+    return {**asdict(rule), "ports": list(rule.ports), "clusters": list(rule.clusters)}
 
 
 def _by_disk(

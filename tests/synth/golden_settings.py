@@ -28,6 +28,16 @@ _GIVEN_HOSTS = {
     "instance_profiles": {"scheduler": "dask-scheduler", "worker": "dask-worker"},
 }
 _OFFICE = {"cidr": "203.0.113.7/32", "description": "office"}
+_DATABASE = {
+    "destination": "sg-0123456789abcdefa",
+    "ports": [5432],
+    "reason": "orders database",
+}
+_LICENCES = {
+    "destination": "10.1.0.0/16",
+    "ports": ["27000-27009"],
+    "reason": "licence server",
+}
 _GPU = {
     "vm_types": ["g5.2xlarge", "g4dn.xlarge"],
     "n_workers": 1,
@@ -60,7 +70,15 @@ NETWORKS: dict[str, dict[str, Any]] = {
         "zones": {"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 3},
         "network": {"nat": "per_zone", "interface_endpoints": ["sts"]},
     },
-    "given-vpc": {"network": {**_GIVEN_VPC, "public_schedulers": False, "ingress": [_OFFICE]}},
+    "given-vpc": {
+        "network": {
+            **_GIVEN_VPC,
+            "public_schedulers": False,
+            "ingress": [_OFFICE],
+            "egress": [_DATABASE, {**_LICENCES, "destination": "vpc"}],
+        },
+        "locked": {"vpc_blocks": ["10.0.0.0/16", "100.64.0.0/16", "2001:db8::/56"]},
+    },
     "given-hosts": {
         "network": {
             **_GIVEN_VPC,
@@ -147,6 +165,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "nat": "none",
             "interface_endpoints": ["sts"],
             "data_buckets": ["lake/raw"],
+            "egress": [_LICENCES, {**_DATABASE, "clusters": ["etl"]}],
         },
     },
     "isolation-company-rules": {

@@ -18,6 +18,7 @@ from .planting import (
     admits,
     boots_with,
     cloud_config,
+    lets_out,
     mime,
     outputs,
     tampers,
@@ -113,6 +114,16 @@ SEEDS: dict[str, dict[str, Plant]] = {
             "aws_ec2_managed_prefix_list", entry=[{"cidr": "0.0.0.0/0"}]
         ),
         "whoever a prefix list names": admits({"prefix_list_id": "pl-0123456789abcdef0"}),
+        "egress to a peered network": lets_out(cidr_ipv4="10.1.0.0/16"),
+        "egress to a group that the settings don't name": lets_out(
+            referenced_security_group_id="sg-0123456789abcdefa"
+        ),
+        "egress to a prefix list that the settings don't name": lets_out(
+            prefix_list_id="pl-0123456789abcdef0"
+        ),
+        "egress to a destination known only after the apply": lets_out(
+            cidr_ipv4="${data.http.me.body}/32"
+        ),
         "sources known only after the apply": admits({"cidr_ipv4": "${data.http.me.body}/32"}),
     },
     "P3": {
@@ -260,6 +271,7 @@ SEEDS: dict[str, dict[str, Plant]] = {
 TOLD_ONLY = {
     "whoever a prefix list names",
     "sources known only after the apply",
+    "egress to a destination known only after the apply",
     "a worker with a public address",
     "a policy that only the apply will tell",
     "an image that a page names",

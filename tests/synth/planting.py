@@ -57,6 +57,16 @@ def admits(
     return plant
 
 
+def lets_out(port: int = 5432, **peer: Any) -> Plant:
+    rule = {"ip_protocol": "tcp", "from_port": port, "to_port": port, "description": "seeded"}
+    return adds(
+        "aws_vpc_security_group_egress_rule",
+        security_group_id="${aws_security_group.worker.id}",
+        **rule,
+        **peer,
+    )
+
+
 def grants(**statement: Any) -> Plant:
     return lambda stack: edit_policy(
         stack["resource"]["aws_iam_role_policy"]["worker"], "policy", statement

@@ -128,8 +128,8 @@ FORMS: dict[str, Callable[[Document], Document]] = {
 }
 
 
-#: Answers of the network by which the gate knows an image.
-IMAGES_LOCKED = frozenset({"image_ids", "gpu_image_ids"})
+#: Answers of the network by which the gate knows an image, or a destination.
+KNOWN_LOCKED = frozenset({"image_ids", "gpu_image_ids", "vpc_blocks"})
 
 
 def rules_of(
@@ -141,12 +141,12 @@ def rules_of(
     settings = Settings.model_validate(sections)
     answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
     assert answers.network is not None
-    known = {name: value for name, value in (locked or {}).items() if name in IMAGES_LOCKED}
+    known = {name: value for name, value in (locked or {}).items() if name in KNOWN_LOCKED}
     return workspace_rules(settings, answers.network.model_copy(update=known))
 
 
 #: What the settings of the stacks here give.
-RULES = WorkspaceRules(data_buckets=("lake/raw", "results"))
+RULES = WorkspaceRules(data_buckets=("lake/raw", "results"), egress=())
 
 
 def found(document: Document, ours: Document | None, **more: Any) -> list[PolicyFinding]:

@@ -125,7 +125,7 @@ def test_the_networks_groups_for_the_outside_lead_to_no_host(
         name: found["network_interfaces"][0]["security_groups"]
         for name, found in cluster["aws_launch_template"].items()
     }
-    assert [len(ids) for ids in (groups["scheduler-x86_64"], groups["worker-x86_64"])] == [3, 2]
+    assert [len(ids) for ids in (groups["scheduler-x86_64"], groups["worker-x86_64"])] == [4, 3]
     assert not any(".clients}" in group for group in groups["worker-x86_64"])
 
 
@@ -156,7 +156,7 @@ def test_who_reaches_the_scheduler_can_be_the_clusters_own(synth: Any) -> None:
     groups = found["aws_launch_template"]["scheduler-x86_64"]["network_interfaces"][0][
         "security_groups"
     ]
-    assert len(groups) == 2
+    assert len(groups) == 3
     assert not any(".clients}" in group for group in groups)
     closed = synth("etl", workspace=ISOLATED, cluster={"ingress": []})["resource"]
     assert (
@@ -169,8 +169,45 @@ def test_who_reaches_the_scheduler_can_be_the_clusters_own(synth: Any) -> None:
                 "security_groups"
             ]
         )
-        == 2
+        == 3
     )
+
+
+def test_a_clusters_own_destinations_are_in_a_group_of_the_networks(synth: Any) -> None:
+    to_database = {"ports": [5432], "destination": "10.1.0.0/16", "reason": "orders database"}
+    found = synth(
+        "network",
+        workspace=ISOLATED,
+        network={
+            "egress": [
+                {**to_database, "clusters": ["etl", "my-reports"]},
+                {**to_database, "ports": [1433]},
+            ]
+        },
+    )["resource"]
+    rules = found["aws_vpc_security_group_egress_rule"]
+
+    assert {
+        rule["security_group_id"]: rule["from_port"]
+        for name, rule in rules.items()
+        if name.startswith("hosts") and rule["cidr_ipv4"] == "10.1.0.0/16"
+    } == {
+        "${aws_security_group.hosts.id}": 1433,
+        "${aws_security_group.hosts-etl.id}": 5432,
+        "${aws_security_group.hosts-my-reports.id}": 5432,
+    }
+    described = found["aws_s3_object"]["workspace"]["content"]
+    assert '"hosts-etl" = aws_security_group.hosts-etl.id' in described
+
+
+def test_a_cluster_without_destinations_of_its_own_has_the_common_group_twice(
+    cluster: Resources,
+) -> None:
+    body = "jsondecode(data.aws_s3_object.baseline.body).isolated.security_groups"
+    for template in cluster["aws_launch_template"].values():
+        groups = template["network_interfaces"][0]["security_groups"]
+        assert groups[-1] == f'${{try({body}["hosts-etl"], {body}.hosts)}}'
+        assert f"${{{body}.hosts}}" in groups
 
 
 def test_in_a_workspace_that_is_shared_a_cluster_makes_no_rules(synth: Any) -> None:

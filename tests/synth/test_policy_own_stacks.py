@@ -28,6 +28,17 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "210987654321.dkr.ecr.eu-west-1.amazonaws.com/team/dask",
         ]
     },
+    "egress": {
+        "dual_stack": True,
+        "egress": [
+            {"destination": "10.1.0.0/16", "ports": [5432, "8000-8100"], "reason": "database"},
+            {"destination": "2001:db8::/56", "ports": [53], "protocol": "udp", "reason": "names"},
+            {"destination": "sg-0123456789abcdefa", "ports": [5432], "reason": "database"},
+            {"destination": "123456789012/sg-0123456789abcdefb", "ports": [1433], "reason": "peer"},
+            {"destination": "pl-0123456789abcdef0", "ports": [22], "reason": "partners"},
+            {"destination": "vpc", "ports": [2049], "reason": "files"},
+        ],
+    },
     "data": {"data_buckets": ["lake/raw", "results"]},
     "rights of tasks": TASK_RIGHTS,
     "private schedulers": {"public_schedulers": False},

@@ -375,3 +375,23 @@ def test_loopback_block_is_for_an_embedded_aws_alone(aws: Aws, monkeypatch: pyte
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://ec2.example.com")
     with pytest.raises(InvalidInput, match="embedded"):
         resolve_network(loopback, aws, _network_lock())
+
+
+def test_each_plan_reads_a_given_vpcs_blocks_where_a_rule_is_for_them(aws: Aws) -> None:
+    ec2 = boto3.client("ec2", "us-east-1")
+    vpc = ec2.create_vpc(CidrBlock="10.7.0.0/16", AmazonProvidedIpv6CidrBlock=True)["Vpc"]["VpcId"]
+    subnets = {"us-east-1a": {"scheduler": "subnet-0123456a", "worker": "subnet-0123456a"}}
+    files = {"destination": "vpc", "ports": [2049], "reason": "files"}
+    given = _settings(network={"vpc_id": vpc, "subnets": subnets, "egress": [files]})
+
+    lock = resolve_network(given, aws)
+    ipv4, ipv6 = lock.vpc_blocks
+    assert ipv4 == "10.7.0.0/16"
+    assert ipv6.endswith("::/56")
+
+    ec2.associate_vpc_cidr_block(VpcId=vpc, CidrBlock="10.8.0.0/16")
+    assert resolve_network(given, aws, lock).vpc_blocks == [ipv4, "10.8.0.0/16", ipv6]
+    # A removal asks nothing.
+    assert resolve_network(given, aws, lock, check=False).vpc_blocks == [ipv4, ipv6]
+    without = _settings(network={"vpc_id": vpc, "subnets": subnets})
+    assert resolve_network(without, aws, lock).vpc_blocks == []

@@ -75,6 +75,16 @@ class Ingress(_Model):
     description: str = ""
 
 
+class Egress(_Model):
+    """A destination of hosts, as in `terradask_modules.egress.Egress`."""
+
+    destination: str
+    ports: tuple[int, int]
+    reason: str = ""
+    protocol: str = "tcp"
+    clusters: tuple[str, ...] = ()
+
+
 class HostProgram(_Model):
     """The program of the hosts."""
 
@@ -131,6 +141,8 @@ class Baseline(_Model):
     given: list[str] = []
     kms_key_arn: str | None = None
     ingress: list[Ingress] = []
+    #: Destinations beside port 443 and the network, those of mounts included.
+    egress: list[Egress] = []
     host: HostProgram
     isolation: Literal["workspace", "cluster"] = "workspace"
     isolated: Isolated | None = None

@@ -16,6 +16,7 @@ from terradask._plans.policy.scope import WorkspaceRules
 from terradask._plans.report import PlanReport
 from terradask._terraform.folder_contents import CONFIGURATION
 from terradask.errors import PolicyViolation
+from terradask_modules.egress import in_vpc
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.lock import NetworkLock, read_lock
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import ReportContext
     from terradask._plans.saved import Plan
-    from terradask_stacks.settings import Settings
+    from terradask_stacks.settings import NetworkSettings, Settings
 
 
 _NOT_MAKING = frozenset({"no-op", "read", "delete"})
@@ -152,6 +153,11 @@ def _only_destroys(plan: Plan) -> bool:
     return all(set(each["change"]["actions"]) <= _NOT_MAKING for each in changes)
 
 
+def _vpc_blocks(network: NetworkSettings, lock: NetworkLock | None) -> list[str]:
+    # A plan has the blocks of the network's own VPC.
+    return [network.cidr] if network.vpc_id is None or lock is None else lock.vpc_blocks
+
+
 def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRules:
     """Return the policy's facts in the settings and the network's locked answers."""
     network, state = settings.network, settings.state
@@ -161,6 +167,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         data_buckets=network.data,
         container_repositories=tuple(network.container_repositories),
         task_rights=network.rights,
+        egress=tuple(in_vpc(network.all_egress, _vpc_blocks(network, lock))),
     )
     if lock is None:
         return rules

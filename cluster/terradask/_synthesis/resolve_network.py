@@ -18,6 +18,7 @@ from terradask._aws.listing import listed, listed_zones
 from terradask._synthesis.images import check_disks, find_gpu_images, find_image
 from terradask.errors import AccessDenied, InvalidInput, StateConflict
 from terradask_modules.cidr import slot_count
+from terradask_modules.egress import VPC
 from terradask_stacks.lock import LOCK_NAME, EndpointService, NetworkLock, assign_slots
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def resolve_network(
 
     Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
     on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
-    with interface endpoints. Earlier answers are not looked up again, except for images'
+    with interface endpoints; ``ec2:DescribeVpcs`` with a rule to a given VPC's addresses. Earlier
+    answers are not looked up again, except for images'
     owners, unless `check` is false: a removal needs no images.
     """
     if settings.network.vpc_id is None:
@@ -63,6 +65,7 @@ def resolve_network(
             )
             for architecture in _architectures(settings.network, existing_lock, refresh)
         }
+        blocks = pool.submit(_vpc_blocks, settings.network, aws, existing_lock, check)
         services = pool.submit(_endpoint_services, settings.network, aws, existing_lock, refresh)
         account, partition = caller.result()
         _check_account(account, existing_lock, aws)
@@ -84,6 +87,7 @@ def resolve_network(
             partition=partition,
             zones=slots,
             endpoint_services=services.result(),
+            vpc_blocks=blocks.result(),
             image_ids={architecture: image for architecture, (image, _) in found.items()},
             image_sizes_gib=sizes,
             gpu_image_ids={name: image for name, (image, _) in gpu_images.items()},
@@ -168,6 +172,30 @@ def _endpoint_services(
     if set(wanted) <= known.keys():
         return {service: known[service] for service in wanted}
     return find_endpoint_services(aws, wanted)
+
+
+def _vpc_blocks(
+    network: NetworkSettings, aws: Aws, existing: NetworkLock | None, check: bool
+) -> list[str]:
+    """Return a given VPC's blocks, if a rule needs them. A VPC may get more at any time, so each
+    plan reads them.
+    """
+    if network.vpc_id is None or all(rule.destination != VPC for rule in network.all_egress):
+        return []
+    if not check and existing is not None:
+        return existing.vpc_blocks
+    filters = [{"Name": "vpc-id", "Values": [network.vpc_id]}]
+    found = list(listed(aws.client("ec2"), "describe_vpcs", "Vpcs", Filters=filters))
+    return sorted(
+        block[key]
+        for vpc in found
+        for listing, key, state in (
+            ("CidrBlockAssociationSet", "CidrBlock", "CidrBlockState"),
+            ("Ipv6CidrBlockAssociationSet", "Ipv6CidrBlock", "Ipv6CidrBlockState"),
+        )
+        for block in vpc.get(listing, ())
+        if block[state]["State"] == "associated"
+    )
 
 
 def _architectures(

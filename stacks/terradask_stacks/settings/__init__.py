@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 from terradask_modules.partitions import partition_of
 from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
+from terradask_stacks.settings.egress import EgressRule, check_egress_rules
 from terradask_stacks.settings.ingress import IngressRule
 from terradask_stacks.settings.network import NetworkSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
@@ -31,6 +32,7 @@ from terradask_stacks.validators.tags import check_together
 __all__ = [
     "DEFAULT_ENVIRONMENT",
     "ClusterSettings",
+    "EgressRule",
     "EnvironmentSettings",
     "IngressRule",
     "NetworkSettings",
@@ -110,6 +112,17 @@ class Settings(Section):
             partition_of(self.workspace.region),
             buckets=[each for each in (self.state.bucket,) if each is not None],
             images=self.network.container_repositories,
+        )
+        return self
+
+    @model_validator(mode="after")
+    def _egress_has_an_effect(self) -> Settings:
+        network = self.network
+        check_egress_rules(
+            network.all_egress,
+            isolated=self.workspace.isolation == "cluster",
+            has_ipv6=network.dual_stack or network.vpc_id is not None,
+            lets_out_to_https=network.security_groups is None,
         )
         return self
 

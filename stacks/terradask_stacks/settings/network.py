@@ -13,6 +13,7 @@ from terradask_modules.where import Where
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.disks import Throughput
+from terradask_stacks.settings.egress import EgressSettings
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.host_scripts import HostScriptSettings
 from terradask_stacks.settings.ingress import Ingress
@@ -108,7 +109,13 @@ IMAGE_SETTINGS: dict[Architecture, str] = {"x86_64": "image", "arm64": "arm64_im
 SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
-class NetworkSettings(HostScriptSettings, NetworkDiskSettings, NoticeSettings, TaskSettings):
+class NetworkSettings(
+    EgressSettings,
+    HostScriptSettings,
+    NetworkDiskSettings,
+    NoticeSettings,
+    TaskSettings,
+):
     """Section ``[network]``: the baseline that the clusters of a workspace share."""
 
     cidr: Annotated[str, AfterValidator(check_network_cidr)] = Field(

@@ -6,11 +6,14 @@ import re
 from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueError, ip_network
 from typing import Any
 
+from terradask_modules.egress import VPC
 from terradask_stacks.validators.refusal import refuse, unique
 
 #: The word for the caller's address, which differs on every machine.
 ME = "me"
 
+_GROUP = re.compile(r"([0-9]{12}/)?sg-([0-9a-f]{8}|[0-9a-f]{17})")
+_PREFIX_LIST = re.compile(r"pl-([0-9a-f]{8}|[0-9a-f]{17})")
 _PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
 _NETWORK_PREFIXES = (16, 24)
 
@@ -57,6 +60,22 @@ def check_ingress_cidr(cidr: str) -> str:
             allowed="a block such as 203.0.113.7/32 or 2001:db8::/56, without host bits",
         ) from error
     return str(network)
+
+
+def check_destination(value: str) -> str:
+    """Return a destination of hosts: a normalized block, a group, a prefix list, or ``vpc``."""
+    if value == VPC or _GROUP.fullmatch(value) or _PREFIX_LIST.fullmatch(value):
+        return value
+    try:
+        return str(ip_network(value))
+    except ValueError as error:
+        raise refuse(
+            f"{value!r} is not a destination: {error}",
+            allowed="a block such as 10.1.0.0/16 or 2001:db8::/56, without host bits; a security "
+            "group, sg-… or ACCOUNT/sg-…; a prefix list, pl-…; or 'vpc'",
+            advice="security groups know no names: for a host's name, give the block or the "
+            "security group of what it resolves to",
+        ) from error
 
 
 def check_sources(value: Any) -> list[str] | None:

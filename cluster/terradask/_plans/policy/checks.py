@@ -9,68 +9,22 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
-from terradask._plans.policy.document import PlanDocument, Resource, RoleRules, read
+from terradask._plans.policy.document import PlanDocument, RoleRules, read
+from terradask._plans.policy.egress import egress_findings
 from terradask._plans.policy.expected import expected_findings
-from terradask._plans.policy.findings import PolicyFinding, error
+from terradask._plans.policy.findings import PolicyFinding
 from terradask._plans.policy.iam import iam_findings
 from terradask._plans.policy.images import image_findings, launch_template_findings
 from terradask._plans.policy.ingress import ingress_findings, worker_findings
-from terradask._plans.policy.openings import Opening, network_of, read_rule
 from terradask._plans.policy.patterns import Scrubber
 from terradask._plans.policy.scope import WorkspaceRules
 from terradask._plans.policy.secrets import secret_findings
 from terradask._plans.policy.team import cost_findings, jupyter_findings, waive
 from terradask._plans.policy.user_data import user_data_findings
-from terradask_modules.iam import listed
-from terradask_modules.ingress import Network, is_within
 
 if TYPE_CHECKING:
     from terradask._catalog.prices.estimate import CostEstimate
     from terradask_stacks.settings.policy import PolicySettings
-
-
-_HTTPS = (443, 443)
-_RULES = ("aws_vpc_security_group_egress_rule", "aws_security_group_rule")
-_GROUPS = ("aws_security_group", "aws_default_security_group")
-
-
-def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield rules that allow further egress from hosts (P2)."""
-    inside = [
-        network
-        for vpc in document.of("aws_vpc")
-        if (network := network_of(vpc.values.get("cidr_block"))) is not None
-    ]
-    for resource in document.of(*_RULES, *_GROUPS):
-        for rule in _egress_of(resource):
-            to_https = rule.span == _HTTPS and str(rule.protocol) in ("tcp", "6")
-            if to_https:
-                continue
-            for network in rule.networks:
-                if not _is_inside(network, inside):
-                    yield error(
-                        rule.address,
-                        f"allows egress to {network} at {rule.ports}",
-                        "allow egress to port 443, and to addresses of the network",
-                    )
-
-
-def _egress_of(resource: Resource) -> list[Opening]:
-    values = resource.values
-    if resource.type in _GROUPS:
-        rules = [each for each in listed(values.get("egress")) if isinstance(each, Mapping)]
-    elif resource.type == "aws_security_group_rule" and values.get("type") != "egress":
-        rules = []
-    else:
-        rules = [values]
-    return [read_rule(resource.address, None, each) for each in rules]
-
-
-def _is_inside(network: Network, vpcs: list[Network]) -> bool:
-    """Return whether a block lies in the plan's network, or may, if the plan has none."""
-    if not vpcs:
-        return network.is_private
-    return any(is_within(network, vpc) for vpc in vpcs)
 
 
 _AWS = "https://docs.aws.amazon.com"
@@ -98,7 +52,7 @@ CHECKS = (
     Check(
         "P2",
         "No rule, and no rules together, allow ingress from a large part of the internet; "
-        "hosts reach HTTPS and their network",
+        "hosts reach HTTPS, their network, and what the settings name",
         f"{_AWS}/securityhub/latest/userguide/ec2-controls.html#ec2-18",
         lambda document: itertools.chain(ingress_findings(document), egress_findings(document)),
     ),

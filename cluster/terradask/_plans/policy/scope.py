@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
+from terradask_modules.egress import Egress
 from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
 from terradask_modules.task_rights import DataBucket, TaskRight
 
@@ -45,6 +46,8 @@ class WorkspaceRules:
     container_repositories: tuple[str, ...] | None = None
     #: `network.task_rights`.
     task_rights: tuple[TaskRight, ...] | None = None
+    #: `network.egress`, and what other settings need, with the blocks of a given VPC.
+    egress: tuple[Egress, ...] | None = None
 
 
 @dataclass(frozen=True)
