@@ -54,8 +54,7 @@ def _branch(error: Any, known: set[Any], indent: str = "") -> Iterator[str]:
 def documented() -> list[Any]:
     """Return what ``terradask`` exports, and the classes of what that returns."""
     import terradask
-    from terradask._cleanup.findings import Sweep, Swept
-    from terradask._cleanup.orphans import Orphan
+    from terradask._cleanup.orphans import Orphan, Sweep, Swept
     from terradask._clusters.overview import ClusterOverview
     from terradask._observe.logs.lines import ClusterLogs, LogLine
     from terradask._plans.folder import Plans

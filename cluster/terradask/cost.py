@@ -10,9 +10,9 @@ from __future__ import annotations
 from decimal import Decimal
 
 from terradask._catalog.prices.calculation import estimate
-from terradask._catalog.prices.estimate import CostEstimate, CostItem, monthly_usd
 from terradask._catalog.prices.groups import read_launches
 from terradask._catalog.prices.price_list import AwsPriceList
+from terradask._catalog.prices.prices import CostEstimate, CostItem, monthly_usd
 from terradask._common.text_table import columns
 from terradask._observe.run_costs.totals import CostRow, RunCosts
 

@@ -13,8 +13,7 @@ import pytest
 
 from terradask._doctor.account_check.steps import Step, StepResult
 from terradask._doctor.demo import data, main_job
-from terradask._doctor.demo.main_job import MainJob
-from terradask._doctor.demo.printer import DemoFailed, DemoPrinter
+from terradask._doctor.demo.main_job import DemoFailed, DemoPrinter, MainJob
 from terradask.cli import run
 from terradask_modules.errors import TerradaskError
 

@@ -21,8 +21,7 @@ from distributed import Client
 
 from terradask import Cluster, Workspace
 from terradask._aws.session import Aws
-from terradask._observe.logs.cloudwatch import LogGroup
-from terradask._observe.logs.reader import LogReader
+from terradask._observe.logs.reader import LogGroup, LogReader
 from terradask.errors import AccessDenied, ClusterNotFound, EndpointUnreachable, InvalidInput
 from terradask_simulator import Simulator
 

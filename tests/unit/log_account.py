@@ -11,7 +11,7 @@ from typing import Any
 
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.session import Aws
-from terradask._observe.logs.cloudwatch import LogGroup
+from terradask._observe.logs.reader import LogGroup
 from terradask_simulator.aws.fidelity import log_events
 
 from ..moto_account import moto_account

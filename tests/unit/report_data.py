@@ -7,7 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from terradask._catalog.prices.estimate import CostEstimate, CostItem
+from terradask._catalog.prices.prices import CostEstimate, CostItem
 from terradask._plans.impact import RunningCluster
 from terradask._plans.policy.findings import PolicyFinding
 from terradask._plans.policy.values import AttributeChange

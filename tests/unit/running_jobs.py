@@ -16,8 +16,7 @@ from distributed import Scheduler
 from distributed.worker import Worker
 
 from terradask_host.jobs import JobRecord
-from terradask_host.preload.job_records import JobRecords
-from terradask_host.preload.jobs import Jobs
+from terradask_host.preload.jobs import JobRecords, Jobs
 from terradask_host.rules.job_tasks import JobTask
 
 from ..waiting import eventually_async

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from terradask._aws.session import Aws
+from terradask._observe.documents import SILENT
 from terradask._observe.record import ClusterRecord
 from terradask._observe.run_costs.account import Account, AccountGroup, Use, read_account
 from terradask._observe.run_costs.book import (
@@ -22,7 +23,6 @@ from terradask._observe.run_costs.book import (
     close_last_account,
     open_account,
 )
-from terradask._observe.state import SILENT
 from terradask._observe.store import RUN as RUN_DOCUMENT
 from terradask._workspace.costs import find_accounts
 from terradask_host.documents import Run

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from terradask._catalog.prices.prices import Price, PriceKey, Quotes
+from terradask._observe.documents import SILENT
 from terradask._observe.run_costs.account import (
     Account,
     Observation,
@@ -20,7 +21,6 @@ from terradask._observe.run_costs.account import (
 )
 from terradask._observe.run_costs.book import end_reason, find_prices
 from terradask._observe.run_costs.totals import billed_seconds, costs_of, usd_text
-from terradask._observe.state import SILENT
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, HostReport, SchedulerAddress
 

@@ -14,9 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from terradask._catalog.prices.calculation import estimate
-from terradask._catalog.prices.estimate import CostEstimate, CostItem
 from terradask._catalog.prices.groups import HostLaunch, TemplateVersion
-from terradask._catalog.prices.prices import Price, PriceKey, Quotes, Volumes
+from terradask._catalog.prices.prices import (
+    CostEstimate,
+    CostItem,
+    Price,
+    PriceKey,
+    Quotes,
+    Volumes,
+)
 from terradask.cost import to_text
 
 DATA = Path(__file__).with_name("data")

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from terradask._observe.documents import State
 from terradask._observe.events import (
     EDGES,
     STATE_OF_STEP,
@@ -22,7 +23,6 @@ from terradask._observe.events import (
     run_events,
     write_event_log,
 )
-from terradask._observe.state import State
 from terradask.errors import ClusterNotFound
 from terradask_host import states as host_states
 from terradask_host.documents import HostReport, Run, SchedulerAddress

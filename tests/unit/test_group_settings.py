@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from terradask._catalog.quotas.needs import needs_of
+from terradask._catalog.quotas.check import needs_of
 from terradask._synthesis.resolve_cluster import named_or_default
 from terradask_modules.errors import InvalidInput
 from terradask_stacks.errors import SettingsError

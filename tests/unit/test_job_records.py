@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from terradask_host.jobs import output_name, record_name
-from terradask_host.preload import job_records
-from terradask_host.preload.job_records import JobRecords
+from terradask_host.preload import jobs
+from terradask_host.preload.jobs import JobRecords
 from terradask_host.rules.job_table import JobTable
 
 from ..waiting import eventually_async
@@ -40,7 +40,7 @@ async def test_a_task_that_has_ended_is_kept_once_and_before_the_record_that_say
 async def test_small_jobs_dont_have_the_record_of_a_large_one_kept_more_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_records, "_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(jobs, "_PAUSE_SECONDS", 0.01)
     reported: Counter[str] = Counter()
 
     def report(event: str, **facts: Any) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from distributed import rpc
 
-from terradask._clusters.jobs.request import job_request
 from terradask._clusters.jobs.store import JobOutput
 from terradask._dask import job as job_module
 from terradask._dask.commands import send
-from terradask._dask.job import JobRequests
+from terradask._dask.job import JobRequests, job_request
 from terradask.errors import ClusterError, EndpointUnreachable
 from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
 from terradask_host.jobs import MOST_FILES_BYTES, JobRecord, output_name, record_name

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from terradask._clusters.jobs.files import find_files, pack
-from terradask._clusters.jobs.request import for_submission, job_request, parse_array
 from terradask._clusters.jobs.store import JobOutput, printable_text
-from terradask._dask.job import prepare_job
+from terradask._dask.job import for_submission, job_request, parse_array, prepare_job
 from terradask.errors import InvalidInput
 from terradask_host.documents import UNREADABLE
 from terradask_host.jobs import JobRecord, is_kept_name, output_name, record_name, state_of

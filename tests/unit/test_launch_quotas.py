@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from terradask._catalog.quotas.check import vcpu_quota
 from terradask._catalog.quotas.launch import Allowance, Hosts, LaunchCheck, refusal, shortages
-from terradask._catalog.quotas.needs import vcpu_quota
 from terradask._clusters.launch import ScaleCheck, deployed_launch, planned_launch
 from terradask._observe.documents import Descriptor
 from terradask.errors import AccessDenied, QuotaExceeded

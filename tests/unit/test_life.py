@@ -12,8 +12,7 @@ from terradask import Cluster
 from terradask._clusters.lifetime import lifetime_policy, parse_duration
 from terradask._dask.provision import Provisioner
 from terradask._dask.request import Request
-from terradask._observe.documents import read_address, read_run
-from terradask._observe.state import SILENT, stopped_error
+from terradask._observe.documents import SILENT, read_address, read_run, stopped_error
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, LifetimePolicy, Run, SchedulerAddress
 from terradask_stacks.settings import ClusterSettings, Settings

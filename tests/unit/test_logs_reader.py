@@ -9,9 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from terradask import Deployment
-from terradask._observe.logs.cloudwatch import LogGroup
 from terradask._observe.logs.query import LogQuery
-from terradask._observe.logs.reader import Follower, LogReader
+from terradask._observe.logs.reader import Follower, LogGroup, LogReader
 from terradask.errors import ClusterNotFound, InvalidInput
 from terradask_host.log_streams import LogStream
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from terradask._catalog.prices.estimate import CostEstimate, CostItem
+from terradask._catalog.prices.prices import CostEstimate, CostItem
 from terradask.policy import cost_findings
 from terradask_stacks.settings import PolicySettings
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from terradask._catalog.quotas import needs
+from terradask._catalog.quotas import check as quotas
 from terradask._catalog.quotas.check import (
     QuotaCheck,
     check_network_quotas,
@@ -30,15 +30,15 @@ def settings(**sections: Any) -> Settings:
     return Settings.model_validate(sections)
 
 
-def default_types(given: Settings) -> needs.GroupTypes:
-    return {name: named_or_default(one) for name, one in needs.clusters_of(given).items()}
+def default_types(given: Settings) -> quotas.GroupTypes:
+    return {name: named_or_default(one) for name, one in quotas.clusters_of(given).items()}
 
 
 def amounts(given: Settings, *codes: str, zones: tuple[str, ...] = ("a", "b", "c")) -> Any:
     """Return what settings need: code -> amount, of all quotas or some."""
     found = {
         need.quota.code: need.amount
-        for need in needs.needs_of(given, default_types(given), TYPES, zones)
+        for need in quotas.needs_of(given, default_types(given), TYPES, zones)
     }
     return {code: found[code] for code in codes or found if code in found}
 
@@ -77,13 +77,13 @@ def own(**fields: Any) -> dict[str, Any]:
     ],
 )
 def test_quota_of_a_family(instance_type: str, code: str) -> None:
-    quota = needs.vcpu_quota(instance_type)
+    quota = quotas.vcpu_quota(instance_type)
     assert quota is not None
     assert quota.code == code
 
 
 def test_family_that_is_not_known_has_no_quota() -> None:
-    assert needs.vcpu_quota("mac2.metal") is None
+    assert quotas.vcpu_quota("mac2.metal") is None
 
 
 def test_every_declared_cluster_counts_at_its_largest() -> None:
@@ -131,13 +131,13 @@ def test_each_market_of_a_cluster_may_have_to_give_all_its_workers() -> None:
 
 
 def test_a_quota_counts_one_market() -> None:
-    quotas = [needs.vcpu_quota("p5.48xlarge", market) for market in ("on-demand", "spot")]
-    assert [quota and quota.code for quota in quotas] == ["L-417A185B", "L-C4BD4855"]
-    assert needs.vcpu_quota("hpc7a.48xlarge", "spot") is None
+    found = [quotas.vcpu_quota("p5.48xlarge", market) for market in ("on-demand", "spot")]
+    assert [quota and quota.code for quota in found] == ["L-417A185B", "L-C4BD4855"]
+    assert quotas.vcpu_quota("hpc7a.48xlarge", "spot") is None
 
 
 def test_without_declared_clusters_one_counts() -> None:
-    (only,) = needs.clusters_of(settings(cluster={"max_workers": 7})).values()
+    (only,) = quotas.clusters_of(settings(cluster={"max_workers": 7})).values()
     assert only.max_workers == 7
 
 

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from terradask._catalog.prices.estimate import CostEstimate, CostItem
+from terradask._catalog.prices.prices import CostEstimate, CostItem
 from terradask._plans.documents import DocumentChange
 from terradask._plans.impact import RunningCluster
 from terradask._plans.policy.findings import Waived

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from terradask._clusters.overview import ClusterOverview
-from terradask._observe.state import derive_state
+from terradask._observe.documents import derive_state
 from terradask._observe.status import DeploymentStatus, _ssh_command, dial_address
 from terradask.cli._deployments import status_text
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress

@@ -24,8 +24,7 @@ from terradask._cleanup.delete import (
     delete_resources,
     end_instances,
 )
-from terradask._cleanup.findings import Sweep, Swept
-from terradask._cleanup.orphans import Inventory, Kind, Orphan, judge
+from terradask._cleanup.orphans import Inventory, Kind, Orphan, Sweep, Swept, judge
 from terradask._cleanup.scan import has_resources
 from terradask._common.progress import Message, Progress, phase
 from terradask._observe.record import ClusterRecord

@@ -13,11 +13,16 @@ from terradask._aws.answers import unless
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.pending_launches import check_scheduler_launches
 from terradask._common.side_by_side import side_by_side
-from terradask._observe.documents import Descriptor, read_host_reports, read_run
+from terradask._observe.documents import (
+    Descriptor,
+    of_run,
+    read_host_reports,
+    read_run,
+    stopped_error,
+)
 from terradask._observe.keys import KeySet, translated_key_errors
 from terradask._observe.record import ClusterRecord, read_reports, read_scheduler
 from terradask._observe.scheduler_host_log import SchedulerHostLog
-from terradask._observe.state import of_run, stopped_error
 from terradask._observe.status import DeploymentStatus, status_of
 from terradask._observe.store import HOSTS, RUN, parse_object, read_secret
 from terradask.errors import (

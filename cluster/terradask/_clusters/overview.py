@@ -12,12 +12,18 @@ from typing import Any
 from terradask._aws.listing import listed_groups
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters, tags_of
-from terradask._catalog.prices.estimate import price_text
-from terradask._catalog.prices.prices import Parts, Quotes, hourly_usd, parts_of_host, price_keys
+from terradask._catalog.prices.prices import (
+    Parts,
+    Quotes,
+    hourly_usd,
+    parts_of_host,
+    price_keys,
+    price_text,
+)
 from terradask._clusters.deployment import Deployment
 from terradask._common.clock import utc_text
+from terradask._observe.documents import state_by_numbers
 from terradask._observe.instances import Instance, find_instances
-from terradask._observe.state import state_by_numbers
 from terradask._observe.status import DeploymentStatus, hosts_by_state
 from terradask.errors import AccessDenied, DocumentFormat
 from terradask_modules.names import (

@@ -10,9 +10,9 @@ from typing import Any
 
 from terradask._clusters.run_end import record_end
 from terradask._common.side_by_side import begun, side_by_side
+from terradask._observe.documents import is_raised
 from terradask._observe.record import ClusterRecord
 from terradask._observe.secret import ClusterSecret
-from terradask._observe.state import is_raised
 from terradask._observe.store import HOSTS, OF_A_RUN
 from terradask.errors import AccessDenied, DocumentFormat
 from terradask_host.documents import Run

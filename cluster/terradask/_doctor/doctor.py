@@ -20,7 +20,7 @@ from terradask._aws.free_plan import eligible_types
 from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_roles
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
-from terradask._catalog.quotas.needs import clusters_of
+from terradask._catalog.quotas.check import clusters_of
 from terradask._synthesis.configuration import own_provider_lock
 from terradask._synthesis.resolve_cluster import named_or_default
 from terradask._terraform import provider_mirror

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from terradask._aws.group_limits import WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES
-from terradask._observe.documents import Descriptor
+from terradask._observe.documents import Descriptor, is_raised
 from terradask._observe.shortfall import Shortfall, shortfall_text
-from terradask._observe.state import is_raised
 from terradask_host.documents import HostReport, LifetimePolicy, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group
 from terradask_host.rules.launch_problem import LaunchProblem

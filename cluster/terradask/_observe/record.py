@@ -11,14 +11,17 @@ from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.session import Aws
 from terradask._observe.documents import (
     Descriptor,
+    ended_by_itself,
+    is_raised,
+    is_young,
     read_address,
     read_descriptor,
     read_host_reports,
     read_run,
+    stopped_error,
 )
 from terradask._observe.location import check_names, locate_cluster
 from terradask._observe.secret import ClusterSecret
-from terradask._observe.state import ended_by_itself, is_raised, is_young, stopped_error
 from terradask._observe.store import CLOSING, DESCRIPTOR, RUN, SCHEDULER, ClusterObjects
 from terradask.errors import ClusterNotFound, ClusterStopped, DocumentFormat
 from terradask_host.documents import HostReport, Run, SchedulerAddress

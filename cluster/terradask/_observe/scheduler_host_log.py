@@ -71,9 +71,8 @@ class SchedulerHostLog:
 
     def _read(self, instance_ids: Collection[str]) -> Sequence[LogLine]:
         # Rarely needed, and slow to import.
-        from terradask._observe.logs.cloudwatch import LogGroup
         from terradask._observe.logs.query import LogQuery
-        from terradask._observe.logs.reader import LogReader
+        from terradask._observe.logs.reader import LogGroup, LogReader
 
         record, run_id = self.record, self.run.run_id
         query = LogQuery(hosts=(SCHEDULER_GROUP,), run=run_id)

@@ -140,7 +140,7 @@ def _advice(cluster: str, shortfall: Shortfall, pools: Mapping[str, Pool]) -> st
 
 
 def _higher_quotas(shortfall: Shortfall, pools: Mapping[str, Pool]) -> list[str]:
-    from terradask._catalog.quotas.needs import GP3_STORAGE, vcpu_quota
+    from terradask._catalog.quotas.check import GP3_STORAGE, vcpu_quota
 
     advice = []
     short = {

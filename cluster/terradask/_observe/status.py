@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.group_limits import scheduled_actions
 from terradask._common.side_by_side import side_by_side
-from terradask._observe.documents import read_host_reports
+from terradask._observe.documents import (
+    SILENT,
+    State,
+    derive_state,
+    ended_by_itself,
+    of_run,
+    read_host_reports,
+)
 from terradask._observe.problems import may_be_silent, problems_of
 from terradask._observe.record import ClusterRecord
-from terradask._observe.state import SILENT, State, derive_state, ended_by_itself, of_run
 from terradask._observe.store import HOSTS, ClusterObjects
 from terradask_host.documents import Ended, HostReport, Run, SchedulerAddress
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action

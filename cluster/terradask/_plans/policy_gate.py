@@ -22,7 +22,7 @@ from terradask_stacks.lock import NetworkLock, read_lock
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask._catalog.prices.estimate import CostEstimate
+    from terradask._catalog.prices.prices import CostEstimate
     from terradask._plans.impact import RunningCluster
     from terradask._plans.policy.findings import PolicyFinding
     from terradask._plans.report import ReportContext

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from terradask._catalog.prices.estimate import HOURS_PER_MONTH, CostEstimate, CostItem
+from terradask._catalog.prices.prices import HOURS_PER_MONTH, CostEstimate, CostItem
 from terradask._common.naming import counted
 from terradask._plans.policy.values import AttributeChange
 from terradask._plans.render_terminal import (

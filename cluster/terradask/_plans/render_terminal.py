@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
-from terradask._catalog.prices.estimate import HOURS_PER_MONTH, CostEstimate
+from terradask._catalog.prices.prices import HOURS_PER_MONTH, CostEstimate
 from terradask._common.naming import counted
 from terradask._plans.policy.values import UNKNOWN, AttributeChange, top_level
 from terradask._plans.summary import Change, PlanSummary

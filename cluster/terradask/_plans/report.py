@@ -12,7 +12,7 @@ from terradask._plans.impact import RunningCluster, impacts
 from terradask._plans.summary import Counts, PlanSummary
 
 if TYPE_CHECKING:
-    from terradask._catalog.prices.estimate import CostEstimate
+    from terradask._catalog.prices.prices import CostEstimate
     from terradask._plans.policy.findings import PolicyFinding
 
 REPORT_FORMAT = 1
@@ -159,7 +159,7 @@ class WorkspaceReport:
     @property
     def cost(self) -> CostEstimate | None:
         """The total cost of the planned stacks; None for a single stack, or if none has a price."""
-        from terradask._catalog.prices.estimate import together
+        from terradask._catalog.prices.prices import together
 
         return together([plan.cost for plan in self.plans if plan.cost is not None])
 

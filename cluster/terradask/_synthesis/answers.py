@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
-from terradask._catalog.quotas.needs import GroupTypes
+from terradask._catalog.quotas.check import GroupTypes
 from terradask._common.progress import Progress, silent
 from terradask._synthesis.container import check_container, check_no_gpus, lock_container
 from terradask._synthesis.images import check_gpu_disks, check_own_disks

@@ -19,7 +19,7 @@ from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
     from terradask._catalog.quotas.check import QuotaCheck
-    from terradask._cleanup.findings import Sweep, Swept
+    from terradask._cleanup.orphans import Sweep, Swept
     from terradask._clusters.deployment import Deployment
     from terradask._clusters.overview import ClusterOverview
     from terradask._network.baseline import Baseline
@@ -295,8 +295,7 @@ class Workspace(Planner):
         NoMatchingType
             If no type is as they ask for.
         """
-        from terradask._catalog.quotas.check import check_quotas
-        from terradask._catalog.quotas.needs import clusters_of
+        from terradask._catalog.quotas.check import check_quotas, clusters_of
         from terradask._synthesis.answers import group_types
         from terradask_stacks.lock import read_lock
 

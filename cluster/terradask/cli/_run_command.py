@@ -229,9 +229,9 @@ def batch(
     if map_over is not None:
         inputs = _inputs(map_over)
     else:
-        from terradask._clusters.jobs import request
+        from terradask._dask.job import parse_array
 
-        inputs = request.parse_array(array or "")
+        inputs = parse_array(array or "")
 
     def await_job(job: Job) -> int:
         from terradask.errors import JobTimeout

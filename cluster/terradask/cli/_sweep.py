@@ -29,8 +29,7 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
 
 if TYPE_CHECKING:
-    from terradask._cleanup.findings import Sweep, Swept
-    from terradask._cleanup.orphans import Orphan
+    from terradask._cleanup.orphans import Orphan, Sweep, Swept
 
 
 @click.command(short_help="Remove orphaned resources")

@@ -1,5 +1,5 @@
 """The jobs of a cluster, in its scheduler's process: runs their commands as Dask tasks, and alone
-decides and records the result of each.
+decides and records the result of each, in the bucket.
 
 So workers need no right to write anywhere, and jobs don't depend on the client that submitted them.
 """
@@ -7,9 +7,12 @@ So workers need no right to write anywhere, and jobs don't depend on the client 
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import datetime
+import gzip
 import itertools
+import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,13 +23,15 @@ from terradask_host.errors import CommandRefused
 from terradask_host.jobs import (
     BEGIN_OPERATION,
     END_OPERATION,
+    FORMAT,
     MOST_FILES_BYTES,
     STOP_OPERATION,
     TELL_OPERATION,
     job_of,
+    output_name,
     problem_of,
+    record_name,
 )
-from terradask_host.preload.job_records import JobRecords
 from terradask_host.preload.lifetime_watch import JOBS_CLIENT_NAME
 from terradask_host.rules.job_table import JobTable
 from terradask_host.rules.job_tasks import TaskState
@@ -463,3 +468,53 @@ class RunningJob:
     def output(self, index: int) -> OutputTail:
         """Return the end of a task's output."""
         return self.outputs.setdefault(index, OutputTail(self.table.output_bytes))
+
+
+# ---- jobs' records and tasks' output, stored in the bucket through the host program --------------
+
+
+#: Pause between two stores of a changing record; longer for many tasks.
+_PAUSE_SECONDS = 1.0
+_TASKS_A_SECOND = 1_000
+
+
+class JobRecords:
+    """Stores records soon after a change, and at once when a job begins or is over."""
+
+    def __init__(self, report: Callable[..., None]) -> None:
+        self._report = report
+        self._due: dict[JobTable, asyncio.TimerHandle] = {}
+
+    def note(self, table: JobTable) -> None:
+        """Schedule a store of a changed job."""
+        if table.is_over or table.version == 1:
+            self._keep_record(table)
+        elif table not in self._due:
+            pause_seconds = max(_PAUSE_SECONDS, len(table.tasks) / _TASKS_A_SECOND)
+            loop = asyncio.get_running_loop()
+            self._due[table] = loop.call_later(pause_seconds, self._keep_record, table)
+
+    def keep_output(self, job: str, index: int, output: OutputTail) -> None:
+        """Store a task's output."""
+        pieces, missed, _ = output.read()
+        document = {
+            "format": FORMAT,
+            "missed": missed,
+            "pieces": [[stream, base64.b64encode(content).decode()] for stream, content in pieces],
+        }
+        self._keep(output_name(job, index), document)
+
+    def flush(self) -> None:
+        """Store all changed records."""
+        for table in list(self._due):
+            self._keep_record(table)
+
+    def _keep_record(self, table: JobTable) -> None:
+        due = self._due.pop(table, None)
+        if due is not None:
+            due.cancel()
+        self._keep(record_name(table.job.id), table.record().to_document())
+
+    def _keep(self, name: str, document: dict[str, Any]) -> None:
+        packed = gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
+        self._report("job", name=name, content=base64.b64encode(packed).decode())

@@ -20,8 +20,7 @@ from terradask_host.preload.forward import METRICS_ROLE, Forward, server_context
 from terradask_host.preload.gauges import Gauges, LoopLag, MetricsPage, report_gauges
 from terradask_host.preload.http_servers import at_socket
 from terradask_host.preload.instance_proofs import startup_information
-from terradask_host.preload.job_records import JobRecords
-from terradask_host.preload.jobs import Jobs
+from terradask_host.preload.jobs import JobRecords, Jobs
 from terradask_host.preload.jupyter_server import own_jupyter_site, serve_jupyter
 from terradask_host.preload.known_versions import expect_known_differences
 from terradask_host.preload.leave import Leave, Questions, Report

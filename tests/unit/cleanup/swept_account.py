@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from terradask._cleanup.findings import Sweep, Swept
+from terradask._cleanup.orphans import Sweep, Swept
 from terradask._workspace.workspace import Workspace
 from terradask_modules.names import clusters_role_path, role_name
 

@@ -21,7 +21,6 @@ from terradask._catalog.prices.prices import (
     parts_of_host,
     price_keys,
 )
-from terradask._cleanup.findings import Sweep
 from terradask._cleanup.orphans import (
     Deployed,
     Inventory,
@@ -30,6 +29,7 @@ from terradask._cleanup.orphans import (
     OldPlan,
     Orphan,
     OrphanLock,
+    Sweep,
     judge,
 )
 

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from terradask._aws.session import Aws
 from terradask._cleanup import sweep as sweeping
 from terradask._cleanup.delete import end_instances
-from terradask._cleanup.findings import Swept
+from terradask._cleanup.orphans import Swept
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.workspace import Workspace
 from terradask.cli import run

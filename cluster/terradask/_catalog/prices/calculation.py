@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from terradask._catalog.prices.estimate import CostEstimate, CostItem
 from terradask._catalog.prices.groups import (
     HostLaunch,
     PlannedResource,
@@ -19,7 +18,15 @@ from terradask._catalog.prices.groups import (
     planned_launch,
     template_of,
 )
-from terradask._catalog.prices.prices import Component, Price, PriceKey, PriceList, Quotes
+from terradask._catalog.prices.prices import (
+    Component,
+    CostEstimate,
+    CostItem,
+    Price,
+    PriceKey,
+    PriceList,
+    Quotes,
+)
 from terradask._common.naming import some
 from terradask_host.gauges import GAUGES
 from terradask_modules.kinds import KINDS

@@ -18,8 +18,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from terradask._catalog.prices.estimate import price_text
-from terradask._catalog.prices.prices import PriceKey, Product, Unit
+from terradask._catalog.prices.prices import PriceKey, Product, Unit, price_text
 
 _UNITS: Mapping[str, Unit] = {
     "hrs": "hour",

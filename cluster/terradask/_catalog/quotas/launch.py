@@ -14,8 +14,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from terradask._aws.session import Aws
-from terradask._catalog.quotas.check import QuotaCheck, increase_commands, limits_of, vcpus_and_use
-from terradask._catalog.quotas.needs import Choice, Quota, by_quota
+from terradask._catalog.quotas.check import (
+    Choice,
+    Quota,
+    QuotaCheck,
+    by_quota,
+    increase_commands,
+    limits_of,
+    vcpus_and_use,
+)
 from terradask.errors import AccessDenied, QuotaExceeded
 from terradask_modules.names import SCHEDULER_GROUP, TAG_CLUSTER, TAG_WORKSPACE, WORKER_GROUP
 

@@ -23,6 +23,7 @@ from terradask._aws.tags import tag_filters
 from terradask._catalog.prices.prices import PriceKey, PriceList
 from terradask._common.json_text import parse_json
 from terradask._common.side_by_side import begun, side_by_side
+from terradask._observe.documents import SILENT, ended_by_itself
 from terradask._observe.location import locate_cluster
 from terradask._observe.record import ClusterRecord
 from terradask._observe.run_costs.account import (
@@ -34,7 +35,6 @@ from terradask._observe.run_costs.account import (
     merge_observation,
     read_account,
 )
-from terradask._observe.state import SILENT, ended_by_itself
 from terradask._observe.store import RUN
 from terradask.errors import AwsError, DocumentFormat
 from terradask_host.documents import UNREADABLE, HostReport, Run, SchedulerAddress

@@ -23,7 +23,7 @@ from terradask._plans.policy.team import cost_findings, jupyter_findings, waive
 from terradask._plans.policy.user_data import user_data_findings
 
 if TYPE_CHECKING:
-    from terradask._catalog.prices.estimate import CostEstimate
+    from terradask._catalog.prices.prices import CostEstimate
     from terradask_stacks.settings.policy import PolicySettings
 
 

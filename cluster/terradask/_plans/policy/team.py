@@ -13,7 +13,7 @@ from terradask._plans.policy.document import PlanDocument, written_document
 from terradask._plans.policy.findings import PolicyFinding, Waived
 
 if TYPE_CHECKING:
-    from terradask._catalog.prices.estimate import CostEstimate
+    from terradask._catalog.prices.prices import CostEstimate
     from terradask_stacks.settings.policy import PolicySettings, Waiver
 
 
