@@ -153,6 +153,9 @@ def run(arguments: list[str]) -> int:
     sys.path[:] = [each for each in added if each] + [
         each for each in sys.path if each != str(Path(__file__).parents[1])
     ]
+    if "TERRADASK_SIMULATOR_NETWORK" in os.environ:
+        # What Python would have imported at its start.
+        import_module("terradask_security_groups").install(os.environ)
     if arguments[0] == "-m":
         sys.argv = arguments[1:]
         if here:

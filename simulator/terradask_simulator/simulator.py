@@ -368,6 +368,48 @@ class Simulator(Switches):
         """
         self.no_capacity(instance_type, zone)
 
+    def add_interface(
+        self, subnet_id: str, security_group_ids: Sequence[str] = (), *, name: str = ""
+    ) -> str:
+        """Put a network interface without an instance, such as a database's, into a subnet.
+
+        Parameters
+        ----------
+        subnet_id, security_group_ids
+            Where, and which groups decide what reaches it; by default the VPC's default group.
+        name
+            A host name of at least two labels, which hosts in the subnet's VPC resolve: a record in
+            a private hosted zone of Route 53.
+
+        Returns
+        -------
+        str
+            Its private address. It is one of this machine: a server that listens on it is what
+            hosts reach.
+        """
+        with contextlib.ExitStack() as clients:
+            ec2, route53 = (
+                clients.enter_context(contextlib.closing(self.client(service)))
+                for service in ("ec2", "route53")
+            )
+            groups = {"Groups": list(security_group_ids)} if security_group_ids else {}
+            made = ec2.create_network_interface(SubnetId=subnet_id, **groups)["NetworkInterface"]
+            address = str(made["PrivateIpAddress"])
+            if name:
+                zone = route53.create_hosted_zone(
+                    Name=name.partition(".")[2],
+                    CallerReference=made["NetworkInterfaceId"],
+                    VPC={"VPCRegion": self.info.region, "VPCId": made["VpcId"]},
+                    HostedZoneConfig={"PrivateZone": True},
+                )
+                record = {"Name": name, "Type": "A", "TTL": 60}
+                record["ResourceRecords"] = [{"Value": address}]
+                change = {"Changes": [{"Action": "CREATE", "ResourceRecordSet": record}]}
+                route53.change_resource_record_sets(
+                    HostedZoneId=zone["HostedZone"]["Id"], ChangeBatch=change
+                )
+        return address
+
     def left_running(self) -> list[str]:
         """Return deployed groups and running instances, one readable line each."""
         return left_running(self.info)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
-import ipaddress
 from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, ec2_backends
 from terradask_simulator.aws.fidelity.lookups import index_of
 from terradask_simulator.aws.fidelity.slow_instances import booted
+from terradask_simulator.aws.security_groups.on_hosts.terradask_security_groups import is_covered
+from terradask_simulator.aws.security_groups.table import rules_of
 
 __all__ = [
     "InstanceView",
@@ -124,17 +125,11 @@ def end_instance(instance_id: str, *, vanished: bool = False) -> None:
 
 def admits(instance_id: str, port: int, peer: str) -> bool:
     """Return whether an instance's security groups let a peer reach a TCP port."""
-    address = ipaddress.ip_address(peer)
     with STATE_LOCK:
         instance = find_instance(instance_id)
         if instance is None or not instance.is_running():
             return False
-        return any(
-            _covers(rule, port)
-            and rule.cidr_ipv4
-            and address in ipaddress.ip_network(rule.cidr_ipv4, strict=False)
-            for rule in _ingress_rules(instance)
-        )
+        return is_covered(rules_of(_ingress_rules(instance)), "tcp", port, address=peer)
 
 
 def role_of(instance: Any) -> Any | None:
@@ -162,12 +157,6 @@ def _ingress_rules(instance: Any) -> list[Any]:
     for interface in instance.nics.values():
         groups.update({group.id: group for group in interface.group_set})
     return [rule for group in groups.values() for rule in group.ingress_rules]
-
-
-def _covers(rule: Any, port: int) -> bool:
-    if rule.ip_protocol == "-1":
-        return True
-    return bool(rule.ip_protocol == "tcp" and rule.from_port <= port <= rule.to_port)
 
 
 def _ports(instance: Any) -> tuple[int, ...]:

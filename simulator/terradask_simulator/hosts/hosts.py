@@ -13,6 +13,7 @@ from terradask_simulator.aws.instances import InstanceView, end_instance
 from terradask_simulator.aws.network import LoopbackNetwork
 from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.faults import HostFaults, fill_disk
+from terradask_simulator.hosts.host_network import HostNetwork
 from terradask_simulator.hosts.machine import GRACE_SECONDS, Machine
 from terradask_simulator.hosts.processes import marked_processes
 from terradask_simulator.hosts.simulated_workers.child_process import SimulatedWorkers
@@ -44,6 +45,7 @@ class Hosts:
         self._endpoint_url = endpoint_url
         self._keys = keys
         self._network = network
+        self._host_network = HostNetwork(folder.parent / "network.json", endpoint_url)
         self._wheels = WheelStore(folder.parent / "wheels", endpoint_url)
         self._faults = faults
         self._simulated = SimulatedWorkers(folder, endpoint_url, keys, faults)
@@ -58,6 +60,7 @@ class Hosts:
 
     def reconcile(self, instances: list[InstanceView]) -> None:
         """Start and end machines to match the running instances with terradask's user data."""
+        self._host_network.write([one.instance for one in list(self._machines.values())])
         running = [instance for instance in instances if _HOST_FILE in instance.user_data]
         self._simulated.reconcile(
             [instance for instance in running if self._is_simulated(instance)]
@@ -93,7 +96,7 @@ class Hosts:
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id
         folder.mkdir(parents=True)
-        machine = Machine(instance, folder, self._endpoint_url, self._faults)
+        machine = Machine(instance, folder, self._endpoint_url, self._host_network, self._faults)
         machine.log(f"{instance.instance_type} at {instance.private_address}")
         self._machines[instance.instance_id] = machine
         self._boots[instance.instance_id] = self._booting.submit(self._boot, machine)
@@ -189,6 +192,7 @@ class Hosts:
             self._end(machine, grace_seconds)
         self._booting.shutdown(wait=True)
         self._ending.shutdown(wait=True)
+        self._host_network.close()
 
 
 def _row(instance: InstanceView, state: str, pid: int | None, log_path: Path) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import IO, Any
 from terradask_simulator.aws.instances import InstanceView, loopback_of
 from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
+from terradask_simulator.hosts.host_network import HostNetwork
 from terradask_simulator.hosts.memory import forget_run, make_run
 from terradask_simulator.hosts.processes import (
     host_environ,
@@ -40,7 +41,12 @@ class Machine:
     """The local machine of one instance."""
 
     def __init__(
-        self, instance: InstanceView, folder: Path, endpoint_url: str, faults: HostFaults
+        self,
+        instance: InstanceView,
+        folder: Path,
+        endpoint_url: str,
+        network: HostNetwork,
+        faults: HostFaults,
     ) -> None:
         self.instance = instance
         self.folder = folder
@@ -50,7 +56,7 @@ class Machine:
         self.state = "waiting"
         self.unit = Unit()
         self._endpoint_url, self._metadata_endpoint = endpoint_url, ""
-        self._faults = faults
+        self._network, self._faults = network, faults
         self._wheel: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._starts: deque[float] = deque()
@@ -210,7 +216,7 @@ class Machine:
             **self.unit.environment,
             **host_environ(self.folder, self.instance.region, self._endpoint_url),
             "TZ": "UTC",
-            "PYTHONPATH": str(self._wheel),
+            **self._network.environ(self.instance, self._wheel),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": self._metadata_endpoint,
             "TERRADASK_HOST_PYTHON": sys.executable,
             "TERRADASK_HOST_LOOPBACK": loopback_of(self.instance.private_address),

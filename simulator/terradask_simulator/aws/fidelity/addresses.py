@@ -2,8 +2,8 @@
 
 moto gives a freed address to the next instance, while the previous instance's process may still
 hold its ports; draws addresses of interfaces without an instance at random, so that they can
-collide; raises ``StopIteration`` (an HTTP 500) when a subnet is full; and draws public addresses
-from Amazon's real ranges.
+collide, and those of interface endpoints from beyond their subnets; raises ``StopIteration`` (an
+HTTP 500) when a subnet is full; and draws public addresses from Amazon's real ranges.
 """
 
 from __future__ import annotations
@@ -35,7 +35,12 @@ def public_address_source(cidr: str) -> Callable[[], str]:
 
 def install(public_cidr: str) -> None:
     """Replace moto's address functions."""
-    from moto.ec2.models import elastic_ip_addresses, elastic_network_interfaces, subnets
+    from moto.ec2.models import (
+        EC2Backend,
+        elastic_ip_addresses,
+        elastic_network_interfaces,
+        subnets,
+    )
 
     another = public_address_source(public_cidr)
     elastic_network_interfaces.random_public_ip = another
@@ -56,6 +61,15 @@ def install(public_cidr: str) -> None:
             if holder is not None and holder.cidr_block:
                 private_ip_address = holder.get_available_subnet_ip(None)
         return create(backend, subnet, private_ip_address, *args, **kwargs)
+
+    @around(EC2Backend, "create_vpc_endpoint")
+    def create_vpc_endpoint(create: Any, backend: Any, *args: Any, **kwargs: Any) -> Any:
+        endpoint = create(backend, *args, **kwargs)
+        for interface in (backend.enis[each] for each in endpoint.network_interface_ids):
+            address = interface.subnet.get_available_subnet_ip(None)
+            interface.private_ip_address = address
+            interface.private_ip_addresses = [{"Primary": True, "PrivateIpAddress": address}]
+        return endpoint
 
 
 def _available_address(subnet: Any, instance: Any) -> str:
