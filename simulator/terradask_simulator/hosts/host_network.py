@@ -27,7 +27,7 @@ _FULL_SECONDS = 0.02
 
 
 class HostNetwork:
-    """The network of one simulator's hosts; `write` tells it to them.
+    """The network of one simulator's hosts; `write` gives it to them.
 
     Parameters
     ----------

@@ -8,12 +8,14 @@ connect through Python's `socket`, such as libpq's, isn't seen.
 from __future__ import annotations
 
 import functools
-import ipaddress
-import json
 import os
 import socket
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+
+# What types alone need takes longer to import than all else here.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
 
 __all__ = ["NETWORK", "OWN_ADDRESS", "Network", "install", "is_covered"]
 
@@ -60,8 +62,11 @@ def is_covered(
     )
 
 
+# Programs that connect to nothing don't wait for the imports in these functions.
 @functools.lru_cache(4096)
 def _contains(block: str, address: str) -> bool:
+    import ipaddress
+
     try:
         return ipaddress.ip_address(address) in ipaddress.ip_network(block, strict=False)
     except ValueError:
@@ -114,6 +119,8 @@ class Network:
             found = os.stat(self._path)  # noqa: PTH116  (importing pathlib takes milliseconds)
             version = (found.st_ino, found.st_mtime_ns)
             if version != self._version:
+                import json
+
                 with open(self._path, encoding="utf-8") as file:  # noqa: PTH123
                     self._table = json.load(file)
                 self._version, self._known = version, {}
@@ -123,13 +130,16 @@ class Network:
         return self._table
 
     def _evaluate(self, table: dict[str, Any], protocol: str, host: str, port: int) -> bool:
+        import ipaddress
+
         if not table or host == self._own_address:
             return True
         if [host, port] == table["endpoint"]:
             return self._reaches_aws(table)
         address = ipaddress.ip_address(host)
-        host = str(getattr(address, "ipv4_mapped", None) or address)
-        if host in table["interfaces"] or host in table["public"] or not _is_loopback(host):
+        address = getattr(address, "ipv4_mapped", None) or address
+        host = str(address)
+        if host in table["interfaces"] or host in table["public"] or not address.is_loopback:
             return self._reaches(table, protocol, host, port)
         # This computer's, unless an ended instance had it: then nothing answers.
         return not any(_contains(block, host) for block in table["blocks"])
@@ -194,10 +204,6 @@ def install(environ: Mapping[str, str]) -> None:
     socket.getaddrinfo = getaddrinfo
 
 
-def _is_loopback(host: str) -> bool:
-    return ipaddress.ip_address(host).is_loopback
-
-
 def _filtered(method: Callable[..., Any], place: int, network: Network) -> Callable[..., Any]:
     """Return a method of sockets whose argument at a place is an address, which becomes one that
     doesn't answer where the network admits no connection.
@@ -216,6 +222,8 @@ def _filtered(method: Callable[..., Any], place: int, network: Network) -> Calla
 
 
 def _way(one: socket.socket, address: tuple[Any, ...], network: Network) -> tuple[Any, ...]:
+    import ipaddress
+
     if not isinstance(address[0], str):
         return address
     try:
