@@ -1,4 +1,4 @@
-"""What an account's security groups admit, as one document for hosts: interfaces, groups, names."""
+"""An account's network as one document for hosts: interfaces, security groups, names."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def is_covered(
     protocol, port
         The connection's.
     address, groups
-        The peer's, as far as it has groups.
+        The peer's, and its groups if it has some.
     prefix_lists
         Blocks by the id of their prefix list.
     """
@@ -75,7 +75,7 @@ def _contains(block: str, address: str) -> bool:
 
 
 class Network:
-    """What a host reaches, by the table that the embedded AWS keeps in a file.
+    """The destinations that a host reaches, by the table that the embedded AWS keeps in a file.
 
     Parameters
     ----------
