@@ -127,6 +127,8 @@ class Run(Record):
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     dask_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
     life: LifetimePolicy | None = None
+    #: Name of an environment variable -> ARN of the secret that hosts read for it.
+    secrets: Mapping[str, str] = field(default_factory=dict)
     #: Whether hosts install archives by hash. Missing in an older terradask's, which used none.
     hashed: bool = False
     #: The cluster's structure at the run's start. An older terradask left it to ``cluster.json``.

@@ -59,6 +59,7 @@ CLUSTER_TOPICS: Mapping[str, tuple[str, ...]] = {
         "software_lock",
         "container",
         "environ",
+        "secrets",
         "send_dask_config",
     ),
     "Network and access": (

@@ -325,6 +325,7 @@ def plan_run(
         packages=lock.versions,
         n_workers=sum(numbers.values()),
         environ=dict(settings.environ),
+        secrets=dict(settings.secrets),
         dask_config=portable_config() if settings.send_dask_config else {},
         life=life or lifetime_policy(settings),
         hashed=lock.is_hashed,

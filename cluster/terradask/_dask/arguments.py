@@ -186,7 +186,14 @@ class ClusterArguments:
         Amazon ECR. By default there is none.
     environ
         Environment variables for the scheduler and the workers. They are stored in the workspace
-        bucket; for secrets, use `send_private_envs`.
+        bucket; for secrets, use `secrets` or `send_private_envs`.
+    secrets
+        Environment variables whose values hosts read from AWS with their own role, by the name and
+        ARN of each: ``{"TOKEN": "arn:aws:ssm:us-east-1:123456789012:parameter/token"}``, or
+        ``"arn:aws:secretsmanager:…:secret:db-AbCdEf:password"`` for the key ``password`` of a
+        secret's JSON, without ``:password`` for its text. Only the ARNs are stored. Each new
+        process gets the current value, and so do hosts that AWS replaces while no client is
+        attached. The role needs ``network.task_rights`` for them.
     send_dask_config
         Whether hosts get a frozen copy of this process's Dask configuration. By default True.
 
@@ -436,6 +443,7 @@ class ClusterArguments:
     software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     container: str | None = field(default=None, metadata=STRUCTURE)
     environ: Mapping[str, str] | None = field(default=None, metadata=RUN)
+    secrets: Mapping[str, str] | None = field(default=None, metadata=RUN)
     send_dask_config: bool | None = field(default=None, metadata=RUN)
 
     # Network and access

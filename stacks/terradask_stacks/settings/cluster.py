@@ -18,10 +18,10 @@ from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.ingress import IngressRule
 from terradask_stacks.settings.life import LifeSettings
 from terradask_stacks.settings.software import SoftwareSettings
+from terradask_stacks.settings.variables import VariableSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
 from terradask_stacks.validators.dask import (
     check_dotted,
-    check_environ,
     check_n_workers,
     check_scheduler_options,
     check_worker_options,
@@ -91,6 +91,7 @@ class ClusterSettings(
     CapacitySettings,
     ConnectionSettings,
     SoftwareSettings,
+    VariableSettings,
     ObservationSettings,
 ):
     """Section ``[cluster]``: defaults of every cluster; arguments of ``Cluster`` override them."""
@@ -155,11 +156,6 @@ class ClusterSettings(
         default=False,
         description="Also run a worker on the scheduler's host, with half of its memory and "
         "all threads but one. No count includes it.",
-    )
-    environ: Annotated[dict[str, str], AfterValidator(check_environ)] = Field(
-        default={},
-        description="Environment variables of scheduler and workers. Not for secrets: the "
-        "workspace's bucket and plans have them.",
     )
     private_to_creator: bool = Field(
         default=False,
