@@ -96,6 +96,11 @@ class Paths:
         return self.state / "notebooks"
 
     @property
+    def secrets_socket(self) -> Path:
+        """Socket of the run's secrets; only the host program's user can connect."""
+        return self.keys / "secrets.sock"
+
+    @property
     def dashboard_socket(self) -> Path:
         """Socket of a scheduler's HTTP server; only its user can connect."""
         return self.keys / "dashboard.sock"

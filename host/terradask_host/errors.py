@@ -10,6 +10,7 @@ HostError
 ├── EnvironmentFailed      the software environment could not be built
 ├── VersionsDiffer         Python, dask or distributed differ between worker and scheduler
 ├── DistributedTooOld      distributed has holes that a later version fixes
+├── SecretUnreadable       a secret that the run names by ARN can't be read
 ├── KeysOnDisk             the folder for keys is not in memory
 ├── DaskFailed             the Dask process could not start, or died too often
 └── CommandRefused         a client's command can't be carried out
@@ -84,6 +85,10 @@ class DistributedTooOld(HostError):
 
 class GpusMissing(HostError):
     """NVIDIA's driver shows fewer GPUs than the machine has."""
+
+
+class SecretUnreadable(HostError):
+    """A secret that the run names by its ARN can't be read with the host's role."""
 
 
 class KeysOnDisk(HostError):

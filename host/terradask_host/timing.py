@@ -22,6 +22,10 @@ class Timing:
     run_deadline_seconds: float = 300.0
     #: The tag ``terradask:run:id`` may lag behind the instance; after this it counts as none.
     run_tag_grace_seconds: float = 10.0
+    #: Deadline of the first read of the run's secrets: rights take effect after seconds.
+    secret_deadline_seconds: float = 60.0
+    #: Processes that start within this time of each other get the same values of secrets.
+    secret_fresh_seconds: float = 10.0
     #: Deadline of building the software environment.
     environment_deadline_seconds: float = 900.0
     #: Deadline of NVIDIA's driver, which loads while the machine boots.

@@ -21,16 +21,18 @@ from terradask_host.agent.bound_run import RUN, SOFTWARE, BoundRun, secret_id
 from terradask_host.agent.container.pull import pull_container
 from terradask_host.agent.dask_process import DaskProgram, LocalPython
 from terradask_host.agent.environment import Environment, own_wheels
-from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
+from terradask_host.agent.event_queue import EventQueue, Failed, Stop, StopRequested
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.host import Host
 from terradask_host.agent.keys import check_in_memory, write_keys
 from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags
+from terradask_host.agent.referenced_secrets import ReferencedSecrets
 from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
+from terradask_host.agent.secret_socket import SecretSocket
 from terradask_host.agent.shared_environment import SharedEnvironment
 from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
@@ -71,6 +73,7 @@ class Agent:
         self._events = events
         self._metadata = InstanceMetadata(config.metadata_endpoint)
         self._aws = Aws(config.region)
+        self._secret_socket: SecretSocket | None = None
 
     def run(self) -> int:
         """Read the host's role from its tags, and run that until the host leaves.
@@ -116,6 +119,8 @@ class Agent:
         try:
             return self._run_role(identity, objects, reporter)
         finally:
+            if self._secret_socket is not None:
+                self._secret_socket.close()
             tags.close()
             watch.close()
             boot_log.close()
@@ -161,6 +166,11 @@ class Agent:
         """Collect the run, the software and the keys."""
         secret = secret_id(self._config.workspace, identity.cluster)
         bound = self._wait_run(objects, secret, reporter)
+        secrets = ReferencedSecrets.of_run(
+            bound.run, identity.role, self._aws, self._timing, self._log.info
+        )
+        # Before the environment, whose installation takes minutes.
+        secrets.read(self._events.pause)
         reporter.enter(states.ENVIRONMENT)
         program = self._program(identity, objects, bound, reporter)
         if identity.role == "worker":
@@ -170,11 +180,16 @@ class Agent:
                 pause=self._events.pause,
             )
         check_in_memory(self._config.paths.keys)
+        keys = write_keys(bound.secret, identity.role, self._config.paths.keys)
+        if secrets:
+            self._secret_socket = SecretSocket(
+                self._config.paths.secrets_socket, secrets, lambda e: self._events.put(Failed(e))
+            )
         return Host(
             config=self._config.of_run(bound.run),
             identity=identity,
             bound=bound,
-            keys=write_keys(bound.secret, identity.role, self._config.paths.keys),
+            keys=keys,
             program=program,
             aws=self._aws,
             objects=objects,

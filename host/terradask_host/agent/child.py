@@ -12,6 +12,7 @@ from typing import Any
 
 from terradask_host.agent.dask_process import DaskProcess
 from terradask_host.agent.event_queue import ChildEnded, ChildMessage, EventQueue
+from terradask_host.preload.referenced_secrets import VARIABLE as SECRETS_VARIABLE
 from terradask_host.rules.policy import Exit
 
 #: Longest part of a line kept to explain why a process ended.
@@ -19,17 +20,24 @@ REASON_CHARACTERS = 300
 
 
 def child_environ(
-    base: Mapping[str, str], *, home: Path, region: str, run_environ: Mapping[str, str]
+    base: Mapping[str, str],
+    *,
+    home: Path,
+    region: str,
+    run_environ: Mapping[str, str],
+    secrets_socket: Path | None = None,
 ) -> dict[str, str]:
     """Return the Dask process's environment variables.
 
     On top of its program's: the home of the host's user, which has no personal Dask configuration
-    or credentials; the region for AWS SDKs in tasks, unless the run sets one; and the cluster's
-    ``environ=``, which only the Dask process gets.
+    or credentials; the region for AWS SDKs in tasks, unless the run sets one; the cluster's
+    ``environ=``, which only the Dask process gets; and the address of the run's secrets, if it has
+    some, which the process sets in its own environment later.
     """
     regions = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     fixed = {"HOME": str(home), "PYTHONUNBUFFERED": "1"}
-    return {**regions, **base, **fixed, **run_environ}
+    socket = {} if secrets_socket is None else {SECRETS_VARIABLE: str(secrets_socket)}
+    return {**regions, **base, **fixed, **run_environ, **socket}
 
 
 class DaskChild:

@@ -8,6 +8,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
+from terradask_host.errors import HostError
 from terradask_host.rules.policy import Exit
 
 
@@ -40,6 +41,13 @@ class Recommended:
 
 
 @dataclass(frozen=True)
+class Failed:
+    """The host can't go on, for this reason."""
+
+    error: HostError
+
+
+@dataclass(frozen=True)
 class ChildMessage:
     """A message of the Dask process: its event and its facts."""
 
@@ -56,7 +64,7 @@ class ChildEnded:
     end: Exit
 
 
-Event = Stop | Recommended | ChildMessage | ChildEnded
+Event = Stop | Recommended | Failed | ChildMessage | ChildEnded
 
 
 class StopRequested(BaseException):

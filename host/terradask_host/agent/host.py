@@ -12,7 +12,14 @@ from terradask_host.agent.aws import Aws
 from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.child import DaskChild, child_environ
 from terradask_host.agent.dask_process import DaskProgram
-from terradask_host.agent.event_queue import ChildEnded, ChildMessage, Event, EventQueue, Stop
+from terradask_host.agent.event_queue import (
+    ChildEnded,
+    ChildMessage,
+    Event,
+    EventQueue,
+    Failed,
+    Stop,
+)
 from terradask_host.agent.groups import ClusterGroups
 from terradask_host.agent.instance_proofs import prove
 from terradask_host.agent.keys import KeyFiles
@@ -80,6 +87,7 @@ class Host:
             home=self.config.paths.state,
             region=self.config.region,
             run_environ=self.run.environ or {},
+            secrets_socket=self.config.paths.secrets_socket if self.run.secrets else None,
         )
         try:
             child = DaskChild(
@@ -133,8 +141,13 @@ def check_imported(imported: Mapping[str, Any], run: Run) -> None:
 
 
 def next_event(events: EventQueue, child: DaskChild, timeout_seconds: float) -> Event | None:
-    """Return the next event of this Dask process, or None on timeout; drop those of others."""
+    """Return the next event of this Dask process, or None on timeout; drop those of others.
+
+    Raises the error of a `Failed`.
+    """
     event = events.next(timeout_seconds)
+    if isinstance(event, Failed):
+        raise event.error
     if isinstance(event, ChildMessage | ChildEnded) and event.child != child.number:
         return None
     return event

@@ -13,6 +13,7 @@ from typing import Any
 from distributed.diagnostics.plugin import WorkerPlugin
 
 from terradask_host.preload.credentials_endpoint import FETCH_OPERATION, take
+from terradask_host.preload.referenced_secrets import take_at_start
 
 NAME = "terradask-confided"
 
@@ -26,7 +27,8 @@ class FetchConfided(WorkerPlugin):  # type: ignore[misc]  # distributed carries 
     name = NAME
 
     async def setup(self, worker: Any) -> None:
-        """Fetch the secrets."""
+        """Fetch the run's own secrets from this host, then those that clients have sent."""
+        take_at_start()
         for attempt in range(TRIES):
             try:
                 found = await getattr(worker.scheduler, FETCH_OPERATION)()

@@ -139,12 +139,17 @@ def _in_memory(text: str) -> str | None:
 FETCH_OPERATION = "terradask_confided"
 
 
+#: Names of the variables that clients have sent to this process.
+SENT: set[str] = set()
+
+
 def take(environ: Mapping[str, str], credentials: Mapping[str, str] | None) -> None:
     """Set private variables in this process, and credentials in its `CredentialsEndpoint`.
 
     Variables are set at run time: those at a process's start are readable by others, in ``/proc``.
     Its children inherit them.
     """
+    SENT.update(environ)
     os.environ.update(environ)
     if credentials is not None:
         endpoint = own_endpoint()

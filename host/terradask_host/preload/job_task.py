@@ -25,6 +25,7 @@ from typing import Any
 from distributed import get_worker
 
 from terradask_host.jobs import BEGIN_OPERATION, END_OPERATION, STOP_OPERATION, TELL_OPERATION
+from terradask_host.preload.referenced_secrets import take_again
 from terradask_host.rules.job_tasks import CANCELLED, NO_EXIT_CODE, TIMED_OUT
 from terradask_host.rules.output_tail import OutputTail
 
@@ -114,6 +115,7 @@ class _Runner:
             return CANCELLED, "cancelled"
         folder = Path(tempfile.mkdtemp(prefix="job-", dir=self._worker.local_directory))
         try:
+            await asyncio.to_thread(take_again)
             if files is not None:
                 await asyncio.to_thread(_unpack, files, folder)
             return await _supervise(one, wanted, folder)

@@ -17,6 +17,7 @@ from terradask_host.http_proxy.jupyter_site import BASE_PATH, jupyter_site
 from terradask_host.http_proxy.pipes import Streams, short, to_socket
 from terradask_host.http_proxy.server import Site
 from terradask_host.preload.leave import Leave, Report
+from terradask_host.preload.referenced_secrets import take_again
 
 #: Part of the names of Dask clients in kernels: they count as clients while their kernel is open.
 CLIENT_NAME = "notebook"
@@ -66,6 +67,7 @@ async def serve_jupyter(
         os.environ["JUPYTER_RUNTIME_DIR"] = str(folder)
         server = _started(start, notebooks)
         await server.extension_manager.start_all_extensions()
+        _with_current_secrets(server.kernel_manager)
         running()
         reporting = asyncio.create_task(_report_open(server, report))
         try:
@@ -142,6 +144,17 @@ def _started(start: Mapping[str, Any], notebooks: Path) -> Any:
             }
         ),
     )
+
+
+def _with_current_secrets(kernels: Any) -> None:
+    """Have each new kernel get the current values of the run's secrets."""
+    start = kernels.start_kernel
+
+    async def start_kernel(*args: Any, **options: Any) -> Any:
+        await asyncio.to_thread(take_again)
+        return await start(*args, **options)
+
+    kernels.start_kernel = start_kernel
 
 
 async def _report_open(server: Any, report: Report) -> None:

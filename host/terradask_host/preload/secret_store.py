@@ -9,10 +9,12 @@ of a cluster's state, so they don't carry secrets.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from terradask_host.preload import credentials_endpoint
+from terradask_host.preload.referenced_secrets import VARIABLE
 
 #: How often to retry a worker that couldn't be notified.
 TRIES = 3
@@ -28,6 +30,9 @@ class SecretStore:
         self._credentials: dict[str, str] | None = None
         self._telling = asyncio.Lock()
         scheduler.handlers[credentials_endpoint.FETCH_OPERATION] = self.fetch
+        if VARIABLE in os.environ:
+            # First of all plugins: the others may need the run's secrets.
+            self._add_plugin()
 
     async def take(
         self, environ: Mapping[str, str], credentials: Mapping[str, str]
@@ -46,16 +51,21 @@ class SecretStore:
         """Return all secrets, for a worker."""
         return {"environ": self._environ, "credentials": self._credentials}
 
-    async def _notify_workers(self) -> list[str]:
+    def _add_plugin(self) -> dict[str, Any]:
+        """Have every worker that registers from now on fetch secrets; return the message for those
+        that have registered.
+        """
         from distributed.protocol.pickle import dumps
 
         # needs distributed, which had to be configured first
         from terradask_host.preload.confided_plugin import NAME, FetchConfided
 
         plugin = dumps(FetchConfided())
-        # Dask passes it to every worker that registers from now on.
         self._scheduler.worker_plugins[NAME] = plugin
-        message = {"op": "plugin-add", "plugin": plugin, "name": NAME}
+        return {"op": "plugin-add", "plugin": plugin, "name": NAME}
+
+    async def _notify_workers(self) -> list[str]:
+        message = self._add_plugin()
         pending = list(self._scheduler.workers)
         for attempt in range(TRIES):
             if attempt:

@@ -26,6 +26,7 @@ from terradask_host.preload.known_versions import expect_known_differences
 from terradask_host.preload.leave import Leave, Questions, Report
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.performance_report import PerformanceReports
+from terradask_host.preload.referenced_secrets import take_at_start
 from terradask_host.preload.retirement import remember_retired, report_workers
 from terradask_host.preload.scaling import ScalingWatch, keep_extra_worker
 from terradask_host.preload.secret_store import SecretStore
@@ -62,6 +63,9 @@ def run(read: Read, report: Report) -> int:
     from terradask_host.preload.closed_streams import expect_closed_streams  # of the right version
 
     expect_closed_streams()
+    if prepared["role"] != "worker":
+        # A nanny's children would start with them; each worker fetches its own.
+        take_at_start()
     serve: Serve = partial(_SERVE[prepared["role"]], report)
     asyncio.run(_until_closed(serve, start, read, report, versions))
     return 0

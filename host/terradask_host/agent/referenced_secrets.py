@@ -1,0 +1,291 @@
+"""The secrets that a run names by ARN, read with this host's role and kept in memory alone.
+
+Permissions needed: ``secretsmanager:GetSecretValue`` or ``ssm:GetParameter`` on each, and
+``kms:Decrypt`` on a customer's key that encrypts it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from terradask_host.agent.aws import Aws, error_code, is_aws_error, passes
+from terradask_host.agent.retry import backoff
+from terradask_host.documents import Run
+from terradask_host.errors import SecretUnreadable
+from terradask_host.timing import Timing
+from terradask_host.trouble import Trouble
+
+#: What AWS answers for a missing right: on the secret, or on the key that encrypts it.
+_DENIED = frozenset({"AccessDeniedException", "AccessDenied"})
+_MISSING = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
+_READ = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
+_KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The ARN of a secret or a parameter, and the key of its JSON, if only that one is wanted."""
+
+    arn: str
+    key: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a reference as settings have checked it."""
+        parts = text.split(":", 7)
+        return cls(":".join(parts[:7]), *parts[7:])
+
+    @property
+    def partition(self) -> str:
+        """``aws``, ``aws-cn`` or ``aws-us-gov``."""
+        return self.arn.split(":")[1]
+
+    @property
+    def service(self) -> str:
+        """``secretsmanager`` or ``ssm``."""
+        return self.arn.split(":")[2]
+
+    @property
+    def region(self) -> str:
+        """Its region, which needn't be the host's."""
+        return self.arn.split(":")[3]
+
+    @property
+    def account(self) -> str:
+        """Its account."""
+        return self.arn.split(":")[4]
+
+
+class ReferencedSecrets:
+    """Reads a run's secrets again and again: each process gets the values of its start.
+
+    Parameters
+    ----------
+    references
+        Environment variable -> reference.
+    role
+        ARN of this host's role.
+    """
+
+    def __init__(
+        self,
+        references: Mapping[str, str],
+        aws: Aws,
+        *,
+        role: str,
+        timing: Timing,
+        log: Callable[[str], None],
+    ) -> None:
+        self._references = {name: Reference.parse(text) for name, text in references.items()}
+        self._aws = aws
+        self._role = role
+        self._timing = timing
+        self._trouble = Trouble(log)
+        self._lock = threading.Lock()
+        self._values: Mapping[str, str] | None = None
+        self._read_at = 0.0
+
+    @classmethod
+    def of_run(
+        cls, run: Run, role: str, aws: Aws, timing: Timing, log: Callable[[str], None]
+    ) -> Self:
+        """Return those of a run, for a host of a role such as ``worker``."""
+        return cls(run.secrets, aws, role=run.host_roles[role][-1], timing=timing, log=log)
+
+    def __bool__(self) -> bool:
+        """Return whether there are any."""
+        return bool(self._references)
+
+    def read(self, pause: Callable[[float], object] = time.sleep) -> Mapping[str, str]:
+        """Return the current values by variable; processes that start together share them.
+
+        The first time, an answer of AWS's that may be a matter of seconds is waited for: a right
+        that was just granted, throttling. Later, while AWS doesn't answer, the values that were
+        read before are the current ones. Raises `SecretUnreadable`.
+        """
+        with self._lock:
+            fresh = time.monotonic() - self._read_at < self._timing.secret_fresh_seconds
+            if self._values is not None and fresh:
+                return self._values
+            try:
+                self._values = self._read_all(pause)
+                self._trouble.is_over()
+            except SecretUnreadable as error:
+                cause = error.__cause__
+                if self._values is None or not isinstance(cause, Exception) or not passes(cause):
+                    raise
+                self._trouble.note(f"new processes get the values that were read before: {error}")
+            self._read_at = time.monotonic()
+            return self._values
+
+    def _read_all(self, pause: Callable[[float], object]) -> Mapping[str, str]:
+        texts: dict[str, str] = {}
+        values = {}
+        for name, reference in self._references.items():
+            if reference.arn not in texts:
+                texts[reference.arn] = self._read_one(name, reference, pause)
+            values[name] = _value(name, reference, texts[reference.arn])
+        return values
+
+    def _read_one(self, name: str, reference: Reference, pause: Callable[[float], object]) -> str:
+        partition = self._role.split(":")[1]
+        if reference.partition != partition:
+            raise _unreadable(
+                name,
+                reference,
+                f"it is in the partition {reference.partition}, which nothing here can reach",
+                allowed=f"a secret of the partition {partition}",
+                advice="Copy it to this partition, and name the copy.",
+            )
+        began = time.monotonic()
+        deadline = self._timing.secret_deadline_seconds if self._values is None else 0.0
+        for seconds in backoff(0.5, ceiling_seconds=5.0):
+            try:
+                return self._ask(name, reference)
+            except Exception as error:
+                if not is_aws_error(error):
+                    raise
+                may_pass = passes(error) or error_code(error) in _DENIED
+                if not may_pass or time.monotonic() - began + seconds > deadline:
+                    raise self._refusal(name, reference, error) from error
+            pause(seconds)
+        raise AssertionError("backoff never ends")
+
+    def _ask(self, name: str, reference: Reference) -> str:
+        client = self._aws.client(reference.service, reference.region)
+        if reference.service == "ssm":
+            found: str = client.get_parameter(Name=reference.arn, WithDecryption=True)["Parameter"][
+                "Value"
+            ]
+            return found
+        text: str | None = client.get_secret_value(SecretId=reference.arn).get("SecretString")
+        if text is None:
+            raise _unreadable(
+                name,
+                reference,
+                "it is binary",
+                allowed="text",
+                advice="Store it as text, such as base64: aws secretsmanager put-secret-value "
+                "--secret-string",
+            )
+        return text
+
+    def _refusal(self, name: str, reference: Reference, error: Exception) -> SecretUnreadable:
+        """Return the error for an answer of AWS's, which never has the secret in it."""
+        code, answer = error_code(error), str(error)
+        if code in _DENIED:
+            return self._denial(name, reference, answer)
+        if code in _MISSING:
+            why, advice = "it doesn't exist, or has no value", "Correct the ARN, or give it a value"
+        # https://github.com/external-secrets/external-secrets/pull/4562
+        elif "marked for deletion" in answer:
+            why = "it is marked for deletion"
+            advice = f"aws secretsmanager restore-secret --secret-id {reference.arn}"
+        elif code in {"DecryptionFailure", "InvalidKeyId"}:
+            why, advice = "AWS can't decrypt it", "Enable the key that encrypts it, or restore it"
+        elif hasattr(error, "response"):
+            why, advice = f"AWS answers {code}", "Start the cluster again when that is over"
+        else:
+            why, advice = "AWS doesn't answer", self._way(reference)
+        return _unreadable(name, reference, f"{why} ({answer})", advice=f"{advice}.")
+
+    def _way(self, reference: Reference) -> str:
+        service = reference.service
+        elsewhere = "" if reference.region == self._aws.region else f" of {reference.region}"
+        return (
+            f"Hosts must reach {service}{elsewhere}: through a NAT gateway, or add it to "
+            "network.interface_endpoints"
+            + (", which lead only to the own region" if elsewhere else "")
+        )
+
+    def _denial(self, name: str, reference: Reference, answer: str) -> SecretUnreadable:
+        """Return the error for a missing right, with the settings that grant it."""
+        action, resource = _READ[reference.service], reference.arn
+        # https://github.com/external-secrets/external-secrets/issues/390 (Secrets Manager),
+        # https://github.com/tryolabs/aws-workshop/issues/6 (Parameter Store)
+        if "kms" in answer.lower() or "customer master key" in answer:
+            own = f"arn:{reference.partition}:kms:{reference.region}:{reference.account}:key/KEY"
+            found = _KEY.search(answer)
+            action, resource = "kms:Decrypt", found[0] if found else own
+        lines = [
+            "[[network.task_rights]]",
+            f'reason = "secret {name}"',
+            f'actions = ["{action}"]',
+            f'resources = ["{resource}"]',
+        ]
+        if "explicit deny" in answer:
+            advice = f"A policy denies it: ask who wrote it to except {self._role}."
+        else:
+            advice = "\n    ".join(
+                ["Add these lines to terradask.toml, then: terradask apply network", *lines]
+            )
+        if reference.account != self._role.split(":")[4]:
+            advice += (
+                f"\n    It is of account {reference.account}: its own policy, and that of its key, "
+                f"must also allow {self._role}."
+            )
+        return _unreadable(
+            name, reference, f"this host's role may not read it ({answer})", advice=advice
+        )
+
+
+def _unreadable(
+    name: str,
+    reference: Reference,
+    why: str,
+    *,
+    allowed: str | None = None,
+    advice: str | None = None,
+) -> SecretUnreadable:
+    kind = "parameter" if reference.service == "ssm" else "secret"
+    return SecretUnreadable(
+        f"The {kind} for {name} can't be read: {why}.",
+        given=reference.arn,
+        allowed=allowed,
+        advice=advice,
+    )
+
+
+def _value(name: str, reference: Reference, text: str) -> str:
+    """Return what a variable gets of a secret's text. Errors show nothing of it."""
+    value: Any = text
+    if reference.key is not None:
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError):
+            document = None
+        if not isinstance(document, dict) or reference.key not in document:
+            what = "it has no such key" if isinstance(document, dict) else "it is not a JSON object"
+            raise _unreadable(
+                name,
+                reference,
+                f"{what}: {reference.key!r}",
+                allowed="a JSON object with this key, or the ARN without it for the whole text",
+                advice="Correct what follows the ARN in secrets, or the secret.",
+            )
+        value = document[reference.key]
+        # Numbers too are often stored in it, such as a port.
+        value = value if isinstance(value, str) else json.dumps(value)
+    if "\0" in value or not _encodes(value):
+        raise _unreadable(
+            name,
+            reference,
+            "an environment variable can't hold it",
+            allowed="text without NUL that UTF-8 can encode",
+            advice="Store it encoded, such as base64.",
+        )
+    return str(value)
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
