@@ -140,8 +140,7 @@ def test_pips_files_are_read_as_pip_reads_them(
         ("linux", "home/.pip/pip.conf", {}),
         ("darwin", "home/Library/Application Support/pip/pip.conf", {}),
         ("darwin", "root/Library/Application Support/pip/pip.conf", {}),
-        ("win32", "roaming/pip/pip.ini", {"APPDATA": "roaming"}),
-        ("win32", "env/pip.ini", {}),
+        ("linux", "env/pip.conf", {}),
     ],
 )
 def test_pips_files_are_where_each_system_has_them(

@@ -415,9 +415,7 @@ class Sweep:
     first_seen: Mapping[tuple[Kind, str], datetime.datetime] = field(default_factory=dict)
 
     def hourly_usd(self, stray: Orphan) -> Decimal | None:
-        """Return an orphan's hourly cost in US dollars, with its parts; None if a price
-        is missing.
-        """
+        """Return an orphan's hourly cost in US dollars, with its parts; None without a price."""
         return hourly_usd(stray.parts, self.quotes)
 
     def age_seconds(self, stray: Orphan) -> float | None:

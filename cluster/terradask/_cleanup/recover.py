@@ -161,9 +161,7 @@ class ClusterRecovery:
         return bool(left)
 
     def _blocking_secret(self) -> dict[str, Resource]:
-        """Return the secret of the cluster's name, even if scheduled for deletion; refuse another
-        owner's.
-        """
+        """Return the secret of this name, even one to be deleted; refuse another owner's."""
         where, name = self.where, self.where.secret_id
         found = describe_secret(self.aws.client("secretsmanager"), name)
         if found is not None and not found.is_of(where):

@@ -62,9 +62,7 @@ class Entry:
 def read_state(
     document: Mapping[str, Any], names: ClusterNames
 ) -> tuple[list[Entry], list[Mapping[str, str]]]:
-    """Return a state's entries that may be the cluster's, and foreign ones with the reason. Raises
-    `TerraformError`.
-    """
+    """Return a state's own entries, and foreign ones with the reason. Raises `TerraformError`."""
     known: list[Entry] = []
     foreign: list[Mapping[str, str]] = []
     try:

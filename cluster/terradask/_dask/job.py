@@ -361,9 +361,7 @@ def prepare_job(
     timeout: Duration | None = None,
     resources: Mapping[str, float] | None = None,
 ) -> SubmitJob:
-    """Check a job and pack its files, with those that the command names, without any call. Raises
-    `InvalidInput`.
-    """
+    """Check a job and pack its files and those in its command. No calls. Raises `InvalidInput`."""
     named = files_of_command(command, directory)
     return job_request(
         command,

@@ -164,9 +164,7 @@ def _silence(
     scheduler: SchedulerAddress,
     fires_at: datetime.datetime,
 ) -> Iterator[str]:
-    """Yield the problem of a running scheduler's host that has not postponed the watchdog schedule
-    of its group for too long.
-    """
+    """Yield the problem of a scheduler's host that no longer postpones its group's watchdog."""
     host, renewed_at = scheduler.instance_id, fires_at - _AHEAD
     lifetime_seconds = (run.life or LifetimePolicy()).max_lifetime_seconds
     # Never postponed beyond the end of the cluster's lifetime.

@@ -72,9 +72,7 @@ class ClusterRecord:
         return descriptor
 
     def find_groups(self) -> Groups:
-        """Return the cluster's groups, even without ``cluster.json``. Raises `ClusterNotFound`
-        without groups.
-        """
+        """Return the groups, even without ``cluster.json``. Raises `ClusterNotFound` if none."""
         if not self.exists:
             groups, state = groups_at_aws(self.aws, self.where)
             if not state:
@@ -119,9 +117,7 @@ class ClusterRecord:
         return not is_raised(groups)
 
     def run(self) -> Run | None:
-        """Return the run that was started last, even if it has ended by itself; None if the cluster
-        was stopped.
-        """
+        """Return the last started run, even if it has ended by itself; None after a stop."""
         document = self.objects.read(RUN)
         return None if document is None else read_run(document)
 

@@ -59,9 +59,7 @@ class SchedulerHostLog:
         self.check_now(instance_ids)
 
     def check_now(self, instance_ids: Collection[str]) -> str | None:
-        """Return the last message about refused reports, or None. Raises `HostFailed` as `check`
-        does.
-        """
+        """Return the last message about refused reports, or None. Raises as `check` does."""
         lines = self._read(instance_ids) if instance_ids else ()
         failed = [number for number, line in enumerate(lines) if _FAILED.match(line.text)]
         if failed:

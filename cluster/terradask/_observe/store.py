@@ -168,8 +168,6 @@ def read_secret(
 
 
 def holds_nothing(objects: ClusterObjects) -> bool:
-    """Return whether only event logs, packages and an empty state remain, as after
-    ``cdktf destroy``.
-    """
+    """Return whether only event logs, packages and an empty state remain (``cdktf destroy``)."""
     names = [name for name in objects.names() if not name.startswith((EVENTS, WHEELS))]
     return names == [STATE] and not (objects.read(STATE) or {}).get("resources")

@@ -154,9 +154,7 @@ def _is_from_index(distribution: importlib.metadata.Distribution | None) -> bool
 
 
 def _hashes(lock_file: Path, packages: dict[str, str], named: Container[str]) -> Hashes:
-    """Return the hashes of packages. Remove optional ones that the file lacks: pip-compile leaves
-    pip out.
-    """
+    """Return packages' hashes, without optional ones that the file lacks, such as pip."""
     for name in OPTIONAL & packages.keys():
         try:
             archive_hashes(lock_file, {name: packages[name]})

@@ -122,9 +122,7 @@ def _lies_in(module: Any, folder: Path) -> bool:
 
 
 def _installed_names(beside: Mapping[Path, Iterable[str]]) -> set[str]:
-    """Return import names that hosts get in other ways: of installed packages, and of the folders
-    of editable ones.
-    """
+    """Return import names that hosts get otherwise: of packages and of editable ones' folders."""
     found = set(importlib.metadata.packages_distributions())
     for distribution in importlib.metadata.distributions():
         if (project := editable_folder(distribution)) is not None:

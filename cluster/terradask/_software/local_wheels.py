@@ -101,9 +101,7 @@ def _wheel(name: str, architecture: str, filename: str, files: Mapping[str, byte
 
 
 def build_obstacle(distribution: importlib.metadata.Distribution, architecture: str) -> str | None:
-    """Return why no wheel for hosts can be built from an installed package's files; None if one
-    can.
-    """
+    """Return why no wheel for hosts can be built from an installed package's files, or None."""
     if editable_folder(distribution) is not None:
         return None
     tags = wheel_tags(distribution)

@@ -59,9 +59,7 @@ class SoftwareLock:
 
     @property
     def versions(self) -> dict[str, str]:
-        """Version by package name, with locally built packages, and conda's under their conda
-        names.
-        """
+        """Version by package name; locally built ones too, and conda's by their conda names."""
         built = {wheel.name: wheel.version for wheel in self.wheels}
         return {**conda_versions(self.conda), **self.packages, **built}
 

@@ -66,9 +66,7 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
 def lock_requirements(
     requirements: Sequence[str], settings: Path, architecture: str, environ: Mapping[str, str]
 ) -> SoftwareLock:
-    """Lock the hosts' environment to the requirements in a settings file. Raises the errors of
-    `lock_file_packages`.
-    """
+    """Lock hosts to the requirements in a settings file. Raises as `lock_file_packages`."""
     refuse_aws_secrets(settings, "\n".join(requirements))
     python = python_for_hosts()
     machine = replace(Machine.here(environ), folder=settings.parent)

@@ -180,9 +180,7 @@ class NamedEnvironments:
         self._store.write(f"{environment.name}{_END}", as_json(document))
 
     def delete(self, name: str) -> None:
-        """Delete an environment, but not its wheels, which others may use. Raises
-        `SoftwareUnusable`.
-        """
+        """Delete an environment, without wheels: others may use them. Raises `SoftwareUnusable`."""
         self.read(name)
         self._store.delete_all([f"{name}{_END}", f"{name}{_BUILT}"])
 

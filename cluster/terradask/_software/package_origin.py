@@ -79,9 +79,7 @@ def folder_origin(folder: Path) -> Origin:
 
 
 def came_from(distribution: importlib.metadata.Distribution, url: str) -> bool:
-    """Return whether a package was installed from this requirement URL, including a repository's
-    revision if the URL has one.
-    """
+    """Return whether a package was installed from this URL, and its revision if it has one."""
     try:
         document = json.loads(distribution.read_text("direct_url.json") or "")
         here = _without_secrets(document["url"])

@@ -44,9 +44,7 @@ class Unsolvable(Exception):
 
 @dataclass(frozen=True)
 class Resolver:
-    """Resolve for hosts of one processor architecture, with the indexes in uv's variables and
-    files.
-    """
+    """Resolve for hosts of one architecture, with the indexes in uv's variables and files."""
 
     architecture: str
     environ: Mapping[str, str]
@@ -150,9 +148,7 @@ class Resolver:
         return [each for each in requirements if name_of(each) not in self.sources]
 
     def _not_asked_for(self, requirements: Iterable[str]) -> set[str]:
-        """Return the packages with a source that no requirement names: uv would look for them in
-        other indexes.
-        """
+        """Return packages with a source that no requirement names: uv would ask other indexes."""
         return set(self.sources) - set(map(name_of, requirements))
 
     def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Selected:
@@ -285,9 +281,7 @@ def _release() -> str:
 
 
 def lacking(resolve: Resolver, requirements: Sequence[str]) -> list[str]:
-    """Return the requirements without a wheel in any index. They are tried without dependencies, so
-    each can be tried alone.
-    """
+    """Return the requirements without a wheel in any index; each is tried without dependencies."""
     found: list[str] = []
     while left := [text for text in requirements if text not in found]:
         output = unsolvable_reason(resolve, left)

@@ -186,9 +186,7 @@ def _deployment_tools(
 def dependents_by_name(
     installed: Iterable[Installed], markers: Mapping[str, str]
 ) -> dict[str, set[str]]:
-    """Return the dependents of each package. Installed extras aren't recorded, so all of them
-    count.
-    """
+    """Return each package's dependents. Installed extras aren't recorded, so all count."""
     dependents: dict[str, set[str]] = defaultdict(set)
     for package in installed:
         for requirement in package.requires:

@@ -125,9 +125,7 @@ def read_requirements_file(path: Path, environ: Mapping[str, str]) -> Requiremen
 
 
 def direct_names(lines: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the packages that lines take from a URL or a folder, and those of them that aren't
-    wheels.
-    """
+    """Return the packages that lines take from a URL or folder, and which are no wheels."""
     found = [(canonicalize_name(n[1]), line) for line in lines if (n := _NAMED_URL.match(line))]
     return (
         frozenset(name for name, _ in found),

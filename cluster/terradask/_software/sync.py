@@ -153,9 +153,7 @@ class Sync:
 
     @property
     def _pins(self) -> dict[str, str]:
-        """Local versions of all packages from an index by name, those that only dependencies may
-        need included.
-        """
+        """Local versions of all packages from an index by name, also of dependencies alone."""
         return {
             p.name: f"{p.name}=={p.version}" for p in self.scan.packages if p.verdict == "taken"
         }
@@ -217,9 +215,7 @@ class Sync:
         pins: Mapping[str, str],
         names: Collection[str],
     ) -> tuple[Selected | None, frozenset[str]]:
-        """Resolve with all of the other versions, or else with each that has a solution; return
-        their names too.
-        """
+        """Resolve with all other versions, or each with a solution; return their names too."""
         hopeless = lacking(self.resolve, others)
         others = [text for text in others if text not in hopeless]
         alone = [[each] for each in others] if len(others) > 1 else []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import gzip
 import html
 import itertools
@@ -17,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from terradask_host.documents import MOST_REPORT_BYTES as MOST_BYTES
@@ -230,24 +230,14 @@ def _record_tasks(scheduler: Any) -> Any:
 
 async def _in_thread(work: Callable[[], T]) -> T:
     """Run a function in a daemon thread, which never keeps the process from ending."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[T] = loop.create_future()
-
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if not done.done():
-            if error is None:
-                done.set_result(result)  # type: ignore[arg-type]
-            else:
-                done.set_exception(error)
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
 
     def run() -> None:
         try:
-            found, error = work(), None
+            done.set_result(work())
         except Exception as failure:  # noqa: BLE001 - raised where it is awaited
-            found, error = None, failure
-        # The loop may have ended, and with it the wait.
-        with contextlib.suppress(RuntimeError):
-            loop.call_soon_threadsafe(settle, found, error)
+            done.set_exception(failure)
 
     threading.Thread(target=run, name="performance-report", daemon=True).start()
-    return await done
+    return await asyncio.wrap_future(done)

@@ -48,9 +48,7 @@ def no_match(request: HardwareRequest, supply: Supply, nothing: Selection) -> No
 
 
 def nearest(request: HardwareRequest, supply: Supply) -> list[dict[str, Any]]:
-    """Return the nearest requests that find types as JSON, with prices as text. Raises
-    `InvalidInput`.
-    """
+    """Return the nearest requests with types as JSON, prices as text. Raises `InvalidInput`."""
     nothing = select(request, supply)
     found: dict[tuple[InstanceType, ...], Mapping[str, Any]] = {}
     for change, types in _alternatives(request, supply, nothing):

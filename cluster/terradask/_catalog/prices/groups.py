@@ -373,9 +373,7 @@ def _template_volumes(volumes: list[Mapping[str, Any]]) -> Volumes | None:
 
 
 def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | None:
-    """Return the configuration of a group's launch template if the same stack creates it, else
-    None.
-    """
+    """Return the configuration of a group's launch template of the same stack, or None."""
     named = json.dumps(
         [group.expressions.get("mixed_instances_policy"), group.expressions.get("launch_template")]
     )

@@ -122,9 +122,7 @@ class AwsPriceList:
     def _sheets(
         self, keys: Iterable[PriceKey], *, refresh: bool = False
     ) -> dict[PriceKey, PriceSheet]:
-        """Return each key's prices: fresh ones, AWS's answer, or old ones with the reason for a
-        missing answer.
-        """
+        """Return each key's prices: fresh ones, AWS's, or old ones and why AWS didn't answer."""
         now = self._now().astimezone(datetime.UTC).replace(microsecond=0)
         sheets = {key: self._found.get(key) or self._kept(key) for key in dict.fromkeys(keys)}
         old = [
@@ -167,9 +165,7 @@ class AwsPriceList:
     # ---- on disk ---------------------------------------------------------------------------------
 
     def _kept(self, key: PriceKey) -> PriceSheet:
-        """Return cached prices of any age; an empty sheet if there are none, with a reason if AWS
-        can't be asked.
-        """
+        """Return cached prices of any age, or an empty sheet, and why AWS can't be asked."""
         source = _in_words(
             self._endpoint(key.market), "EC2" if key.market == "spot" else _PRICE_LIST
         )

@@ -333,9 +333,7 @@ def check_quotas(
 
 
 def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
-    """Request increases of quotas to the needed values. AWS decides in minutes or days, for some
-    automatically.
-    """
+    """Request increases of quotas to the needed values; AWS decides within minutes or days."""
     requested = [replace(check, requested=float(check.needed)) for check in checks]
     for one in requested:
         aws.client("service-quotas").request_service_quota_increase(

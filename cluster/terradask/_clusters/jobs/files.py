@@ -26,9 +26,7 @@ _EXCLUDED = ("__pycache__", "node_modules")
 def find_files(
     files: Iterable[str | Path], directory: str | Path | None, exclude: Sequence[str] = ()
 ) -> dict[str, Path]:
-    """Return a job's files: names below its working directory -> local paths. Raises
-    `InvalidInput`.
-    """
+    """Return a job's files: name in its working directory -> local path. Raises `InvalidInput`."""
     found: dict[str, Path] = {}
     if directory is not None:
         folder = Path(directory)
@@ -116,9 +114,7 @@ def _is_hidden(parts: Iterable[str]) -> bool:
 
 
 def _refuse_outside_links(folder: Path, names: Collection[str]) -> None:
-    """Refuse links to files that aren't sent by their own name: outside the folder, hidden, ignored
-    or excluded.
-    """
+    """Refuse links to files that aren't sent themselves: outside, hidden, ignored or excluded."""
     inside = folder.resolve()
     for name in names:
         target = (folder / name).resolve()

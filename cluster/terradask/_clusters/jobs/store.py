@@ -113,9 +113,7 @@ class JobStore:
         return sorted(filter(JOB_ID.fullmatch, self._store.folders()), reverse=True)[:MOST_JOBS]
 
     def record(self, job: str | None = None) -> JobRecord:
-        """Return what is recorded of a job, by default the last one. Raises `JobNotFound`,
-        `DocumentFormat`.
-        """
+        """Return a job's record, by default the last. Raises `JobNotFound`, `DocumentFormat`."""
         if job is None and (job := next(iter(self.ids()), None)) is None:
             raise JobNotFound(self._cluster, None)
         found = None

@@ -55,9 +55,7 @@ class Hardware:
     given: Mapping[str, Any] = field(default_factory=dict)
 
     def name_for(self, caller_arn: str) -> str:
-        """Return the given name, or one derived from the request, the caller's IAM user or role,
-        and the user on this machine.
-        """
+        """Return the given name, or one from the request, the IAM user or role, and local user."""
         if self.arguments.get("name") is not None:
             return str(self.arguments["name"])
         return f"function-{_digest([principal_of(caller_arn), _user(), *self._request()])}"
@@ -170,9 +168,7 @@ def _digest(request: Any) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A cluster in AWS, or processes on this machine, and its client, which is not the process's
-    default client.
-    """
+    """A cluster in AWS, or processes on this machine, and its client, not the process's default."""
 
     cluster: Cluster | LocalCluster
     client: Client

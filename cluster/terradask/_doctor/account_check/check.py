@@ -69,9 +69,7 @@ class LiveCheck:
                 )
 
     def report(self) -> dict[str, Any]:
-        """Return the results so far as JSON, fit for others: without account, names of callers and
-        their addresses.
-        """
+        """Return the results so far as JSON, without account, callers and addresses."""
         results, failed = self.runner.results, self.runner.failed
         whole = {
             "format": FORMAT,
@@ -159,9 +157,7 @@ class Offer:
 
 
 def earlier_checks(workspace: Workspace, progress: Progress) -> Step:
-    """Return the step that removes leftovers first, since they can block the check, such as VPCs
-    that count for a quota.
-    """
+    """Return the step that removes leftovers, which can block the check: VPCs count for a quota."""
     aws, base = workspace.aws, base_folder()
 
     def remove(result: StepResult) -> str | None:

@@ -69,15 +69,11 @@ class LogGroup:
         self._event_limiter = event_limiter or RateLimiter(_EVENTS_SECONDS)
 
     def streams(self, prefix: str, *, newest_first: bool = False) -> Iterator[LogStream]:
-        """Return hosts' streams with a prefix, sorted by name, which puts the newest run last, or
-        first.
-        """
+        """Return hosts' streams with a prefix, by name, so with the newest run last, or first."""
         return _hosts(self._described(logStreamNamePrefix=prefix, descending=newest_first))
 
     def recent(self, *, most: int) -> Iterator[LogStream]:
-        """Return at most `most` hosts' streams of all clusters, those with the newest events first;
-        AWS's order may lag.
-        """
+        """Return at most `most` hosts' streams, the newest events' first; AWS's order may lag."""
         return _hosts(islice(self._described(orderBy="LastEventTime", descending=True), most))
 
     def runless(self, cluster: str, run_start_ms: int) -> list[LogStream]:
@@ -320,9 +316,7 @@ def span(query: LogQuery, run_id: str) -> tuple[int, int | None]:
 
 
 def cluster_lines(record: ClusterRecord, query: LogQuery, *, follow: bool) -> Iterator[LogLine]:
-    """Yield the lines of a cluster, deployed or not, oldest first; with `follow` also new ones,
-    until the run is over.
-    """
+    """Yield a cluster's lines, deployed or not; with `follow` new ones until the run's end."""
     if follow and (query.until is not None or query.run is not None):
         raise InvalidInput(
             "Only the last run's logs can be followed, and until its end.",

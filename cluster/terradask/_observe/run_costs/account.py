@@ -259,9 +259,7 @@ def merge_observation(
 def _activities(
     account: Account, observed: Observation, last: int
 ) -> tuple[dict[str, Use], dict[str, int]]:
-    """Return the instances that the run's groups launched during the run, and the times of
-    terminations.
-    """
+    """Return what the groups launched during the run, and the times of terminations."""
     launched: dict[str, Use] = {}
     ends: dict[str, int] = {}
     for group, activities in observed.activities.items():

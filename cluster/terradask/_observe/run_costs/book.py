@@ -141,9 +141,7 @@ class AccountBook:
         return now
 
     def write(self, account: Account) -> bool:
-        """Write a new account, or replace the version that it was read from; return whether there
-        was no concurrent write.
-        """
+        """Write a new account, or replace the version read; return whether no one else wrote."""
         content = as_json(account.to_document())
         if account.etag is None:
             return self._store.claim(account.key, content)
@@ -235,9 +233,7 @@ def close_account(
 
 
 def end_reason(run: Run, scheduler: SchedulerAddress | None, by: str | None = None) -> str:
-    """Return the reason of a run's end: its scheduler host's, else the action in `by`, else
-    unknown.
-    """
+    """Return why a run ended: its scheduler's reason, else the action in `by`, else unknown."""
     ended = ended_by_itself(run, scheduler)
     reason = ended.reason if ended is not None else by or SILENT
     return reason[:_REASON_CHARACTERS]
@@ -256,9 +252,7 @@ def close_last_account(record: ClusterRecord, done: str | None = None) -> None:
 def account_of(
     record: ClusterRecord, run: Run, written_at: datetime.datetime | None = None
 ) -> Account:
-    """Return the account of a run without instances. It begins at the time of its document, by
-    AWS's clock.
-    """
+    """Return a run's account without instances; it begins with its document, by AWS's clock."""
     begun = written_at or datetime.datetime.fromisoformat(run.started_at)
     structure: Structure | None = run.structure
     types: dict[str, tuple[str, ...]] = {}

@@ -52,7 +52,7 @@ class Machine:
     @classmethod
     def here(cls, environ: Mapping[str, str]) -> Machine:
         """Return this machine, in the working directory."""
-        home = environ.get("HOME") or environ.get("USERPROFILE")
+        home = environ.get("HOME")
         return cls(sys.platform, Path(home) if home else Path.home(), Path.cwd(), Path(sys.prefix))
 
 
@@ -166,15 +166,10 @@ def _uv_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
         if has_settings:
             found.append(has_settings[0])
             break
-    if machine.platform == "win32":
-        folders = [environ.get("APPDATA"), environ.get("PROGRAMDATA")]
-        found += [Path(each) / "uv" / "uv.toml" for each in folders if each]
-    else:
-        user = environ.get("XDG_CONFIG_HOME") or machine.home / ".config"
-        found.append(Path(user) / "uv" / "uv.toml")
-        system = (environ.get("XDG_CONFIG_DIRS") or str(machine.root / "etc/xdg")).split(":")
-        found += [Path(each) / "uv" / "uv.toml" for each in system if each]
-        found.append(machine.root / "etc/uv/uv.toml")
+    user = environ.get("XDG_CONFIG_HOME") or machine.home / ".config"
+    system = (environ.get("XDG_CONFIG_DIRS") or str(machine.root / "etc/xdg")).split(":")
+    found += [Path(each) / "uv" / "uv.toml" for each in (user, *system) if each]
+    found.append(machine.root / "etc/uv/uv.toml")
     return [path for path in found if path.is_file()]
 
 
@@ -228,28 +223,19 @@ def _pip_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
     # pip ignores the user's files then.
     is_own_read = not (named and Path(named).exists())
     home, root = machine.home, machine.root
-    if machine.platform == "win32":
-        system = [Path(each) for each in [environ.get("PROGRAMDATA")] if each]
-        own = [home, *(Path(each) for each in [environ.get("APPDATA")] if each)]
-        folders = [*system, *(own if is_own_read else ())]
-        found = [each / "pip" / "pip.ini" for each in folders]
-        found.append(machine.prefix / "pip.ini")
+    if machine.platform == "darwin":
+        found = [root / "Library/Application Support/pip/pip.conf"]
+        support = home / "Library/Application Support"
+        config = support if (support / "pip").is_dir() else home / ".config"
     else:
+        system = (environ.get("XDG_CONFIG_DIRS") or str(root / "etc/xdg")).split(":")
+        found = [Path(each) / "pip" / "pip.conf" for each in system if each]
+        found.append(root / "etc/pip.conf")
         config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-        if machine.platform == "darwin":
-            system = [root / "Library/Application Support"]
-            support = home / "Library/Application Support"
-            config = support if (support / "pip").is_dir() else home / ".config"
-        else:
-            texts = environ.get("XDG_CONFIG_DIRS") or str(root / "etc/xdg")
-            system = [Path(each) for each in texts.split(":") if each]
-        found = [each / "pip" / "pip.conf" for each in system]
-        if machine.platform != "darwin":
-            found.append(root / "etc/pip.conf")
-        if is_own_read:
-            found += [home / ".pip/pip.conf", config / "pip" / "pip.conf"]
-        found.append(machine.prefix / "pip.conf")
-    return [path for path in [*found, *([Path(named)] if named else [])] if path.is_file()]
+    if is_own_read:
+        found += [home / ".pip/pip.conf", config / "pip" / "pip.conf"]
+    found += [machine.prefix / "pip.conf", *([Path(named)] if named else [])]
+    return [path for path in found if path.is_file()]
 
 
 def _pip_section(path: Path, section: str) -> list[tuple[str, str]]:
