@@ -144,3 +144,73 @@ def test_role_that_loses_its_boundary_is_wider():
         kind="aws_iam_role",
     )
     assert found == ["loses its permissions boundary arn:aws:iam::1:policy/b"]
+
+
+EGRESS = "aws_vpc_security_group_egress_rule"
+GROUP = {"id": "sg-1", "name": "terradask-default-worker"}
+
+
+def let_out(**rule: object) -> list[str]:
+    """Return what a new rule of workers is told with, on a network that exists."""
+    new = changed_resource(
+        {"security_group_id": "sg-1", "ip_protocol": "tcp", "from_port": 5432, "to_port": 5432}
+        | {"description": "orders database"}
+        | rule,
+        kind=EGRESS,
+    )
+    network = {
+        "aws_security_group": GROUP,
+        "aws_vpc": {"cidr_block": "10.64.0.0/16"},
+        "aws_eip": {"public_ip": "203.0.113.9"},
+    }
+    kept = [
+        entry
+        for kind, values in network.items()
+        for entry in changed_resource(values, values, kind=kind, actions=["no-op"])[
+            "resource_changes"
+        ]
+    ]
+    found = summary_of({"resource_changes": [*kept, *new["resource_changes"]]}).dangers
+    assert {danger.kind for danger in found} <= {"egress"}
+    return [danger.text for danger in found]
+
+
+@pytest.mark.parametrize(
+    "peer",
+    [
+        {"cidr_ipv4": "10.1.0.0/16"},
+        {"cidr_ipv6": "fd00:ec2::/56"},
+        {"referenced_security_group_id": "123456789012/sg-2"},
+        {"prefix_list_id": "pl-1"},
+    ],
+)
+def test_a_new_destination_is_told_with_whom_its_owner_must_admit(peer: dict[str, str]) -> None:
+    (destination,) = peer.values()
+    assert let_out(**peer) == [
+        f"lets hosts out to {destination} at tcp 5432 (orders database); the other side must admit "
+        "sg-1 (terradask-default-worker)"
+    ]
+
+
+def test_the_internet_is_reached_from_the_nat_gateways_address() -> None:
+    assert let_out(cidr_ipv4="0.0.0.0/0", from_port=22, to_port=22) == [
+        "lets hosts out to 0.0.0.0/0 at tcp 22 - the whole internet (orders database); the other "
+        "side must admit 203.0.113.9"
+    ]
+
+
+def test_the_ways_out_of_every_network_are_no_danger() -> None:
+    assert let_out(cidr_ipv4="0.0.0.0/0", from_port=443, to_port=443) == []
+    assert let_out(cidr_ipv4="10.64.0.0/16", ip_protocol="-1") == []
+    assert let_out(referenced_security_group_id="sg-1", from_port=1024, to_port=65535) == []
+
+
+def test_egress_that_narrows_is_no_danger() -> None:
+    wide = {**rule_to("10.0.0.0/8"), "security_group_id": "sg-1"}
+    narrow = {**wide, "cidr_ipv4": "10.1.0.0/16"}
+    assert dangers_of(narrow, wide, kind=EGRESS) == []
+    (told,) = dangers_of(wide, narrow, kind=EGRESS)
+    assert told.startswith("lets hosts out to 10.0.0.0/8 at tcp 8786-8787; the other side")
+    listed = {"id": "sg-1", "egress": [{"cidr_blocks": ["::/0"], "protocol": "-1"}]}
+    (told,) = dangers_of(listed, {"id": "sg-1", "egress": []}, kind="aws_security_group")
+    assert told.startswith("lets hosts out to ::/0 at every port - the whole internet")

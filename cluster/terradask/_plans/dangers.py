@@ -20,7 +20,7 @@ from terradask_modules.names import HOST_SCRIPT_PREFIX
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that extend a role's permissions without changing the role.
 _ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
-_EVERYONE = ("0.0.0.0/0", "::/0")
+EVERYONE = ("0.0.0.0/0", "::/0")
 _INGRESS_RULES = (
     "aws_vpc_security_group_ingress_rule",
     "aws_security_group_rule",
@@ -35,7 +35,8 @@ class Danger:
     Parameters
     ----------
     kind
-        ``running``, ``destroy``, ``replace``, ``ingress``, ``iam`` or ``script``.
+        ``running``, ``destroy``, ``replace``, ``ingress``, ``egress``, ``iam`` or
+        ``script``.
     address
         The resource.
     text
@@ -114,14 +115,14 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
     new = [
         opening
         for opening in sorted(after)
-        if not any(_covers(old, opening) for old in (*before, *open_before))
+        if not any(covers(old, opening) for old in (*before, *open_before))
     ]
     return [
         Danger(
             "ingress",
             resource["address"],
             f"lets {opening.block} in at "
-            f"{opening.ports}{' - the whole internet' if opening.block in _EVERYONE else ''}",
+            f"{opening.ports}{' - the whole internet' if opening.block in EVERYONE else ''}",
         )
         for opening in new
     ]
@@ -141,7 +142,8 @@ def _openings(resource: Mapping[str, Any], side: str) -> set[AdmittedBlock]:
     }
 
 
-def _covers(old: AdmittedBlock, new: AdmittedBlock) -> bool:
+def covers(old: AdmittedBlock, new: AdmittedBlock) -> bool:
+    """Return whether a rule allowed at least what another one does."""
     if old.group != new.group or old.ports not in (new.ports, "every port"):
         return False
     old_block, new_block = network_of(old.block), network_of(new.block)

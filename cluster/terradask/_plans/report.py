@@ -19,7 +19,7 @@ REPORT_FORMAT = 1
 
 Verdict = Literal["blocked", "dangerous", "changes", "drift", "no changes"]
 
-_DANGER_ORDER = ("running", "destroy", "replace", "ingress", "iam", "script")
+_DANGER_ORDER = ("running", "destroy", "replace", "ingress", "egress", "iam", "script")
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from terradask._plans.documents import DocumentChange, document_changes
 from terradask._plans.drift import real_drift
 from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
+from terradask._plans.ways_out import egress_dangers
 
 SUMMARY_FORMAT = 1
 
@@ -215,6 +216,7 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
         changes.append(change)
         because = ", ".join(change.replaced_because_of) or None
         dangers.extend(dangers_of(resource, change.action, because, roles, open_before))
+    dangers.extend(egress_dangers(document))
     order = {
         action: index
         for index, action in enumerate(
@@ -222,7 +224,7 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
         )
     }
     changes.sort(key=lambda change: (order.get(change.action, 9), change.address))
-    kinds = ("destroy", "replace", "ingress", "iam", "script")
+    kinds = ("destroy", "replace", "ingress", "egress", "iam", "script")
     severity = {kind: index for index, kind in enumerate(kinds)}
     dangers.sort(key=lambda danger: (severity[danger.kind], danger.address, danger.text))
     return PlanSummary(
