@@ -23,6 +23,7 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
 
     Permissions needed: those of `describe_given`.
     """
+    from terradask._network.given_destinations import destination_findings
     from terradask._network.given_facts import describe_given
     from terradask._network.given_firewall import firewall_findings
     from terradask._network.given_identity import identity_findings
@@ -30,10 +31,11 @@ def check_given(settings: Settings, aws: Aws) -> list[Finding]:
 
     if not _gives(settings.network):
         return []
-    facts = describe_given(settings.network, aws)
+    facts = describe_given(settings, aws)
     found = [
         *network_findings(settings, facts),
         *firewall_findings(settings, facts),
+        *destination_findings(settings, facts, aws.account_id),
         *identity_findings(settings, facts),
     ]
     errors = [finding for finding in found if not isinstance(finding, LikelyFinding)]
@@ -62,6 +64,7 @@ def _gives(network: NetworkSettings) -> bool:
             network.instance_profiles,
             network.permissions_boundary,
             network.kms_key_arn,
+            network.all_egress,
         )
     )
 

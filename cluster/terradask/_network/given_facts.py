@@ -12,10 +12,11 @@ from terradask._aws.answers import unless
 from terradask._aws.listing import listed
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
+from terradask_modules.names import TAG_WORKSPACE
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask_stacks.settings import NetworkSettings
+    from terradask_stacks.settings import NetworkSettings, Settings
 
 Description = Mapping[str, Any]
 
@@ -24,6 +25,7 @@ _IDENTIFIED = {
     "vpcs": ("Vpcs", "vpc-id", "VpcId"),
     "subnets": ("Subnets", "subnet-id", "SubnetId"),
     "security_groups": ("SecurityGroups", "group-id", "GroupId"),
+    "managed_prefix_lists": ("PrefixLists", "prefix-list-id", "PrefixListId"),
     "images": ("Images", "image-id", "ImageId"),
 }
 
@@ -35,7 +37,8 @@ class GivenFacts:
     #: The region.
     region: str
     #: `vpcs`, `subnets`, `security_groups`, `images`: id -> EC2's description of existing ones.
-    #: Groups include those of endpoints.
+    #: Groups include those of endpoints and of destinations. VPCs: the given one, or the
+    #: network's own, if it is deployed.
     vpcs: Mapping[str, Description] | None = None
     #: ``enableDnsSupport`` and ``enableDnsHostnames`` of the VPC.
     dns: Mapping[str, bool] | None = None
@@ -44,6 +47,10 @@ class GivenFacts:
     route_tables: Sequence[Description] | None = None
     endpoints: Sequence[Description] | None = None
     security_groups: Mapping[str, Description] | None = None
+    #: Id -> prefix list, of destinations.
+    prefix_lists: Mapping[str, Description] | None = None
+    #: The peering connections of the VPC.
+    peerings: Sequence[Description] | None = None
     #: Name -> the instance profile with its roles in IAM's description.
     profiles: Mapping[str, Description] | None = None
     boundaries: Mapping[str, Description] | None = None
@@ -55,15 +62,18 @@ class GivenFacts:
     denied: tuple[str, ...] = ()
 
 
-def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
+def describe_given(settings: Settings, aws: Aws) -> GivenFacts:
     """Read all given resources in the settings from AWS.
 
     Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``,
     ``DescribeRouteTables``, ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``,
     ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``; ``kms:DescribeKey``,
-    ``kms:GetKeyPolicy``. Results without permission are left out.
+    ``kms:GetKeyPolicy``; with destinations that are security groups or prefix lists
+    ``ec2:DescribeVpcPeeringConnections``, ``DescribeManagedPrefixLists``. Results without
+    permission are left out.
     """
-    jobs = _jobs(network, aws)
+    network = settings.network
+    jobs = {**_jobs(network, aws), **_destination_jobs(settings, aws)}
     denied: list[str] = []
 
     def answer(job: Callable[[], Any]) -> Any:
@@ -75,8 +85,8 @@ def describe_given(network: NetworkSettings, aws: Aws) -> GivenFacts:
 
     answers = side_by_side([partial(answer, job) for job in jobs.values()], 8)
     facts = GivenFacts(region=aws.region, **dict(zip(jobs, answers, strict=True)))
-    if network.vpc_id is not None:
-        groups = _group_ids(network, facts.endpoints or ())
+    groups = _group_ids(network, facts.endpoints or ())
+    if network.vpc_id is not None or groups:
         facts = replace(
             facts, security_groups=answer(lambda: _by_id(aws, "security_groups", groups))
         )
@@ -120,9 +130,33 @@ def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
     return jobs
 
 
+def _destination_jobs(settings: Settings, aws: Aws) -> dict[str, Callable[[], Any]]:
+    jobs: dict[str, Callable[[], Any]] = {}
+    rules = settings.network.all_egress
+    lists = sorted({rule.destination for rule in rules if rule.is_prefix_list})
+    if lists:
+        jobs["prefix_lists"] = lambda: _by_id(aws, "managed_prefix_lists", lists)
+    if any(rule.is_group for rule in rules):
+        jobs["peerings"] = lambda: _listed(
+            aws, "vpc_peering_connections", "VpcPeeringConnections", "status-code", ["active"]
+        )
+        if settings.network.vpc_id is None:
+            tag, name = f"tag:{TAG_WORKSPACE}", settings.workspace.name
+            jobs["vpcs"] = lambda: {
+                vpc["VpcId"]: vpc for vpc in _listed(aws, "vpcs", "Vpcs", tag, [name])
+            }
+    return jobs
+
+
 def _group_ids(network: NetworkSettings, endpoints: Sequence[Description]) -> list[str]:
     given = network.security_groups
     ids = {group["GroupId"] for endpoint in endpoints for group in endpoint.get("Groups", ())}
+    # Those of other accounts can't be described.
+    ids |= {
+        rule.destination
+        for rule in network.all_egress
+        if rule.is_group and "/" not in rule.destination
+    }
     return sorted(ids | ({given.scheduler, given.worker} if given is not None else set()))
 
 

@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import TYPE_CHECKING
 
 from terradask._network.given_network import LikelyFinding, interface_endpoints, own_tag, subnet_id
+from terradask_modules.egress import Egress, in_vpc
 from terradask_modules.ingress import EVERY_PORT, Ports, first_closed, is_within, ports_text
 from terradask_modules.names import ROLES
 from terradask_stacks.checks import HOST_SERVICES, SESSION_SERVICES
@@ -24,6 +25,8 @@ HTTPS: Ports = (443, 443)
 WORKER_PORTS: Ports = (32768, 60999)
 
 _EVERYWHERE = ip_network("0.0.0.0/0")
+#: EC2 takes a protocol by its number, too.
+_NUMBERS = {"tcp": "6", "udp": "17"}
 
 #: Connections between roles, with their ports, beside workers to schedulers.
 _CALLS: tuple[tuple[str, str, Ports], ...] = (
@@ -56,6 +59,7 @@ def firewall_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
         yield from _existence_findings(settings, facts, peers)
         yield from _call_findings(settings, groups, peers)
         yield from _egress_findings(groups)
+        yield from _destination_findings(settings, facts, groups)
         yield from _client_findings(settings, groups)
     yield from _endpoint_findings(facts, peers)
 
@@ -176,6 +180,41 @@ def _egress_findings(groups: dict[str, Description]) -> Iterator[Finding]:
         )
 
 
+def _destination_findings(
+    settings: Settings, facts: GivenFacts, groups: dict[str, Description]
+) -> Iterator[Finding]:
+    vpc = (facts.vpcs or {}).get(str(settings.network.vpc_id), {})
+    blocks = [each["CidrBlock"] for each in vpc.get("CidrBlockAssociationSet", ())]
+    for rule in in_vpc(settings.network.all_egress, blocks):
+        for role, group in groups.items():
+            spans = [
+                _span(each, rule.protocol)
+                for each in group.get("IpPermissionsEgress", ())
+                if _leads_to(each, rule)
+            ]
+            if not _admits(rule.ports, spans):
+                yield Finding(
+                    where="network.egress",
+                    problem=f"the given security group of {role}s doesn't let hosts out to "
+                    f"{rule.destination} at {rule.protocol} {ports_text(rule.ports)}, and "
+                    "terradask changes nothing in it",
+                    given=group.get("GroupId"),
+                    allowed="destinations that the group lets hosts out to",
+                    advice="have the outbound rule added to the group, or correct network.egress",
+                )
+
+
+def _leads_to(permission: Description, rule: Egress) -> bool:
+    """Return whether a rule of a group is for a destination, or for every address."""
+    if rule.network is not None:
+        return _holds(permission, rule.network)
+    named = [
+        *_groups(permission),
+        *(p["PrefixListId"] for p in permission.get("PrefixListIds", ())),
+    ]
+    return rule.destination.rpartition("/")[2] in named or _EVERYWHERE in _blocks(permission)
+
+
 def _client_findings(settings: Settings, groups: dict[str, Description]) -> Iterator[Finding]:
     scheduler = groups.get("scheduler")
     if scheduler is None:
@@ -234,14 +273,14 @@ def _endpoint_findings(facts: GivenFacts, peers: dict[str, Peer]) -> Iterator[Fi
                 )
 
 
-def _span(permission: Description) -> Ports | None:
-    """Return the TCP ports of a rule, or None."""
+def _span(permission: Description, wanted: str = "tcp") -> Ports | None:
+    """Return the ports of a rule with a protocol, or None."""
     protocol = str(permission.get("IpProtocol"))
     if protocol == "-1":
         return EVERY_PORT
     return (
         (int(permission.get("FromPort", 0)), int(permission.get("ToPort", 65535)))
-        if protocol in {"tcp", "6"}
+        if protocol in {wanted, _NUMBERS[wanted]}
         else None
     )
 

@@ -48,6 +48,7 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
         if groups is not None
         else (),
         interface_endpoints=bool(network.interface_endpoints),
+        egress=bool(network.all_egress),
         session_manager=network.session_manager,
         settings=frozenset(
             kind.setting

@@ -17,12 +17,16 @@ from terradask_modules.names import SOFTWARE
 #: Services with quotas that a workspace can reach.
 _SERVICES = ("autoscaling", "ebs", "ec2", "vpc")
 
+#: Destinations of hosts are checked before a plan.
+_SEE_DESTINATIONS = ("DescribeManagedPrefixLists", "DescribeVpcPeeringConnections")
+
 
 def read_network(scope: CallerScope) -> list[Statement]:
     """Return the rights to plan the network without changing it."""
     optional = [
         *of_ec2(see_in_ec2(kind for kind in KINDS.values() if kind.setting and scope.has(kind))),
         *(["ec2:DescribeVpcEndpointServices"] if scope.interface_endpoints else []),
+        *(of_ec2(_SEE_DESTINATIONS) if scope.egress else []),
     ]
     return [
         scope.see(

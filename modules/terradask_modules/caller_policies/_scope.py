@@ -48,7 +48,7 @@ class CallerScope:
         ARNs of the hosts' existing roles and instance profiles. Empty: the network makes them.
     given_vpc, given_subnets, given_security_groups
         Ids of existing resources. None or empty: the network makes them.
-    interface_endpoints, session_manager
+    interface_endpoints, egress, session_manager
         Whether the network has them.
     settings
         The enabled settings among those that add a type of resource (`ResourceKind.setting`).
@@ -76,6 +76,7 @@ class CallerScope:
     given_subnets: tuple[str, ...] = ()
     given_security_groups: tuple[str, ...] = ()
     interface_endpoints: bool = False
+    egress: bool = False
     session_manager: bool = False
     settings: frozenset[Setting] = frozenset()
     isolated: bool = False
