@@ -159,6 +159,15 @@ def test_without_declared_clusters_one_counts() -> None:
             {"L-0263D0A3": 0, "L-FE5A380F": 0, "L-E79EC296": 3},
         ),
         ({"ingress": [{"cidr": f"203.0.113.{n}/32"} for n in range(70)]}, {"L-0EA8095F": 71}),
+        (
+            {
+                "egress": [
+                    {"destination": f"10.1.{n}.0/24", "ports": [22, 5432], "reason": "database"}
+                    for n in range(30)
+                ]
+            },
+            {"L-0EA8095F": 65},
+        ),
     ],
 )
 def test_what_a_network_needs(network: dict[str, Any], expected: dict[str, int]) -> None:
@@ -310,9 +319,10 @@ def test_request_asks_first(checks: list[QuotaCheck], monkeypatch: pytest.Monkey
     assert run(["quotas", "--request"]) == 2
 
 
-def _network(creates: list[str], warned: list[str], **answers: Any) -> None:
-    aws = FakeAws(limits={"L-F678F1CE": 5}, default_limits={"L-0263D0A3": 5}, **answers)
-    check_network_quotas(aws, creates, warned.append)  # type: ignore[arg-type]
+def _network(creates: list[str], warned: list[str], *, rules: int = 0, **answers: Any) -> None:
+    limits = {"L-F678F1CE": 5, "L-0EA8095F": 80}
+    aws = FakeAws(limits=limits, default_limits={"L-0263D0A3": 5}, **answers)
+    check_network_quotas(aws, creates, warned.append, rules=rules)  # type: ignore[arg-type]
 
 
 def test_a_network_is_refused_what_the_account_has_no_room_for() -> None:
@@ -329,6 +339,14 @@ def test_a_network_is_refused_what_the_account_has_no_room_for() -> None:
     # As many as there is room for; and what isn't made is not asked about.
     _network(gateways[:2], [], **three)
     _network(["aws_subnet.public-us-east-1a"], [])
+
+
+def test_more_rules_than_a_group_can_have_are_refused() -> None:
+    _network([], [], rules=80)
+    with pytest.raises(QuotaExceeded) as caught:
+        _network([], [], rules=81)
+    assert [(q["code"], q["needed"]) for q in caught.value.quotas] == [("L-0EA8095F", 81)]
+    assert "fewer rules of network.egress" in str(caught.value.advice)
 
 
 def test_without_the_permission_a_network_is_not_refused() -> None:

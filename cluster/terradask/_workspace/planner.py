@@ -176,7 +176,7 @@ class Planner:
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
         """
-        from terradask._catalog.quotas.check import check_network_quotas
+        from terradask._catalog.quotas.check import check_network_quotas, rules_of_a_group
 
         if destroy:
             self._clusters.refuse_network_in_use()
@@ -190,7 +190,8 @@ class Planner:
             imports = {} if destroy else self._stacks.network_recovery(stack).imports()
             plan = stack.plan(destroy=destroy, imports=imports, expected=expected)
             try:
-                check_network_quotas(self.aws, plan.creates, self._context.warn)
+                rules = 0 if destroy else rules_of_a_group(self._context.settings.network)
+                check_network_quotas(self.aws, plan.creates, self._context.warn, rules=rules)
             except BaseException:
                 plan.remove()
                 raise

@@ -22,13 +22,14 @@ from terradask._aws.answers import unless
 from terradask._aws.listing import listed, listed_instances, listed_zones
 from terradask._aws.tags import tags_of
 from terradask.errors import AccessDenied, NoMatchingType, QuotaExceeded
+from terradask_modules.egress import named_clusters, rules_of
 from terradask_modules.ingress import shared_scheduler_ports
 from terradask_modules.names import SCHEDULER_GROUP, TAG_WORKSPACE, market_group
 from terradask_stacks.ingress import openings
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
-    from terradask_stacks.settings import ClusterSettings, Settings
+    from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
 
 
 #: Cluster -> group -> instance types.
@@ -62,6 +63,10 @@ GP3_STORAGE = Quota("ebs", "L-7A658B76", "Storage for General Purpose SSD (gp3) 
 ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
 LAUNCH_TEMPLATES = Quota("ec2", "L-FB451C26", "Launch templates per Region")
 GROUPS = Quota("autoscaling", "L-CDE20ADC", "Auto Scaling groups per Region")
+
+#: AWS's default for rules of a group in one direction.
+USUAL_RULES_LIMIT = 60
+_USUAL_EGRESS = 5
 
 #: Instance families, their name in the quotas' names, and the codes on demand and on Spot, empty
 #: if there is none. P5 has its own on Spot.
@@ -123,6 +128,16 @@ def needs_of(
     ]
 
 
+def rules_of_a_group(network: NetworkSettings) -> int:
+    """Return the largest number of rules for destinations that a security group of hosts has: at
+    most five to the network, to S3, to port 443, and over IPv6, beside those of the settings. A
+    prefix list counts as its entries, which the settings don't know.
+    """
+    rules = network.all_egress
+    groups = [rules_of(rules), *(rules_of(rules, one) for one in named_clusters(rules))]
+    return _USUAL_EGRESS + max(map(len, groups))
+
+
 def _cluster_needs(
     settings: Settings, types: GroupTypes, vcpus: Mapping[str, int]
 ) -> Iterator[Need]:
@@ -149,7 +164,7 @@ def _cluster_needs(
                     if quota is not None:
                         largest = max(names, key=vcpus.__getitem__)
                         why = f"{name} {market_group(group, market)}: {count} x {largest}"
-                        needs.append(Need(quota, count * vcpus[largest], why))
+                        append(Need(quota, count * vcpus[largest], why))
     yield from sorted(needs, key=attrgetter("quota", "why"))
     why = f"one for the scheduler and each market of workers of {len(clusters)} clusters"
     yield Need(GROUPS, groups, why)
@@ -185,8 +200,10 @@ def _network_needs(settings: Settings, zones: Sequence[str]) -> Iterator[Need]:
         opened = openings(network.ingress)
         ports = len(shared_scheduler_ports(rule.ports for rule in opened))
         why = f"the schedulers' group: {len(opened)} of network.ingress, and {ports} for workers"
-        # At most five egress rules: to the network, to S3, to port 443, and over IPv6.
-        yield Need(SECURITY_GROUP_RULES, max(len(opened) + ports, 5), why)
+        egress = rules_of_a_group(network)
+        if egress > len(opened) + ports:
+            why = f"destinations of hosts: {len(network.all_egress)} of network.egress"
+        yield Need(SECURITY_GROUP_RULES, max(len(opened) + ports, egress), why)
         endpoints = ", interface endpoints" if network.interface_endpoints else ""
         yield Need(SECURITY_GROUPS, 3 if endpoints else 2, f"schedulers, workers{endpoints}")
     if network.vpc_id is None:
@@ -199,7 +216,8 @@ def _network_needs(settings: Settings, zones: Sequence[str]) -> Iterator[Need]:
         number = len(clusters_of(settings))
         why = f"two for each of {number} isolated clusters"
         yield Need(LAUNCH_TEMPLATES, 2 * number, why)
-        yield Need(SECURITY_GROUPS, 2 * number + 2, f"{why}, two for what they share")
+        shared = 2 + len(named_clusters(network.all_egress))
+        yield Need(SECURITY_GROUPS, 2 * number + shared, f"{why}, {shared} of the network's")
 
 
 # ---- the comparison with the account -------------------------------------------------------------
@@ -342,30 +360,42 @@ def request_more(aws: Aws, checks: Iterable[QuotaCheck]) -> list[QuotaCheck]:
     return requested
 
 
-def check_network_quotas(aws: Aws, creates: Iterable[str], warn: Callable[[str], None]) -> None:
+def check_network_quotas(
+    aws: Aws, creates: Iterable[str], warn: Callable[[str], None], *, rules: int = 0
+) -> None:
     """Refuse a plan that would exceed a quota halfway: `creates` are the addresses of its new
-    resources. Raises `QuotaExceeded`.
+    resources, `rules` the number of a group's rules for destinations. Raises `QuotaExceeded`.
 
     Only quotas of new resources are read: two or three calls each. Without the permissions the
     check is skipped.
     """
     kinds = Counter(address.partition(".")[0] for address in creates)
     checks = []
-    for quota, kind in ((ADDRESSES, "aws_eip"), (VPCS, "aws_vpc")):
-        if not kinds[kind]:
+    reach = {
+        ADDRESSES: kinds["aws_eip"],
+        VPCS: kinds["aws_vpc"],
+        # No account has less than AWS's default.
+        SECURITY_GROUP_RULES: rules if rules > USUAL_RULES_LIMIT else 0,
+    }
+    for quota, number in reach.items():
+        if not number:
             continue
-        service, method, name = _LISTS[quota]
         try:
             limit = limits_of(aws, [quota]).get(quota)
-            in_use = len(list(listed(aws.client(service), method, name)))
+            in_use = 0
+            if quota in _LISTS:
+                service, method, name = _LISTS[quota]
+                in_use = len(list(listed(aws.client(service), method, name)))
         except AccessDenied as error:
             warn(f"AWS's quota of {quota.name} is not checked: this caller lacks {error.action}")
         else:
-            checks.append(QuotaCheck(*quota, limit, in_use, kinds[kind], ""))
+            checks.append(QuotaCheck(*quota, limit, in_use, number, ""))
     short = [check for check in checks if check.verdict == "short"]
     if short:
         addresses = any(check.code == ADDRESSES.code for check in short)
         fewer = "fewer network.zones, or network.nat = 'single'; " if addresses else ""
+        if any(check.code == SECURITY_GROUP_RULES.code for check in short):
+            fewer += "fewer rules of network.egress, such as wider blocks; "
         commands = increase_commands(aws.region, short)
         raise QuotaExceeded(
             f"the network needs more than AWS's quotas allow this account in {aws.region}",
