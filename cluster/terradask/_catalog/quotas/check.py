@@ -164,7 +164,7 @@ def _cluster_needs(
                     if quota is not None:
                         largest = max(names, key=vcpus.__getitem__)
                         why = f"{name} {market_group(group, market)}: {count} x {largest}"
-                        append(Need(quota, count * vcpus[largest], why))
+                        needs.append(Need(quota, count * vcpus[largest], why))
     yield from sorted(needs, key=attrgetter("quota", "why"))
     why = f"one for the scheduler and each market of workers of {len(clusters)} clusters"
     yield Need(GROUPS, groups, why)
