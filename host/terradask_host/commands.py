@@ -111,6 +111,20 @@ class UpdatePackages(Command):
 
 
 @dataclass(frozen=True)
+class TryTargets(Command):
+    """Try to reach targets from a worker, by its name, or from the scheduler.
+
+    Each has a ``kind`` and its ``facts``. The reply has the ``caller`` that AWS sees, the host's
+    ``security_groups``, and ``results``, in the targets' order.
+    """
+
+    targets: Sequence[Mapping[str, Any]]
+    #: Longest time of one connection or call.
+    seconds: float
+    worker: str | None = None
+
+
+@dataclass(frozen=True)
 class SubmitJob(Command):
     """Run a new job, in `JobRecord`'s form, with its environment variables, the Dask resources of a
     task, and its packed files.

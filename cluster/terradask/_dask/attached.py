@@ -29,6 +29,7 @@ from terradask._dask.job import JobRequests
 from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerPool
 from terradask._dask.provision import Provisioned
+from terradask._dask.reach import ReachTests
 from terradask._dask.request import Request
 from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Call
@@ -57,6 +58,7 @@ class Attached:
     jupyter: JupyterForward | None
     packages: PackageUpdates
     jobs: JobRequests
+    reach_tests: ReachTests
 
     @classmethod
     async def connect(
@@ -118,6 +120,7 @@ class Attached:
             else None,
             PackageUpdates(deployment, connection, call, progress),
             JobRequests(connection, deployment, call),
+            ReachTests(provisioned.workspace, connection, pool, call, progress),
         )
 
     @property

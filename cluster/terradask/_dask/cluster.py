@@ -51,6 +51,7 @@ from terradask._dask.package_updates import PackageUpdates
 from terradask._dask.pool import WorkerGroupState, WorkerPool
 from terradask._dask.progress import ClusterProgress, OwnLogging
 from terradask._dask.provision import Provisioned, Provisioner
+from terradask._dask.reach import ReachTests
 from terradask._dask.request import read_request
 from terradask._dask.rollback import Origin
 from terradask._dask.secrets import SecretRelay
@@ -288,6 +289,7 @@ class Cluster(SpecCluster):  # type: ignore[misc]
     sync_software = passed_on(PackageUpdates.sync_software, "_running.packages")
     show_task_output = passed_on(SchedulerConnection.show_task_output, "_running.connection")
     set_keepalive = passed_on(SchedulerConnection.set_keepalive, "_running.connection")
+    reach = passed_on(ReachTests.reach, "_running.reach_tests")
 
     @shown_as(read_adaptive_policy)
     def adapt(self, *args: Any, **options: Any) -> AdaptiveScaling:

@@ -92,6 +92,7 @@ def _change_folder(
         "logs": "terradask.cli._logs:logs",
         "report": "terradask.cli._cost:report",
         "metrics": "terradask.cli._dashboard:metrics",
+        "reach": "terradask.cli._reach:reach",
         "run": "terradask.cli._run_command:run_command",
         "batch": "terradask.cli._run_command:batch",
         "job": "terradask.cli._job:job",

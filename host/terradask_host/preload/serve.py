@@ -26,6 +26,7 @@ from terradask_host.preload.known_versions import expect_known_differences
 from terradask_host.preload.leave import Leave, Questions, Report
 from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.performance_report import PerformanceReports
+from terradask_host.preload.reach import Reach
 from terradask_host.preload.referenced_secrets import take_at_start
 from terradask_host.preload.retirement import remember_retired, report_workers
 from terradask_host.preload.scaling import ScalingWatch, keep_extra_worker
@@ -189,6 +190,7 @@ async def serve_scheduler(
             commands.ShowTaskOutput: partial(show_task_output, scheduler),
             commands.SendSecrets: secrets.take,
             commands.UpdatePackages: syncing(scheduler),
+            commands.TryTargets: Reach(scheduler).try_targets,
             commands.SubmitJob: jobs.submit,
             commands.ReadJob: jobs.read,
             commands.ReadJobOutput: jobs.read_output,

@@ -1,0 +1,44 @@
+"""Whether the rules of a deployed network let hosts out to an address. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from terradask._network.baseline import Baseline
+
+#: Whether rules allow something; "maybe" where they name a security group or a prefix list, whose
+#: addresses aren't known here.
+Answer = Literal["yes", "no", "maybe"]
+
+_HTTPS = 443
+
+
+def lets_out(baseline: Baseline, address: str, port: int) -> Answer:
+    """Return whether the network's own rules let a worker's host out to a port of an address."""
+    if "security_groups" in baseline.given:
+        return "maybe"
+    found = set(_answers(baseline, ip_address(address), port))
+    return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
+
+
+def _answers(baseline: Baseline, address: IPv4Address | IPv6Address, port: int) -> Iterator[Answer]:
+    if "vpc" in baseline.given:
+        # Hosts reach each other, by their groups.
+        yield "no"
+    elif address in ip_network(baseline.vpc_cidr):
+        yield "yes"
+    if port == _HTTPS:
+        yield "yes" if has_internet(baseline) else "maybe"
+
+
+def has_internet(baseline: Baseline) -> bool:
+    """Return whether workers' hosts have a route to the internet, as far as the network made it."""
+    return baseline.nat != "none" or baseline.public_workers
+
+
+def is_private(address: str) -> bool:
+    """Return whether an address is reached without the internet."""
+    return ip_address(address).is_private
