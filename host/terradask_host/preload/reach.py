@@ -56,7 +56,7 @@ async def try_here(targets: Targets, seconds: float) -> dict[str, Any]:
 async def try_on_worker(targets: Targets, seconds: float, ticket: str, dask_worker: Any) -> None:
     """Try targets in a worker's process, and tell the scheduler what was found."""
     found = await try_here(targets, seconds)
-    await getattr(dask_worker.scheduler, FOUND_OPERATION)(ticket=ticket, found=found)
+    await getattr(dask_worker.scheduler, FOUND_OPERATION)(ticket=ticket, found=json.dumps(found))
 
 
 class Reach:
@@ -67,11 +67,11 @@ class Reach:
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         scheduler.handlers[FOUND_OPERATION] = self.take
 
-    def take(self, ticket: str, found: Mapping[str, Any]) -> None:
-        """Take what a worker found."""
+    def take(self, ticket: str, found: str) -> None:
+        """Take what a worker found, as JSON."""
         waiting = self._waiting.get(ticket)
         if waiting is not None and not waiting.done():
-            waiting.set_result(dict(found))
+            waiting.set_result(json.loads(found))
 
     async def try_targets(
         self, targets: Targets, seconds: float, worker: str | None
@@ -96,7 +96,8 @@ class Reach:
         if not at:
             raise CommandRefused("the worker has left", given=name, advice="try again")
         ticket = secrets.token_hex(16)
-        found = self._waiting[ticket] = asyncio.get_running_loop().create_future()
+        found: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = found
         wanted = {"targets": targets, "seconds": seconds, "ticket": ticket}
         message = {"op": "run", "function": dumps(try_on_worker), "kwargs": dumps(wanted)}
         try:
@@ -109,6 +110,6 @@ class Reach:
                     given=name,
                     advice="a host of an older terradask can't: stop and start the cluster",
                 )
-            return dict(await found)
+            return await found
         finally:
             del self._waiting[ticket]
