@@ -84,7 +84,7 @@ def test_what_isnt_tried_says_why(text: str, why: str) -> None:
         ("db.internal", "no port"),
         ("db:0", "no port"),
         ("db:70000", "no port"),
-        ("2001:db8::7:5432", "in brackets"),
+        ("2001:db8::7:5432", "needs brackets"),
         ("[nowhere:x]:1", "isn't a name or an address"),
         ("data base:5432", "isn't a name or an address"),
         ("s3:///key", "no bucket's name"),

@@ -305,7 +305,8 @@ class ClusterArguments:
     Send to hosts
         `send_private_envs`, `send_credentials`, `sync_software`
     Observe
-        `logs`, `get_logs`, `events`, `report`, `dashboard_link`, `shared_dashboard`, `jupyter_link`
+        `logs`, `get_logs`, `events`, `report`, `reach`, `dashboard_link`, `shared_dashboard`,
+        `jupyter_link`
     State
         `name`, `status`, `ended`, `region`, `zone`, `origin`, `hardware`, `worker_groups`,
         `worker_names`, `adapting`, `plan`, `requested`, `observed`, `worker_spec`,

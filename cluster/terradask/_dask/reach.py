@@ -1,4 +1,4 @@
-"""What the tasks of a running cluster reach (`Cluster.reach`)."""
+"""Targets that the tasks of a running cluster reach (`Cluster.reach`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from terradask._common.progress import Message, Progress
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.host_workers import host_of, is_extra
 from terradask._dask.threads import Call
-from terradask._workspace.workspace import Workspace
 from terradask.errors import InvalidInput, WorkersMissing
 from terradask_host.commands import TryTargets
 from terradask_modules.names import WORKER_GROUP
@@ -22,6 +21,7 @@ from terradask_modules.names import WORKER_GROUP
 if TYPE_CHECKING:
     from terradask._dask.pool import WorkerPool
     from terradask._network.baseline import Baseline
+    from terradask._workspace.workspace import Workspace
 
 MOST_TARGETS = 50
 _LONGEST_SECONDS = 60.0
@@ -49,8 +49,8 @@ class ReachTests:
         scheduler: bool = False,
         timeout: Duration = "10s",
     ) -> Reach:
-        """Find out what tasks reach, from a worker's host, as its role: databases, objects,
-        secrets, keys. For what they don't reach, tell who refuses and which line opens it.
+        """Try databases, objects, secrets and keys from a worker's host, as its role, and explain
+        each that tasks don't reach: who refuses it, and the line that opens it.
 
         Nothing is changed: connections are closed at once, calls of AWS only read, and their values
         are dropped on the host.
@@ -173,7 +173,7 @@ def explain(
 
 
 def side_of(cluster: str, caller: str | None, groups: Sequence[str], baseline: Baseline) -> Side:
-    """Return what is written for a cluster's hosts, with the role that AWS saw."""
+    """Return a cluster's side, with the role that AWS saw."""
     roles = [role for each in baseline.host_roles(cluster).values() for role in each]
     # arn:aws:sts::123456789012:assumed-role/NAME/SESSION
     name = caller.split("/")[1] if caller and ":assumed-role/" in caller else None

@@ -19,7 +19,7 @@ import terradask_host
 from terradask_host.errors import CommandRefused
 from terradask_host.preload import reach_probe
 
-#: The scheduler's operation by which a worker tells what it found. The answer to Dask's own
+#: The scheduler's operation by which a worker reports its findings. The answer to Dask's own
 #: operation is pickled: the scheduler doesn't read what workers pickle.
 FOUND_OPERATION = "terradask_found"
 
@@ -54,7 +54,7 @@ async def try_here(targets: Targets, seconds: float) -> dict[str, Any]:
 
 
 async def try_on_worker(targets: Targets, seconds: float, ticket: str, dask_worker: Any) -> None:
-    """Try targets in a worker's process, and tell the scheduler what was found."""
+    """Try targets in a worker's process, and report the findings to the scheduler."""
     found = await try_here(targets, seconds)
     await getattr(dask_worker.scheduler, FOUND_OPERATION)(ticket=ticket, found=json.dumps(found))
 
@@ -68,7 +68,7 @@ class Reach:
         scheduler.handlers[FOUND_OPERATION] = self.take
 
     def take(self, ticket: str, found: str) -> None:
-        """Take what a worker found, as JSON."""
+        """Take a worker's findings, as JSON."""
         waiting = self._waiting.get(ticket)
         if waiting is not None and not waiting.done():
             waiting.set_result(json.loads(found))
@@ -76,7 +76,7 @@ class Reach:
     async def try_targets(
         self, targets: Targets, seconds: float, worker: str | None
     ) -> dict[str, Any]:
-        """Return what a worker found, or, without a worker, the scheduler's process."""
+        """Return the findings of a worker, or, without one, of the scheduler's process."""
         try:
             async with asyncio.timeout(reach_probe.limit_seconds(seconds) + _WAY_SECONDS):
                 if worker is None:

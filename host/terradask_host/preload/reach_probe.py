@@ -319,15 +319,15 @@ def _why(error: Exception) -> dict[str, Any]:
     response = getattr(error, "response", None)
     if not isinstance(response, dict) or "Error" not in response:
         return {"code": type(error).__name__, "message": str(error)[:MOST_CHARACTERS]}
-    told = response["Error"]
+    answered = response["Error"]
     return {
-        "code": str(told.get("Code", "")),
-        "message": str(told.get("Message", ""))[:MOST_CHARACTERS],
+        "code": str(answered.get("Code", "")),
+        "message": str(answered.get("Message", ""))[:MOST_CHARACTERS],
         "status": response.get("ResponseMetadata", {}).get("HTTPStatusCode"),
     }
 
 
-# ---- who asks ------------------------------------------------------------------------------------
+# ---- the caller ----------------------------------------------------------------------------------
 
 
 def _caller(clients: Clients, seconds: float) -> str | None:

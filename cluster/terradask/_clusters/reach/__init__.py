@@ -1,1 +1,1 @@
-"""What a cluster's tasks reach: targets, who refuses one, and the lines that open it. Pure."""
+"""Targets that a cluster's tasks reach or not, the refuser, and the lines that open them. Pure."""

@@ -16,7 +16,7 @@ _S3_READ = ("s3:GetObject", "s3:ListBucket")
 
 @dataclass(frozen=True)
 class Side:
-    """What is written on one side.
+    """The cluster's side, for lines on either.
 
     Parameters
     ----------
@@ -44,16 +44,16 @@ class Side:
 
 @dataclass(frozen=True)
 class Advice:
-    """What opens a target.
+    """Lines and actions that open a target.
 
     Parameters
     ----------
     toml
         Lines of ``terradask.toml``.
     theirs
-        What the owner of the other side writes.
+        Lines for the owner of the other side.
     to_do
-        What else to do, in a sentence.
+        Another action, in a sentence.
     """
 
     toml: str = ""

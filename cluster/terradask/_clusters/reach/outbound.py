@@ -35,7 +35,7 @@ def _answers(baseline: Baseline, address: IPv4Address | IPv6Address, port: int) 
 
 
 def has_internet(baseline: Baseline) -> bool:
-    """Return whether workers' hosts have a route to the internet, as far as the network made it."""
+    """Return whether the network gives workers' hosts a route to the internet."""
     return baseline.nat != "none" or baseline.public_workers
 
 

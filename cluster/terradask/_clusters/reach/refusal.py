@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: Who or what refuses -> its words.
+#: Refuser -> its words.
 REFUSERS: Mapping[str, str] = {
     "own_rule": "our security group",
     "their_rule": "their firewall, or a route",
@@ -88,7 +88,7 @@ class Refusal:
     Parameters
     ----------
     by
-        Who refuses: a key of `REFUSERS`.
+        The refuser: a key of `REFUSERS`.
     action
         The action that is refused: not always that of the call.
     resource
@@ -98,7 +98,7 @@ class Refusal:
     policy
         The ARN of the policy that refuses, if AWS names it.
     side
-        Whose part is missing at a key: "ours", "theirs", or None if AWS doesn't say.
+        Whose part is missing at a key: "ours", "theirs", or None if AWS's text leaves it open.
     """
 
     by: str
@@ -120,7 +120,7 @@ def read_refusal(call: str, code: str | None, message: str = "") -> Refusal | No
     if refusal.by != "denied":
         return refusal
     if call == "s3:GetObject" and action == "s3:ListBucket":
-        # S3 tells only those who may list that an object isn't there.
+        # S3 answers NoSuchKey only to callers that may list.
         return Refusal("missing", action, resource, text=message)
     by = next((who for phrase, who in _PHRASES if phrase in text), "role_or_policy")
     is_explicit = "explicit deny" in text
@@ -135,7 +135,7 @@ def read_refusal(call: str, code: str | None, message: str = "") -> Refusal | No
 
 
 def _by_code(code: str, text: str) -> str:
-    """Return who refuses by the code, "denied" where the text tells more."""
+    """Return the refuser by the code, "denied" where the text has more."""
     if "insufficient lake formation" in text:
         return "lake_formation"
     if any(phrase in text for phrase in _KEY_TEXTS):

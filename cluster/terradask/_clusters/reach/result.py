@@ -29,7 +29,7 @@ _MOST_CHARACTERS = 1500
 
 @dataclass(frozen=True)
 class Reached:
-    """What was found of one target.
+    """The result for one target.
 
     Parameters
     ----------
@@ -38,11 +38,11 @@ class Reached:
     state
         "reached", "refused" or "not tried".
     refused_by
-        Who refuses, such as "own_rule", "their_rule" or "role"; None unless it is refused.
+        The refuser, such as "own_rule", "their_rule" or "role"; None unless it is refused.
     text
-        What was found, in a sentence.
+        The finding, in a sentence.
     addresses
-        What its name, or that of AWS's endpoint, resolves to.
+        Addresses of its name, or of AWS's endpoint.
     connected_seconds
         How long the connection took; None without one.
     allowed
@@ -50,9 +50,9 @@ class Reached:
     toml
         Lines of ``terradask.toml`` that open it, or "".
     theirs
-        What the owner of the other side writes, or "".
+        Lines for the owner of the other side, or "".
     to_do
-        What else to do, or "".
+        Another action, or "".
     """
 
     target: str
@@ -79,7 +79,7 @@ class Reached:
 
 @dataclass(frozen=True)
 class Reach:
-    """What the tasks of a cluster reach, tried from one host.
+    """The result of a cluster's host that has tried targets.
 
     Parameters
     ----------
@@ -144,8 +144,8 @@ def _explained(one: Reached) -> str:
 
 @dataclass(frozen=True)
 class Found:
-    """What a host found of one target, as text and numbers of the right types: a worker's process,
-    which runs tasks, has written it.
+    """A host's findings on one target, as text and numbers of the right types: a worker's process,
+    which runs tasks, has written them.
     """
 
     addresses: tuple[str, ...] = ()

@@ -124,7 +124,7 @@ def _read_address(given: str) -> Target:
     if not colon or not port.isdecimal() or not 1 <= int(port) <= 65535:
         raise _unreadable(given, "it has no port")
     if ":" in host and host == bare:
-        raise _unreadable(given, "an IPv6 address stands in brackets")
+        raise _unreadable(given, "an IPv6 address needs brackets")
     if not _is_host(bare):
         raise _unreadable(given, "its host isn't a name or an address")
     return Target(given, "tcp", {"host": bare, "port": int(port)})
