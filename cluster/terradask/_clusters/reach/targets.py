@@ -170,19 +170,22 @@ def _read_arn(given: str, account: str, partition: str) -> Target:
     return Target(
         given,
         None,
-        why_not=f"no call that only reads is known here for it. {_HINTS.get(parts[2], '')}".strip(),
+        why_not=f"no call that only reads is known here for it{_HINTS.get(parts[2], '')}",
     )
 
 
 _HINTS = {
-    "rds": "Name the database's endpoint: host:port",
-    "redshift": "Name the cluster's endpoint: host:port",
-    "redshift-serverless": "Name the workgroup's endpoint: host:port",
-    "elasticache": "Name the endpoint: host:port",
-    "elasticfilesystem": "Name a mount target: address:2049",
-    "fsx": "Name the file system: address:988",
-    "athena": "Name its database of Glue, and the s3:// places of data and results",
-    "kafka": "Name a broker: host:port",
+    service: f". Name {what}"
+    for service, what in (
+        ("rds", "the database's endpoint: host:port"),
+        ("redshift", "the cluster's endpoint: host:port"),
+        ("redshift-serverless", "the workgroup's endpoint: host:port"),
+        ("elasticache", "the endpoint: host:port"),
+        ("elasticfilesystem", "a mount target: address:2049"),
+        ("fsx", "the file system: address:988"),
+        ("athena", "its database of Glue, and the s3:// places of data and results"),
+        ("kafka", "a broker: host:port"),
+    )
 }
 
 
