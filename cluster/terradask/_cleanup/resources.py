@@ -14,7 +14,6 @@ INGRESS_RULE = "aws_vpc_security_group_ingress_rule"
 EGRESS_RULE = "aws_vpc_security_group_egress_rule"
 RULES = (INGRESS_RULE, EGRESS_RULE)
 AUTOSCALING_GROUP, SECRET = "aws_autoscaling_group", "aws_secretsmanager_secret"
-DESCRIPTOR_OBJECT = "aws_s3_object"
 #: Address of a cluster's secret in its stack.
 SECRET_ADDRESS = f"{SECRET}.keys"
 NETWORK_INTERFACE, VOLUME = "aws_network_interface", "aws_ebs_volume"

@@ -46,6 +46,9 @@ class ClusterActions:
     hold: Callable[[str], contextlib.AbstractContextManager[None]]
 
 
+_PARTS_OF_HOSTS = ("network-interface", "volume")
+
+
 class OrphanRemoval:
     """One removal."""
 
@@ -75,15 +78,9 @@ class OrphanRemoval:
         # A dead command's lock would block all other removals.
         for orphan in _of_kind(going, "lock"):
             self._try([orphan], partial(self._actions.unlock, orphan.id))
-        for cluster in sorted({orphan.cluster or "" for orphan in going if orphan.kind != "lock"}):
-            self._remove_cluster(
-                cluster,
-                [
-                    orphan
-                    for orphan in going
-                    if (orphan.cluster or "") == cluster and orphan.kind != "lock"
-                ],
-            )
+        others = [orphan for orphan in going if orphan.kind != "lock"]
+        for cluster in sorted({orphan.cluster or "" for orphan in others}):
+            self._remove_cluster(cluster, [one for one in others if (one.cluster or "") == cluster])
         return Swept(tuple(self._removed), self._kept, self._failed)
 
     def _remove_cluster(self, cluster: str, orphans: list[Orphan]) -> None:
@@ -115,8 +112,7 @@ class OrphanRemoval:
             (hosts, partial(self._end, cluster, hosts)),
             *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "secret")),
             (own, partial(self._delete_own, cluster, own)),
-            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "network-interface")),
-            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, "volume")),
+            *(([s], partial(self._delete, s)) for s in _of_kind(orphans, *_PARTS_OF_HOSTS)),
             *(([s], partial(self._forget, cluster)) for s in _of_kind(orphans, "objects")),
             *(
                 ([s], partial(Path(s.id).unlink, missing_ok=True))
@@ -125,10 +121,7 @@ class OrphanRemoval:
         ]
         for those, act in steps:
             if those and not self._try(those, act) and cluster:
-                left = [s for s in orphans if s not in self._removed and s not in self._failed]
-                self._failed.update(
-                    dict.fromkeys(left, "a resource that uses it could not be removed")
-                )
+                self._note(self._failed, orphans, "a resource that uses it could not be removed")
                 return
 
     def _try(self, orphans: Sequence[Orphan], act: Callable[[], object]) -> bool:
@@ -151,14 +144,13 @@ class OrphanRemoval:
             noted, why = self._kept, busy.problem
         except (TerradaskError, BotoCoreError, ClientError) as error:
             why = reason_of(error)
-        noted.update(
-            {
-                orphan: why
-                for orphan in orphans
-                if orphan not in self._removed and orphan not in self._failed
-            }
-        )
+        self._note(noted, orphans, why)
         return False
+
+    def _note(self, noted: dict[Orphan, str], orphans: Iterable[Orphan], why: str) -> None:
+        """Note why those of the orphans are left that were neither removed nor noted as failed."""
+        left = [one for one in orphans if one not in self._removed and one not in self._failed]
+        noted.update(dict.fromkeys(left, why))
 
     def _end(self, cluster: str, hosts: Sequence[Orphan]) -> None:
         # Other hosts end with their group.
@@ -186,8 +178,8 @@ class OrphanRemoval:
         delete_objects(record.objects)
 
 
-def _of_kind(orphans: Iterable[Orphan], kind: Kind) -> list[Orphan]:
-    return [orphan for orphan in orphans if orphan.kind == kind]
+def _of_kind(orphans: Iterable[Orphan], *kinds: Kind) -> list[Orphan]:
+    return [orphan for kind in kinds for orphan in orphans if orphan.kind == kind]
 
 
 #: Longest wait for orphans that are too young, in seconds.

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -37,44 +37,31 @@ _INTERVAL_SECONDS = 1.0
 _PRICE_SECONDS = 60.0
 
 
+@dataclass(eq=False, repr=False)
 class LiveCluster:
-    """A cluster object's live view, and the widget that draws it.
+    """A cluster object's live view, and the widget that draws it."""
 
-    Parameters
-    ----------
-    is_lasting
-        Whether the widget draws while the cluster is open, and not only during its creation.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        widget: ClusterWidget | None,
-        health: Health,
-        joined: JoinedWorkers,
-        *,
-        is_lasting: bool,
-    ) -> None:
-        self._name = name
-        self._widget = widget
-        self._health = health
-        self._joined = joined
-        self._is_lasting = is_lasting
-        self._state = "making"
-        self._step: str | None = None
-        self._notes: list[str] = []
-        self._starting: tuple[Deployment, DeploymentStatus] | None = None
-        self._attached: Attached | None = None
-        self._following: asyncio.Task[None] | None = None
-        #: Instance id -> time of its first joined worker; empty for hosts before this object.
-        self._since: dict[str, str] = {}
-        self._hourly_usd: Decimal | None = None
-        self._priced_at: float | None = None
+    name: str
+    widget: ClusterWidget | None
+    health: Health
+    joined: JoinedWorkers
+    #: Whether the widget draws while the cluster is open, and not only during its creation.
+    is_lasting: bool
+    _state: str = "making"
+    _step: str | None = None
+    _notes: list[str] = field(default_factory=list)
+    _starting: tuple[Deployment, DeploymentStatus] | None = None
+    _attached: Attached | None = None
+    _following: asyncio.Task[None] | None = None
+    #: Instance id -> time of its first joined worker; empty for hosts before this object.
+    _since: dict[str, str] = field(default_factory=dict)
+    _hourly_usd: Decimal | None = None
+    _priced_at: float | None = None
 
     @property
     def is_drawn(self) -> bool:
         """Whether a widget draws it."""
-        return self._widget is not None
+        return self.widget is not None
 
     # ---- during creation -------------------------------------------------------------------------
 
@@ -103,20 +90,20 @@ class LiveCluster:
             self.close("failed")
             raise
         self._step = None
-        if not self._is_lasting:
+        if not self.is_lasting:
             self.close(None)
 
     # ---- while open ------------------------------------------------------------------------------
 
     def follow(self, attached: Attached) -> None:
         """Draw the attached cluster repeatedly, if there is a widget."""
-        self._since = dict.fromkeys(self._joined.hosts, "")
+        self._since = dict.fromkeys(self.joined.hosts, "")
         self._attached = attached
-        if self._widget is not None:
+        if self.widget is not None:
             self._following = asyncio.create_task(self._follow())
 
     async def _follow(self) -> None:
-        while self._widget is not None and self._attached is not None:
+        while self.widget is not None and self._attached is not None:
             try:
                 await self._attached.waiter.read_missing()
                 await self._price(self._attached)
@@ -124,7 +111,7 @@ class LiveCluster:
                 return
             except Exception:
                 # Draw the view without it.
-                logger.debug("cluster %s: can't read what is shown", self._name, exc_info=True)
+                logger.debug("cluster %s: can't read what is shown", self.name, exc_info=True)
             self._draw()
             await asyncio.sleep(_INTERVAL_SECONDS)
 
@@ -143,13 +130,13 @@ class LiveCluster:
 
     def close(self, state: str | None) -> None:
         """Draw the last view in a final state, and close the widget."""
-        widget = self._widget
+        widget = self.widget
         if widget is None:
             return
         if state is not None:
             self._state, self._step, self._attached, self._starting = state, None, None, None
             self._draw()
-        self._widget = None
+        self.widget = None
         closing = getattr(widget, "close", None)
         if callable(closing):
             with self._widget_errors_logged():
@@ -165,27 +152,27 @@ class LiveCluster:
         now = datetime.now(UTC)
         if self._attached is not None:
             # Without a widget, join times were not observed.
-            now_text = utc_text() if self._widget is not None else ""
-            for host in self._joined.hosts - self._since.keys():
+            now_text = utc_text() if self.widget is not None else ""
+            for host in self.joined.hosts - self._since.keys():
                 self._since[host] = now_text
             view = attached_view(
-                self._attached, self._joined, self._since, now=now, hourly_usd=self._hourly_usd
+                self._attached, self.joined, self._since, now=now, hourly_usd=self._hourly_usd
             )
             return replace(view, state=self._state_of(view))
         if self._starting is not None:
             deployment, status = self._starting
             return live_view(status, deployment.descriptor.pools, now=now)
-        return LiveView(self._name, self._state)
+        return LiveView(self.name, self._state)
 
     def _state_of(self, view: LiveView) -> str:
-        if self._health.ended is not None:
-            return "stopped" if type(self._health.ended) is ClusterStopped else "ended"
-        if self._health.unreachable is not None:
+        if self.health.ended is not None:
+            return "stopped" if type(self.health.ended) is ClusterStopped else "ended"
+        if self.health.unreachable is not None:
             return "unreachable"
-        return "closing" if self._health.status == Status.closing else view.state
+        return "closing" if self.health.status == Status.closing else view.state
 
     def _draw(self) -> None:
-        widget = self._widget
+        widget = self.widget
         if widget is None:
             return
         with self._widget_errors_logged():
@@ -197,8 +184,8 @@ class LiveCluster:
         try:
             yield
         except Exception:
-            self._widget = None
-            logger.warning("cluster %s: its widget failed", self._name, exc_info=True)
+            self.widget = None
+            logger.warning("cluster %s: its widget failed", self.name, exc_info=True)
 
 
 def _custom_widget(given: ClusterWidget | bool | None) -> ClusterWidget | None:

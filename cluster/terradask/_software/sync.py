@@ -33,26 +33,17 @@ _REASONS = (
 
 @dataclass(frozen=True)
 class PackageSync:
-    """The packages of the running environment that hosts get, and the allowed differences.
+    """The packages of the running environment that hosts get, and the allowed differences."""
 
-    Parameters
-    ----------
-    packages
-        All (True), these with their dependencies, or none (False).
-    ignore
-        Packages to leave out, unless others need them.
-    strict
-        Whether all packages must have the local version.
-    fail_on
-        Which missing packages are errors: those that Dask needs, or all, or also other versions.
-    local_modules
-        Whether hosts also get the Python files of the working directory.
-    """
-
+    #: All (True), these with their dependencies, or none (False).
     packages: bool | Sequence[str] = True
+    #: Packages to leave out, unless others need them.
     ignore: Sequence[str] = ()
+    #: Whether all packages must have the local version.
     strict: bool = False
+    #: Which missing packages are errors: those that Dask needs, or all, or also other versions.
     fail_on: FailOn = "critical-only"
+    #: Whether hosts also get the Python files of the working directory.
     local_modules: bool = False
 
     @classmethod

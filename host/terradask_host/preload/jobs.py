@@ -398,43 +398,27 @@ _KEPT_SECONDS = 60.0
 
 @dataclass(eq=False)
 class RunningJob:
-    """A job in progress.
+    """A job in progress."""
 
-    Parameters
-    ----------
-    table
-        The states of its tasks.
-    environ
-        Environment variables of each task.
-    resources
-        Dask resources that a task needs.
-    packed, files
-        The job's files, and Dask's future of them; or None.
-    futures, addresses
-        Of each task: Dask's future, and the worker of its last try.
-    outputs
-        Output of the tasks, over all tries.
-    try_starts
-        Of each task: the byte of its output at which its last try begins.
-    ended
-        Tasks with kept output, the last ones.
-    noted
-        The table's version that was last stored.
-    news
-        Set, and replaced, at each change.
-    """
-
+    #: The states of its tasks.
     table: JobTable
+    #: Of each task: environment variables, and the Dask resources that it needs.
     environ: Mapping[str, str]
     resources: Mapping[str, float]
+    #: The job's files, and Dask's future of them.
     packed: bytes | None = None
     files: Any = None
+    #: Of each task: Dask's future, the worker of its last try, its output over all tries, and the
+    #: byte of it at which the last try begins.
     futures: dict[int, Any] = field(default_factory=dict)
     addresses: dict[int, str] = field(default_factory=dict)
     outputs: dict[int, OutputTail] = field(default_factory=dict)
     try_starts: dict[int, int] = field(default_factory=dict)
+    #: Tasks with kept output, the last ones.
     ended: dict[int, None] = field(default_factory=dict)
+    #: The table's version that was last stored.
     noted: int = 0
+    #: Set, and replaced, at each change.
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
     def changed(self) -> None:

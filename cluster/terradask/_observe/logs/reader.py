@@ -166,12 +166,12 @@ _MOST_STREAMS = 500
 Event = dict[str, Any]
 
 
+@dataclass(frozen=True)
 class LogReader:
     """The logs of one cluster, whether or not it is deployed."""
 
-    def __init__(self, group: LogGroup, cluster: str) -> None:
-        self._group = group
-        self._cluster = cluster
+    _group: LogGroup
+    _cluster: str
 
     def last_run(self) -> str | None:
         """Return the id of the last run that has a stream; None if there is none."""
