@@ -67,6 +67,39 @@ def check_egress(network: NetworkSettings) -> None:
     )
 
 
+def check_secrets_reachable(
+    network: NetworkSettings, cluster: ClusterSettings, region: str
+) -> None:
+    """Refuse secrets that hosts without internet access can't read: interface endpoints lead to the
+    services of their own region that they are made for.
+
+    Raises `SettingsError`.
+    """
+    public = network.public_workers and network.public_schedulers
+    if network.vpc_id is not None or network.nat != "none" or public:
+        return
+    for name, arn in sorted(cluster.secrets.items()):
+        _, _, service, of_region = arn.split(":")[:4]
+        if of_region == region and service in network.interface_endpoints:
+            continue
+        here = of_region == region
+        raise SettingsError.of(
+            where=f"cluster.secrets.{name}",
+            problem=(
+                f"hosts could not read it: they have no way to {service} in {of_region}, as there "
+                "is no NAT gateway" + (" and no interface endpoint for it" if here else "")
+            ),
+            given=arn,
+            allowed=f"secrets of {region}, with the interface endpoints of their services",
+            advice=(
+                f'add "{service}" to network.interface_endpoints'
+                if here
+                else f"copy the secret to {region} (aws secretsmanager replicate-secret-to-regions)"
+            )
+            + ', or set network.nat = "single"; then terradask apply network',
+        )
+
+
 def check_reachable(network: NetworkSettings, cluster: ClusterSettings) -> None:
     """Refuse clusters whose clients' route to the scheduler doesn't exist in the network.
 

@@ -68,7 +68,9 @@ def _finding(detail: ErrorDetails, model: type[BaseModel], origins: Mapping[str,
             where=where,
             problem=context["problem"],
             # A model's rule names its values itself; the whole section would hide them.
-            given=None if isinstance(detail["input"], (dict, BaseModel)) else detail["input"],
+            given=None
+            if context["secret"] or isinstance(detail["input"], (dict, BaseModel))
+            else detail["input"],
             allowed=context["allowed"],
             advice=context["advice"] or None,
         )

@@ -15,6 +15,7 @@ from terradask_host.agent.aws import Aws
 from terradask_host.agent.referenced_secrets import ReferencedSecrets
 from terradask_host.errors import SecretUnreadable
 from terradask_host.timing import Timing
+from terradask_simulator.aws.fidelity import secret_versions
 
 from ..moto_account import moto_account
 
@@ -49,6 +50,7 @@ def failure(references: dict[str, str], aws: Any = None) -> SecretUnreadable:
 @pytest.fixture(scope="module")
 def stored() -> Iterator[dict[str, str]]:
     """ARNs of what an account has, by what it is."""
+    secret_versions.install()
     with moto_account():
         found = {}
         for region in (REGION, "eu-west-1"):
@@ -58,10 +60,12 @@ def stored() -> Iterator[dict[str, str]]:
                 "json": {"SecretString": json.dumps({"password": VALUE, "port": 5432})},
                 "binary": {"SecretBinary": b"\0\1"},
                 "nul": {"SecretString": f"a\0{VALUE}"},
+                "deleted": {"SecretString": VALUE},
             }
             for name, content in texts.items():
                 key = name if region == REGION else f"{name} elsewhere"
                 found[key] = secrets.create_secret(Name=f"team/{name}", **content)["ARN"]
+            secrets.delete_secret(SecretId="team/deleted")
             secrets.close()
         ssm = boto3.client("ssm", region_name=REGION)
         for kind in ("String", "SecureString"):
@@ -97,6 +101,7 @@ def test_both_stores_whole_and_by_key_and_in_another_region(stored: dict[str, st
         ("nul", "", "an environment variable can't hold it"),
         ("json", ":user", "it has no such key: 'user'"),
         ("text", ":user", "it is not a JSON object: 'user'"),
+        ("deleted", "", "it is marked for deletion"),
     ],
 )
 def test_a_secret_without_a_value_for_a_variable_says_why(
@@ -106,6 +111,8 @@ def test_a_secret_without_a_value_for_a_variable_says_why(
     assert f"The secret for TOKEN can't be read: {told}" in str(error)
     assert error.given == stored[what]
     assert error.advice
+    restore = f"aws secretsmanager restore-secret --secret-id {stored[what]}."
+    assert (error.advice == restore) is (what == "deleted")
 
 
 @pytest.mark.parametrize("arn", [SECRET, PARAMETER])
@@ -189,13 +196,6 @@ def test_a_missing_right_names_the_lines_to_add(
     _, _, lines = str(error).partition("apply network\n")
     (rights,) = tomllib.loads(lines)["network"]["task_rights"]
     assert rights == {"reason": "secret TOKEN", "actions": [action], "resources": [resource]}
-
-
-def test_a_deleted_one_says_how_to_restore_it() -> None:
-    told = "You can't perform this operation on the secret because it was marked for deletion."
-    error = failure({"TOKEN": SECRET}, Scripted(refusal("InvalidRequestException", told)))
-    assert "The secret for TOKEN can't be read: it is marked for deletion" in str(error)
-    assert f"to do: aws secretsmanager restore-secret --secret-id {SECRET}." in str(error)
 
 
 def test_lines_are_no_help_against_a_deny() -> None:

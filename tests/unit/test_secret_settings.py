@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from terradask_host.documents import Run
+from terradask_stacks.checks import check_secrets_reachable
 from terradask_stacks.errors import SettingsError
 from terradask_stacks.loading import load_settings
-from terradask_stacks.settings import ClusterSettings
+from terradask_stacks.settings import ClusterSettings, NetworkSettings
 
 HERE = "us-east-1:123456789012"
 SECRET = f"arn:aws:secretsmanager:{HERE}:secret:db/orders-AbCdEf"
@@ -56,11 +58,11 @@ def test_a_cluster_may_have_more_than_all(tmp_path: Path) -> None:
         ({"A": f"arn:aws:s3:::{PLAIN}"}, "A is not the ARN of a secret"),
         ({"A": f"{PARAMETER}:{PLAIN}"}, "A is not the ARN of a secret"),
         ({"A": SECRET + "\n"}, "A is not the ARN of a secret"),
+        (PLAIN, "secrets must be a table"),
+        ([PLAIN], "secrets must be a table"),
     ],
 )
-def test_what_is_no_reference_may_be_the_secret_and_is_not_shown(
-    given: dict[str, Any], told: str
-) -> None:
+def test_what_is_no_reference_may_be_the_secret_and_is_not_shown(given: Any, told: str) -> None:
     text = refusal(given)
     assert told in text
     assert PLAIN not in text
@@ -92,3 +94,55 @@ def test_the_runs_document_has_references_and_an_older_one_has_none() -> None:
     assert Run.read(document) == run
     del document["secrets"]
     assert Run.read(document).secrets == {}
+
+
+@pytest.mark.parametrize(("region", "partition"), [("cn-north-1", "aws-cn"), ("us-east-1", "aws")])
+def test_a_secret_is_in_the_workspaces_partition(region: str, partition: str) -> None:
+    overrides = {"workspace": {"region": region}, "clusters": {"etl": {}}}
+    for section in ("cluster", "clusters.etl"):
+        for other in ("aws", "aws-cn"):
+            secrets = {"A": SECRET.replace("arn:aws:", f"arn:{other}:")}
+            given: dict[str, Any] = {**overrides}
+            if section == "cluster":
+                given["cluster"] = {"secrets": secrets}
+            else:
+                given["clusters"] = {"etl": {"secrets": secrets}}
+            if other == partition:
+                load_settings(environ={}, overrides=given)
+                continue
+            with pytest.raises(SettingsError) as caught:
+                load_settings(environ={}, overrides=given)
+            told = f"secrets.A is in the partition {other}, and workspace.region is {region}"
+            assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arn", "endpoints", "told"),
+    [
+        (SECRET, ["secretsmanager"], None),
+        (PARAMETER, ["secretsmanager"], 'add "ssm" to network.interface_endpoints'),
+        (PARAMETER, ["secretsmanager", "ssm"], None),
+        (
+            SECRET.replace("us-east-1", "eu-west-1"),
+            ["secretsmanager"],
+            "copy the secret to us-east-1",
+        ),
+    ],
+)
+def test_hosts_without_internet_access_reach_the_endpoints_of_their_region(
+    arn: str, endpoints: list[Any], told: str | None
+) -> None:
+    cluster = ClusterSettings(secrets={"A": arn})
+    walled = NetworkSettings(nat="none", interface_endpoints=endpoints)
+    for network in (
+        NetworkSettings(),
+        walled.model_copy(update={"public_workers": True, "public_schedulers": True}),
+        walled.model_copy(update={"vpc_id": "vpc-12345678"}),
+        *([walled] if told is None else []),
+    ):
+        check_secrets_reachable(network, cluster, "us-east-1")
+    if told is not None:
+        with pytest.raises(SettingsError, match=re.escape(told)) as caught:
+            check_secrets_reachable(walled, cluster, "us-east-1")
+        (finding,) = caught.value.findings
+        assert (finding.where, finding.given) == ("cluster.secrets.A", arn)

@@ -26,7 +26,12 @@ from terradask._synthesis.resolve_hardware import (
     requested_hardware,
 )
 from terradask._synthesis.resolve_network import resolve_network
-from terradask_stacks.checks import check_capacity, check_egress, check_reachable
+from terradask_stacks.checks import (
+    check_capacity,
+    check_egress,
+    check_reachable,
+    check_secrets_reachable,
+)
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.ingress import check_dashboard_https, check_ingress, check_ports
 from terradask_stacks.loading import LoadedSettings
@@ -318,6 +323,7 @@ def _check(
     cluster = settings.cluster
     check_egress(network)
     check_reachable(network, cluster)
+    check_secrets_reachable(network, cluster, settings.workspace.region)
     check_ports(settings.workspace, network, cluster)
     check_ingress(settings.workspace, network, cluster)
     check_dashboard_https(settings.workspace, network.ingress, cluster, given=given)

@@ -179,3 +179,16 @@ def test_a_customers_key_asks_the_caller():
         ("sns:Publish", topic),
     ]
     assert asked(call("sns", "CreateTopic", Name="ends")) == [("sns:CreateTopic", topic)]
+
+
+# https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
+def test_a_parameter_that_a_customers_key_encrypts_asks_the_caller_to_decrypt():
+    key = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/1"
+    world = SmallWorld(key=key)
+    arn = f"arn:aws:ssm:{REGION}:{ACCOUNT}:parameter/team/token"
+    for name in (arn, "/team/token"):
+        read = call("ssm", "GetParameter", Name=name, WithDecryption=True)
+        assert asked(read, world) == [("kms:Decrypt", key), ("ssm:GetParameter", arn)]
+    assert context(read, world, 1)["kms:ViaService"] == ("ssm.us-east-1.amazonaws.com",)
+    encrypted = call("ssm", "GetParameter", Name=arn)
+    assert asked(encrypted, world) == [("ssm:GetParameter", arn)]

@@ -169,6 +169,24 @@ class Settings(Section):
         return self
 
     @model_validator(mode="after")
+    def _secrets_are_of_the_partition(self) -> Settings:
+        partition = partition_of(self.workspace.region)
+        for section, cluster in [
+            ("cluster", self.cluster),
+            *((f"clusters.{name}", c) for name, c in self.clusters.items()),
+        ]:
+            for name, arn in cluster.secrets.items():
+                if (other := arn.split(":")[1]) != partition:
+                    raise refuse(
+                        f"{section}.secrets.{name} is in the partition {other}, and "
+                        f"workspace.region is {self.workspace.region}",
+                        allowed=f"a secret of the partition {partition}: no credentials are valid "
+                        "in two",
+                        advice="copy it there, and write the copy's ARN",
+                    )
+        return self
+
+    @model_validator(mode="after")
     def _keys_are_of_the_region(self) -> Settings:
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
         for section, key in (

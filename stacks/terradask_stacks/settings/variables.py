@@ -42,6 +42,7 @@ def _check_secrets(value: Any) -> dict[str, str]:
             "secrets must be a table",
             allowed=f"names of environment variables, each with an ARN: {_ALLOWED}",
             advice='write secrets = { NAME = "arn:…" }',
+            secret=True,
         )
     for number, (name, reference) in enumerate(value.items(), start=1):
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -70,6 +71,7 @@ def check_reference(value: Any, name: str) -> str:
             advice="keep the value in AWS Secrets Manager or Parameter Store, and write its ARN: "
             "aws secretsmanager describe-secret --secret-id NAME, or aws ssm get-parameter --name "
             "NAME",
+            secret=True,
         )
     if (found["secret"] or "").startswith(_OF_CLUSTERS):
         raise refuse(

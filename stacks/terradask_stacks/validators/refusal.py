@@ -14,12 +14,17 @@ if TYPE_CHECKING:
 Check = Callable[[str], str]
 
 
-def refuse(problem: str, *, allowed: str, advice: str | None = None) -> PydanticCustomError:
-    """Return the error that pydantic collects, with separate fields."""
+def refuse(
+    problem: str, *, allowed: str, advice: str | None = None, secret: bool = False
+) -> PydanticCustomError:
+    """Return the error that pydantic collects, with separate fields.
+
+    `secret`: the refused value may be one, and is never shown.
+    """
     # Most processes refuse nothing, and some import no other part of pydantic.
     from pydantic_core import PydanticCustomError
 
-    context = {"problem": problem, "allowed": allowed, "advice": advice or ""}
+    context = {"problem": problem, "allowed": allowed, "advice": advice or "", "secret": secret}
     return PydanticCustomError("terradask", "{problem}; allowed: {allowed}", context)
 
 

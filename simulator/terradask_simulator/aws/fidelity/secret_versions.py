@@ -1,11 +1,13 @@
-"""Keep as many versions of a secret as AWS, and move staging labels as AWS does.
+"""Keep as many versions of a secret as AWS, move staging labels as AWS does, and refuse deleted
+secrets in AWS's words.
 
 AWS removes outdated versions beyond 100, but none younger than 24 hours:
 https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html. Otherwise a
 new version is refused:
 https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html. A version without
 a label is outdated. moto keeps all versions, removes every label from a version that is no longer
-current, and returns an old version as the current one after the label was moved.
+current, and returns an old version as the current one after the label was moved. AWS's words for a
+deleted secret: https://github.com/external-secrets/external-secrets/issues/4560
 """
 
 from __future__ import annotations
@@ -22,8 +24,10 @@ _KEPT_SECONDS = 24 * 3600
 
 
 def install() -> None:
-    """Replace moto's functions that put a version, label the current one and move labels."""
-    from moto.secretsmanager.exceptions import SecretsManagerClientError
+    """Replace moto's functions that put and get a version, label the current one and move
+    labels.
+    """
+    from moto.secretsmanager.exceptions import InvalidRequestException, SecretsManagerClientError
     from moto.secretsmanager.models import FakeSecret, SecretsManagerBackend
 
     @around(SecretsManagerBackend, "put_secret_value")
@@ -37,6 +41,14 @@ def install() -> None:
                     "The request failed because it would exceed one of the Secrets Manager quotas.",
                 )
         return put(backend, secret_id, *args, **kwargs)
+
+    @around(SecretsManagerBackend, "get_secret_value")
+    def get_secret_value(get: Any, backend: Any, secret_id: str, *args: Any, **kwargs: Any) -> Any:
+        if backend._is_valid_identifier(secret_id) and backend.secrets[secret_id].is_deleted():
+            raise InvalidRequestException(
+                "You can't perform this operation on the secret because it was marked for deletion."
+            )
+        return get(backend, secret_id, *args, **kwargs)
 
     def reset_default_version(secret: Any, made: dict[str, Any], version_id: str) -> None:
         before = secret.default_version_id

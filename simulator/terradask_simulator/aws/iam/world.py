@@ -213,8 +213,8 @@ class World:
         return None
 
     def key_of(self, resource: str, named: str, *, new: bool) -> str:
-        """Return the ARN of the customer's KMS key that encrypts an object, a secret or a topic, or
-        an empty string.
+        """Return the ARN of the customer's KMS key that encrypts an object, a secret, a parameter
+        or a topic, or an empty string.
 
         ``named`` is the key in the request, ``AES256`` for no key, empty if unset; `new`: the
         request creates the object.
@@ -222,12 +222,21 @@ class World:
         held: Any = named
         if not held and ":secretsmanager:" in resource:
             held = getattr(self._secret(resource), "kms_key_id", "")
+        elif not held and ":ssm:" in resource:
+            held = self._key_of_parameter(resource)
         elif not held and ":sns:" in resource:
             held = getattr(self._topic(resource), "kms_master_key_id", "")
         elif not held:
             held = self._key_of_object(*resource.rpartition(":")[2].split("/", 1), new=new)
         key = self._key(str(held or ""))
         return str(key.arn) if key is not None and key.key_manager == "CUSTOMER" else ""
+
+    def _key_of_parameter(self, arn: str) -> str:
+        from moto.ssm.models import ssm_backends
+
+        found = ssm_backends[self.account][self.region].get_parameter(arn)
+        is_secure = found is not None and found.parameter_type == "SecureString"
+        return str(found.keyid or "") if is_secure else ""
 
     def _key_of_object(self, bucket: str, key: str, *, new: bool) -> str:
         found = self._bucket(bucket)

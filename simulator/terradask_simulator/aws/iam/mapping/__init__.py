@@ -43,7 +43,8 @@ _BOTH = (*_WRITE, *_READ)
 #: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html#require-sse-kms>`_,
 #: `Secrets Manager
 #: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_, `SNS
-#: <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html>`_
+#: <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html>`_, `Parameter Store
+#: <https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html>`_
 _USES = {
     "s3:GetObject": _READ,
     "s3:GetObjectVersion": _READ,
@@ -53,6 +54,8 @@ _USES = {
     "secretsmanager:PutSecretValue": _BOTH,
     "secretsmanager:UpdateSecret": _BOTH,
     "sns:Publish": _BOTH,
+    "ssm:GetParameter": _READ,
+    "ssm:GetParameters": _READ,
 }
 
 
@@ -89,6 +92,8 @@ def _key_needs(operation: Operation, needs: Iterable[Need], world: World) -> Ite
     """Yield the KMS permissions for a customer's key; AWS's own keys need none."""
     for need in needs:
         actions = _USES.get(need.action, ())
+        if operation.service == "ssm" and not operation.parameters.get("WithDecryption"):
+            actions = ()
         if need.action == "s3:PutObject" and "uploadId" in operation.parameters:
             # Completing an upload reads the parts again.
             actions = _BOTH
