@@ -28,6 +28,25 @@ def index_credentials(folder, token, password):
 
 
 @contextlib.contextmanager
+def secret_of_hosts(sim, text):
+    """Keep a secret with this text that hosts' roles may read; yield its ARN."""
+    with (
+        contextlib.ExitStack() as stack,
+        contextlib.closing(sim.client("iam")) as iam,
+        contextlib.closing(sim.client("secretsmanager")) as secrets,
+    ):
+        arn = secrets.create_secret(Name="team/planted", SecretString=text)["ARN"]
+        stack.callback(secrets.delete_secret, SecretId=arn, ForceDeleteWithoutRecovery=True)
+        may = {"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": arn}
+        policy = json.dumps({"Version": "2012-10-17", "Statement": [may]})
+        for role in ("scheduler", "worker"):
+            held = {"RoleName": f"terradask-default-{role}", "PolicyName": "planted"}
+            iam.put_role_policy(**held, PolicyDocument=policy)
+            stack.callback(iam.delete_role_policy, **held)
+        yield arn
+
+
+@contextlib.contextmanager
 def plant_everywhere(sim, key, text):
     """Leave copies where a life must not leave them, for as long as the search runs."""
     with contextlib.ExitStack() as stack:

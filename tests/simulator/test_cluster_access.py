@@ -25,7 +25,12 @@ from terradask.policy import secrets_in_state
 from terradask_host.rules.instance_proof import audience_of
 
 from ..waiting import HANG_SECONDS, eventually, eventually_async
-from .planted_secrets import index_credentials, plant_everywhere, print_logs
+from .planted_secrets import (
+    index_credentials,
+    plant_everywhere,
+    print_logs,
+    secret_of_hosts,
+)
 from .posing import poser, sign
 from .scripts import run_python
 from .secret_search import Secrets, keys_in_memory, search
@@ -43,6 +48,7 @@ PLANTED = {
         "caller-secret-access-key",
         "index-token",
         "index-password",
+        "secret-by-reference",
     )
 }
 
@@ -86,7 +92,7 @@ def named_besides(patch, role):
 
 
 @pytest.fixture(scope="module")
-def cluster(sim_environ, secrets, temporary, tmp_path_factory):
+def cluster(sim, sim_environ, secrets, temporary, tmp_path_factory):
     index = f"https://me:{PLANTED['dask-password']}@index.example.org"
     planted = {
         "planted.api-token": PLANTED["dask-token"],
@@ -100,6 +106,7 @@ def cluster(sim_environ, secrets, temporary, tmp_path_factory):
             tmp_path_factory.mktemp("x"), PLANTED["index-token"], PLANTED["index-password"]
         ),
         dask.config.set(planted),
+        secret_of_hosts(sim, PLANTED["secret-by-reference"]) as arn,
         Cluster(
             "guarded",
             n_workers=2,
@@ -107,6 +114,7 @@ def cluster(sim_environ, secrets, temporary, tmp_path_factory):
             max_workers=8,
             private_to_creator=True,
             scheduler_options={"dashboard": True},
+            secrets={"PLANTED_SECRET": arn},
         ) as cluster,
     ):
         # boto3 took the caller's own; what is started from here on gets this one.
@@ -318,6 +326,11 @@ def live(cluster):
     with cluster.get_client() as client:
         assert client.submit(sum, [1, 2]).result() == 3
         client.restart(timeout=HANG_SECONDS)
+        # All have it, or that it is found nowhere would prove little.
+        has = client.run_on_scheduler(os.getenv, "PLANTED_SECRET")
+        assert {has, *client.run(os.getenv, "PLANTED_SECRET").values()} == {
+            PLANTED["secret-by-reference"]
+        }
         eventually(lambda: len(cluster.observed) == 2)
         cluster.scale(3)
         cluster.wait_for_workers(3, timeout=HANG_SECONDS)
