@@ -16,7 +16,7 @@ from terradask_host.documents import HostReport, LifetimePolicy, Run
 from terradask_host.scaling_policy import ScalingPolicy
 from terradask_stacks.hardware.quantities import bytes_text
 
-#: State of a host, as in `timeline.STATE_OF_STEP` -> the sentence about waiting.
+#: State of a host, as in `events.STATE_OF_STEP` -> the sentence about waiting.
 _WAITS = {
     "requested": "AWS launches {}",
     "launched": "{} boot",
