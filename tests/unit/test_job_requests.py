@@ -15,7 +15,7 @@ from distributed import rpc
 from terradask._clusters.jobs.store import JobOutput
 from terradask._dask import job as job_module
 from terradask._dask.commands import send
-from terradask._dask.job import JobRequests, job_request
+from terradask._dask.job import JobRequests, prepare_job
 from terradask.errors import ClusterError, EndpointUnreachable
 from terradask_host.commands import CancelJob, Command, ReadJob, ReadJobOutput, SubmitJob
 from terradask_host.jobs import MOST_FILES_BYTES, JobRecord, output_name, record_name
@@ -122,7 +122,7 @@ async def test_a_task_is_followed_and_waited_for_beyond_a_loss_of_the_connection
     requests = JobRequests(line, bucket, call)  # type: ignore[arg-type]
     go, written = tmp_path / "go", list[bytes]()
     command = shell(f"echo one; until test -e {go}; do sleep 0.05; done; echo two")
-    job = await requests.submit(job_request(command))
+    job = await requests.submit(prepare_job(command))
     following = asyncio.create_task(collect(requests, job, written))
     waiting = asyncio.create_task(requests.wait(job))
     await eventually_async(lambda: written)
@@ -154,7 +154,7 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
         await asyncio.sleep(60)
 
     Commands(found.scheduler, {SubmitJob: take_long, CancelJob: found.jobs.cancel})
-    submitting = asyncio.create_task(requests.submit(job_request(["sleep", "100"])))
+    submitting = asyncio.create_task(requests.submit(prepare_job(["sleep", "100"])))
     await taken.wait()
     submitting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -165,7 +165,7 @@ async def test_a_job_whose_submission_is_broken_off_is_cancelled(
 
 async def test_what_the_scheduler_refuses_is_an_error(found: Running, line: Line) -> None:
     requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
-    large = replace(job_request(["true"]), files=bytes(MOST_FILES_BYTES + 1))
+    large = replace(prepare_job(["true"]), files=bytes(MOST_FILES_BYTES + 1))
     with pytest.raises(ClusterError, match=r"refuses to submit job(?s:.)*its files have over"):
         await requests.submit(large)
     assert not found.jobs._jobs
@@ -173,7 +173,7 @@ async def test_what_the_scheduler_refuses_is_an_error(found: Running, line: Line
 
 async def test_a_task_that_there_is_not_has_written_nothing(found: Running, line: Line) -> None:
     requests = JobRequests(line, Bucket(found.kept), call)  # type: ignore[arg-type]
-    job = await requests.submit(job_request(["true"]))
+    job = await requests.submit(prepare_job(["true"]))
     written: list[bytes] = []
     async with asyncio.timeout(20):
         async for output in requests.follow(job, 7):

@@ -15,7 +15,7 @@ import pytest
 
 from terradask._clusters.jobs.files import find_files, pack
 from terradask._clusters.jobs.store import JobOutput, printable_text
-from terradask._dask.job import for_submission, job_request, parse_array, prepare_job
+from terradask._dask.job import for_submission, parse_array, prepare_job
 from terradask.errors import InvalidInput
 from terradask_host.documents import UNREADABLE
 from terradask_host.jobs import JobRecord, is_kept_name, output_name, record_name, state_of
@@ -194,12 +194,12 @@ def test_what_is_no_array_is_refused(text: str) -> None:
 
 def test_a_request_says_what_is_wrong_with_it() -> None:
     with pytest.raises(InvalidInput, match="a list of a program"):
-        job_request("python train.py")
+        prepare_job("python train.py")
     with pytest.raises(InvalidInput, match="it has no inputs"):
-        job_request(["true"], [])
+        prepare_job(["true"], [])
     with pytest.raises(InvalidInput, match="retries"):
-        job_request(["true"], retries=1_000)
-    request = job_request(["echo", "{}"], [1, 2.5])
+        prepare_job(["true"], retries=1_000)
+    request = prepare_job(["echo", "{}"], [1, 2.5])
     first, second = (for_submission(request, "r", 1).document for _ in range(2))
     assert first["inputs"] == ["1", "2.5"]
     assert (first["run_id"], first["boot"]) == ("r", 1)

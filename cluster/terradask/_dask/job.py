@@ -362,44 +362,6 @@ def prepare_job(
     resources: Mapping[str, float] | None = None,
 ) -> SubmitJob:
     """Check a job and pack its files and those in its command. No calls. Raises `InvalidInput`."""
-    named = files_of_command(command, directory)
-    return job_request(
-        command,
-        inputs,
-        environ=check_private_envs(environ or {}),
-        retries=retries,
-        timeout_seconds=parse_duration("timeout", timeout) or None,
-        resources=resources,
-        packed=pack(find_files([*named, *files], directory, exclude)),
-    )
-
-
-def shows_options(method: Method) -> Method:
-    """Give a method, to be shown, the signature with the options of `prepare_job`."""
-    own = inspect.signature(method)
-    options = inspect.signature(prepare_job).parameters.values()
-    shown = [
-        *(one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD),
-        *(one for one in options if one.kind is one.KEYWORD_ONLY),
-    ]
-    method.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
-    return method
-
-
-# ---- a job's request -----------------------------------------------------------------------------
-
-
-def job_request(
-    command: Sequence[str],
-    inputs: Sequence[Any] | None = None,
-    *,
-    environ: Mapping[str, str] | None = None,
-    retries: int = 0,
-    timeout_seconds: float | None = None,
-    resources: Mapping[str, float] | None = None,
-    packed: bytes | None = None,
-) -> SubmitJob:
-    """Return a job's request, without the ids of a run. Raises `InvalidInput`."""
     if isinstance(command, str) or not all(isinstance(part, str) for part in command):
         raise InvalidInput(
             "A command must be a list of a program and its arguments.",
@@ -408,7 +370,7 @@ def job_request(
             advice='for a shell\'s line, pass ["sh", "-c", line]',
         )
     given = [None] if inputs is None else [str(each) for each in inputs]
-    environ = dict(environ or {})
+    environ = check_private_envs(environ or {})
     record = JobRecord(
         cluster="",
         id=_new_id(now := datetime.datetime.now(datetime.UTC)),
@@ -417,7 +379,7 @@ def job_request(
         command=tuple(command),
         environ=tuple(sorted(environ)),
         retries=retries,
-        timeout_seconds=timeout_seconds,
+        timeout_seconds=parse_duration("timeout", timeout) or None,
         submitted_at=utc_text(now),
         ended_at=None,
         tasks=tuple(JobTask(index, each) for index, each in enumerate(given)),
@@ -431,7 +393,20 @@ def job_request(
             advice="put large inputs and data into S3, and pass their names",
         )
     amounts = {name: float(amount) for name, amount in (resources or {}).items()}
-    return SubmitJob(record.to_document(), environ, amounts, packed)
+    sent = find_files([*files_of_command(command, directory), *files], directory, exclude)
+    return SubmitJob(record.to_document(), environ, amounts, pack(sent))
+
+
+def shows_options(method: Method) -> Method:
+    """Give a method, to be shown, the signature with the options of `prepare_job`."""
+    own = inspect.signature(method)
+    options = inspect.signature(prepare_job).parameters.values()
+    shown = [
+        *(one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD),
+        *(one for one in options if one.kind is one.KEYWORD_ONLY),
+    ]
+    method.__signature__ = own.replace(parameters=shown)  # type: ignore[attr-defined]
+    return method
 
 
 def for_submission(request: SubmitJob, run_id: str, boot: int) -> SubmitJob:

@@ -40,71 +40,17 @@ if TYPE_CHECKING:
 
 MINIMUM_PYTHON = (3, 11)
 
-#: Check -> the check that it depends on.
-_NEEDS = {
-    "platform": None,
-    "python": None,
-    "node": None,
-    "terraform": None,
-    "provider": "terraform",
-    "settings": None,
-    "credentials": "settings",
-    "region": "credentials",
-    "account-plan": "credentials",
-    "service-roles": "credentials",
-    "volume-key": "credentials",
-    "network": "credentials",
-    "host-packages": "credentials",
-}
-CHECKS = tuple(_NEEDS)
-#: Checks for Terraform and synthesis; the others need AWS.
-TOOLCHAIN = CHECKS[:5]
 
-
-def examine(
-    checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None
-) -> list[Finding]:
-    """Check the requirements of terradask."""
-    examiner = _Examiner(os.environ if environ is None else environ, fix=fix)
-    findings: dict[str, Finding] = {}
-    for name in checks:
-        needed = findings.get(_NEEDS[name] or "")
-        if needed is None or needed.ok:
-            findings[name] = examiner.run(name)
-        else:
-            # Report the same error only once, at its origin.
-            found = f"not checked: it depends on {needed.check}"
-            findings[name] = Finding(name, False, found, checked=False)
-    return list(findings.values())
-
-
+@dataclass
 class _Examiner:
-    def __init__(self, environ: Mapping[str, str], *, fix: bool) -> None:
-        self._environ = environ
-        self._fix = fix
-        self._checks: dict[str, Callable[[], Finding]] = {
-            "platform": self._platform,
-            "python": self._python,
-            "node": self._node,
-            "terraform": self._terraform,
-            "provider": self._provider,
-            "settings": self._settings,
-            "credentials": self._credentials,
-            "region": self._region,
-            "account-plan": lambda: check_account_plan(self._aws, self._workspace.settings),
-            "service-roles": lambda: check_service_roles(self._aws),
-            "volume-key": lambda: check_volume_key(
-                self._aws, self._workspace.settings.network.kms_key_arn
-            ),
-            "network": self._baseline,
-            "host-packages": lambda: check_host_packages(self._workspace, fix=self._fix),
-        }
+    _environ: Mapping[str, str]
+    _fix: bool
 
-    def run(self, name: str) -> Finding:
+    def run(self, name: str, check: Callable[[_Examiner], Finding]) -> Finding:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
-            return self._checks[name]()
+            return check(self)
         except (BotoCoreError, ClientError) as error:
             # The other checks still report their findings.
             return Finding(name, False, reason_of(error), "AWS's message: correct the cause")
@@ -185,6 +131,54 @@ class _Examiner:
             f"{baseline.terradask_version}; writes to its bucket name "
             + ("AES256" if key is None else f"aws:kms with {key}"),
         )
+
+
+#: Check -> the check that it depends on, and how it is made.
+_CHECKS: dict[str, tuple[str | None, Callable[[_Examiner], Finding]]] = {
+    "platform": (None, _Examiner._platform),
+    "python": (None, _Examiner._python),
+    "node": (None, _Examiner._node),
+    "terraform": (None, _Examiner._terraform),
+    "provider": ("terraform", _Examiner._provider),
+    "settings": (None, _Examiner._settings),
+    "credentials": ("settings", _Examiner._credentials),
+    "region": ("credentials", _Examiner._region),
+    "account-plan": (
+        "credentials",
+        lambda one: check_account_plan(one._aws, one._workspace.settings),
+    ),
+    "service-roles": ("credentials", lambda one: check_service_roles(one._aws)),
+    "volume-key": (
+        "credentials",
+        lambda one: check_volume_key(one._aws, one._workspace.settings.network.kms_key_arn),
+    ),
+    "network": ("credentials", _Examiner._baseline),
+    "host-packages": (
+        "credentials",
+        lambda one: check_host_packages(one._workspace, fix=one._fix),
+    ),
+}
+CHECKS = tuple(_CHECKS)
+#: Checks for Terraform and synthesis; the others need AWS.
+TOOLCHAIN = CHECKS[:5]
+
+
+def examine(
+    checks: Iterable[str] = CHECKS, *, fix: bool = False, environ: Mapping[str, str] | None = None
+) -> list[Finding]:
+    """Check the requirements of terradask."""
+    examiner = _Examiner(os.environ if environ is None else environ, fix)
+    findings: dict[str, Finding] = {}
+    for name in checks:
+        needs, check = _CHECKS[name]
+        needed = findings.get(needs or "")
+        if needed is None or needed.ok:
+            findings[name] = examiner.run(name, check)
+        else:
+            # Report the same error only once, at its origin.
+            found = f"not checked: it depends on {needed.check}"
+            findings[name] = Finding(name, False, found, checked=False)
+    return list(findings.values())
 
 
 def check_service_roles(aws: Aws) -> Finding:

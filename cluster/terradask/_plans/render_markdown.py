@@ -12,7 +12,6 @@ from terradask._catalog.prices.prices import HOURS_PER_MONTH, CostEstimate, Cost
 from terradask._common.naming import counted
 from terradask._plans.policy.values import AttributeChange
 from terradask._plans.render_terminal import (
-    SIGNS,
     VERDICTS,
     WORDS,
     assignment,
@@ -20,6 +19,7 @@ from terradask._plans.render_terminal import (
     gone,
     made_with,
     price,
+    sign_of,
     software,
     to_text,
     value_text,
@@ -235,7 +235,7 @@ def _resource(change: Change) -> str:
     ]
     why = "; ".join(filter(None, reasons))
     summary = (
-        f"{SIGNS.get(change.action, '?')} {WORDS.get(change.action, change.action)} "
+        f"{sign_of(change.action)[0]} {WORDS.get(change.action, change.action)} "
         f"{code(change.address)}{f' ({why})' if why else ''}"
     )
     known = [a for a in change.values_beside_documents if a.known]

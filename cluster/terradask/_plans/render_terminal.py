@@ -23,14 +23,15 @@ if TYPE_CHECKING:
     from terradask._plans.report import PlanReport, WorkspaceReport
 
 
-SIGNS = {
-    "create": "+",
-    "import": "=",
-    "update": "~",
-    "replace": "±",
-    "delete": "-",
-    "forget": "·",
-    "read": "<",
+#: Action -> its sign, and its style in a terminal.
+_ACTIONS = {
+    "create": ("+", "green"),
+    "import": ("=", "cyan"),
+    "update": ("~", "yellow"),
+    "replace": ("±", "magenta"),
+    "delete": ("-", "red"),
+    "forget": ("·", "dim"),
+    "read": ("<", "cyan"),
 }
 WORDS = {"delete": "destroy"}
 
@@ -44,6 +45,11 @@ VERDICTS = {
 }
 
 _VALUE_LIMIT = 120
+
+
+def sign_of(action: str) -> tuple[str, str]:
+    """Return the sign of an action, and its style in a terminal."""
+    return _ACTIONS.get(action, ("?", ""))
 
 
 def value_text(value: Any) -> str:
@@ -97,15 +103,6 @@ def price(amount: Decimal | None, *, digits: int = 2) -> str:
     return "-" if amount is None else f"${amount:,.{digits}f}"
 
 
-_STYLES = {
-    "create": "green",
-    "import": "cyan",
-    "update": "yellow",
-    "replace": "magenta",
-    "delete": "red",
-    "forget": "dim",
-    "read": "cyan",
-}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _SEVERITY_STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
@@ -212,10 +209,9 @@ def _finding(finding: PolicyFinding) -> Iterator[Text]:
 
 
 def _change(change: Change, *, details: bool) -> Iterator[Text]:
-    style = _STYLES.get(change.action, "")
+    sign, style = sign_of(change.action)
     reason = (f"  ({change.reason})", "dim") if change.reason else ""
-    sign = (SIGNS.get(change.action, "?"), f"bold {style}")
-    yield Text.assemble("  ", sign, (f" {change.address}", style), reason)
+    yield Text.assemble("  ", (sign, f"bold {style}"), (f" {change.address}", style), reason)
     if not details and change.action == "create":
         return
     for attribute in change.values_beside_documents:
