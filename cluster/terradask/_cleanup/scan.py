@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from terradask._aws.listing import listed
 from terradask._aws.s3 import ObjectStore
@@ -32,7 +32,7 @@ from terradask._observe.record import ClusterRecord
 from terradask._observe.store import CLOSING, DESCRIPTOR, RUN, STATE, STATE_LOCK, ClusterObjects
 from terradask._plans.basis import PLAN_LIFETIME
 from terradask._terraform.folder_lock import FolderLock
-from terradask._terraform.state.lock import LockInfo, proof_of_end
+from terradask._terraform.state.lock import proof_of_end
 from terradask._terraform.state.s3 import S3Backend
 from terradask.errors import AccessDenied, BackendMissing, DocumentFormat, FolderBusy
 from terradask_host.documents import plain_text
@@ -180,9 +180,8 @@ class Scan:
             except FolderBusy as busy:
                 return busy.problem
         lock = None if place is None else place.lock()
-        return None if lock is None else self._holder(stack, lock, killed)
-
-    def _holder(self, stack: str, lock: LockInfo, killed: Mapping[str, Any] | None) -> str | None:
+        if lock is None:
+            return None
         proof = proof_of_end(lock, killed)
         if proof is None:
             return f"its state is {lock.describe()}"

@@ -28,7 +28,7 @@ from terradask._observe import shortfall
 from terradask._observe.live_view import JoinedWorker, LiveView, live_view
 from terradask._observe.status import DeploymentStatus
 from terradask.errors import ClusterStopped, InvalidInput
-from terradask_host.documents import HostReport, SchedulerAddress
+from terradask_host.documents import HostReport
 
 logger = logging.getLogger("terradask")
 
@@ -249,9 +249,9 @@ def _status(
 ) -> DeploymentStatus:
     attachment, groups = attached.connection.attachment, attached.pool.described
     run_id, scheduler = attachment.run.run_id, attachment.scheduler
-    hosts = joined.hosts
+    hosts, at = joined.hosts, scheduler.started_at or ""
     reports = [
-        _scheduler_report(scheduler, run_id),
+        HostReport(scheduler.instance_id, "scheduler", "scheduler", "running", None, at, run_id),
         *(
             HostReport(host, "worker", name, "running", None, since.get(host, ""), run_id)
             for name, group in groups.items()
@@ -266,11 +266,6 @@ def _status(
     ]
     status = attached.deployment.status_with(groups, attachment.run, scheduler, reports)
     return replace(status, state="running", adapting=attached.policies.known or {})
-
-
-def _scheduler_report(scheduler: SchedulerAddress, run_id: str) -> HostReport:
-    at = scheduler.started_at or ""
-    return HostReport(scheduler.instance_id, "scheduler", "scheduler", "running", None, at, run_id)
 
 
 def _workers(joined: JoinedWorkers) -> Iterator[JoinedWorker]:

@@ -111,13 +111,10 @@ def _read_requirements(text: str, path: Path) -> Locked:
             raise _refused(
                 f"has an unknown format: line {number} is no requirement", path
             ) from None
-        for version in _exact_versions(requirement):
-            _add(
-                locked,
-                requirement.name,
-                version,
-                (found[1] for option in options if (found := _HASH.match(option))),
-            )
+        hashes = [found[1] for option in options if (found := _HASH.match(option))]
+        for one in requirement.specifier:
+            if one.operator in ("==", "===") and not one.version.endswith("*"):
+                _add(locked, requirement.name, one.version, hashes)
     if not locked:
         raise _refused("has an unknown format: it pins no version", path)
     return locked
@@ -137,14 +134,6 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         whole = ""
     if whole.strip():
         yield first, whole.strip()
-
-
-def _exact_versions(requirement: Requirement) -> list[str]:
-    return [
-        s.version
-        for s in requirement.specifier
-        if s.operator in ("==", "===") and not s.version.endswith("*")
-    ]
 
 
 def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:

@@ -72,6 +72,8 @@ class Resolver:
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             folder = Path(made)
             named = self._named(folder, requirements)
+            # uv would look in other indexes for those that no requirement names.
+            not_asked_for = set(self.sources) - set(map(name_of, requirements))
             options = [
                 *([] if deps else ["--no-deps"]),
                 *([] if named.endswith(".toml") else ["--no-sources"]),
@@ -79,7 +81,7 @@ class Resolver:
                     folder,
                     overrides=self._without_source(overrides),
                     constraints=constraints,
-                    excludes={*excludes, *self._not_asked_for(requirements)},
+                    excludes={*excludes, *not_asked_for},
                 ),
             ]
             return self._resolved(folder, options, named)
@@ -146,10 +148,6 @@ class Resolver:
     def _without_source(self, requirements: Iterable[str]) -> list[str]:
         """Return the requirements without a source; an override would replace the source."""
         return [each for each in requirements if name_of(each) not in self.sources]
-
-    def _not_asked_for(self, requirements: Iterable[str]) -> set[str]:
-        """Return packages with a source that no requirement names: uv would ask other indexes."""
-        return set(self.sources) - set(map(name_of, requirements))
 
     def _resolved(self, folder: Path, options: Sequence[str], *sources: str) -> Selected:
         lock = folder / "lock.txt"

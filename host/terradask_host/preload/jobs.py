@@ -14,7 +14,7 @@ import gzip
 import itertools
 import json
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,7 +148,10 @@ class Jobs:
             return 0
         running = found.table.cancel(at=_now())
         self._note(found)
-        await self._cancel_others(found, running)
+        # Those that haven't begun: without workers they would stay.
+        others = [found.futures[index] for index in found.futures.keys() - set(running)]
+        if others:
+            await self._client.cancel(others)
         addresses = {found.addresses[index] for index in running if index in found.addresses}
         here = [address for address in addresses if address in self._scheduler.workers]
         if here:
@@ -156,12 +159,6 @@ class Jobs:
                 msg={"op": STOP_OPERATION, "job": job}, workers=here, on_error="return"
             )
         return len(running)
-
-    async def _cancel_others(self, job: RunningJob, running: Iterable[int]) -> None:
-        """Remove tasks from Dask that haven't begun: without workers they would stay."""
-        others = [job.futures[index] for index in job.futures.keys() - set(running)]
-        if others:
-            await self._client.cancel(others)
 
     # ---- workers ---------------------------------------------------------------------------------
 

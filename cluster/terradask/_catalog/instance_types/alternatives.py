@@ -100,10 +100,12 @@ def _alternatives(
 def _tried(
     request: HardwareRequest, near_requests: Iterable[HardwareRequest], supply: Supply
 ) -> Iterator[Alternative]:
+    before = request.parameters()
     for near in near_requests:
-        types = select(near, supply).types
-        if types:
-            yield _changes(request, near), types
+        if types := select(near, supply).types:
+            after = near.parameters()
+            names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+            yield {name: after.get(name) for name in names}, types
 
 
 def _sizes(request: HardwareRequest, constraints: Constraints, supply: Supply) -> str:
@@ -119,13 +121,6 @@ def _sizes(request: HardwareRequest, constraints: Constraints, supply: Supply) -
         memory_text(constraints.memory),
     ]
     return " and ".join(parts) + (" (ARM)" if request.arm else "")
-
-
-def _changes(request: HardwareRequest, near: HardwareRequest) -> dict[str, Any]:
-    before, after = request.parameters(), near.parameters()
-    return {
-        name: after.get(name) for name in {**before, **after} if before.get(name) != after.get(name)
-    }
 
 
 def _elsewhere(request: HardwareRequest, supply: Supply) -> Iterator[Alternative]:
@@ -191,9 +186,12 @@ def _near_sizes(
             yield replace(request, memory=Span(size, size))
     if request.cpu is not None and request.memory is not None:
         yield replace(request, cpu=None)
-        closest = min(
-            pool, key=lambda one: (_distance(constraints, one), supply.rank(one)), default=None
-        )
+
+        def distance(one: InstanceType) -> float:
+            cores = _doublings(constraints.cores, one.vcpus)
+            return cores + _doublings(constraints.memory, one.memory_mib << 20)
+
+        closest = min(pool, key=lambda one: (distance(one), supply.rank(one)), default=None)
         if closest is not None:
             size = closest.memory_mib << 20
             yield replace(request, cpu=Span(closest.vcpus, closest.vcpus), memory=Span(size, size))
@@ -249,13 +247,6 @@ def _around(span: Span, numbers: Iterable[int]) -> Iterator[int]:
         yield min(above)
     if below:
         yield max(below)
-
-
-def _distance(constraints: Constraints, one: InstanceType) -> float:
-    """Return a type's distance from constraints, in doublings of cores and memory."""
-    return _doublings(constraints.cores, one.vcpus) + _doublings(
-        constraints.memory, one.memory_mib << 20
-    )
 
 
 def _doublings(span: Span, number: int) -> float:

@@ -78,36 +78,31 @@ class Constraints:
 
     def rejection(self, one: InstanceType, supply: Supply) -> Rejection | None:
         """Return the first reason to reject a type: size first, then the rules."""
-        return self._misfit(one) or self._rule(one, supply)
-
-    def _misfit(self, one: InstanceType) -> Rejection | None:
         if one.architecture != self.architecture:
             return Rejection.ARCHITECTURE
-        if self.gpus and not self._has_the_gpus(one):
+        if self.gpus and (
+            one.gpus is None
+            or one.gpus.count != self.gpus
+            or self.gpu_model not in (None, model_key(one.gpus.name))
+        ):
             return Rejection.GPUS
         if one.vcpus not in self.cores:
             return Rejection.CORES
         if one.memory_mib << 20 not in self.memory:
             return Rejection.MEMORY
-        return None
-
-    def _has_the_gpus(self, one: InstanceType) -> bool:
-        return (
-            one.gpus is not None
-            and one.gpus.count == self.gpus
-            and self.gpu_model in (None, model_key(one.gpus.name))
-        )
-
-    def _rule(self, one: InstanceType, supply: Supply) -> Rejection | None:
+        # All of the t series share cores, also new types of it.
+        shares_cores = one.burstable or one.series == "t" or one.variant == "flex"
+        # g6f, gr6f: a fraction of a GPU, which DescribeInstanceTypes shows by a count of 0.
+        shares_a_gpu = one.series.startswith("g") and "f" in one.attributes
         against = {
             Rejection.ZONE: not supply.has(one.name),
             Rejection.MARKET: not supply.sells(one),
             Rejection.ACCELERATOR: not self.gpus
             and (one.gpus is not None or one.series in _ACCELERATED),
-            Rejection.GPU_SHARE: self.gpus and _shares_a_gpu(one),
+            Rejection.GPU_SHARE: self.gpus and shares_a_gpu,
             Rejection.BARE_METAL: one.bare_metal,
             Rejection.OLD: not self.gpus and one.generation < _FIRST_GENERATION.get(one.series, 0),
-            Rejection.SHARED_CORES: not self.shared_cores and _shares_cores(one),
+            Rejection.SHARED_CORES: not self.shared_cores and shares_cores,
             Rejection.SERIES: self.series is not None
             and one.series not in self.series
             and not (self.shared_cores and one.series == "t"),
@@ -213,16 +208,6 @@ def model_key(name: str) -> str:
 
 def _tolerant(memory: Span | None) -> Span:
     return ANY if memory is None else memory.within_a_tenth()
-
-
-def _shares_cores(one: InstanceType) -> bool:
-    """Return whether a type shares its cores: all of the t series, including new ones."""
-    return one.burstable or one.series == "t" or one.variant == "flex"
-
-
-def _shares_a_gpu(one: InstanceType) -> bool:
-    """g6f, gr6f: a fraction of a GPU, which DescribeInstanceTypes shows by a count of 0."""
-    return one.series.startswith("g") and "f" in one.attributes
 
 
 # ---- the types that meet a request, best first, and the rejected ones ----------------------------

@@ -380,16 +380,11 @@ def planned_launch(group: PlannedResource, stack: PlannedStack) -> HostLaunch | 
     for resource in stack.resources:
         # Terraform lists the address itself among references.
         if resource.type == "aws_launch_template" and f'"{resource.address}"' in named:
-            return _launch_of_values(resource.values)
+            data = _as_ec2_names_it(resource.values)
+            mappings = data.get("BlockDeviceMappings") or []
+            volumes = [{"Ebs": ebs} for one in mappings for ebs in one.get("Ebs") or []]
+            return launch_of({**data, "BlockDeviceMappings": volumes})
     return None
-
-
-def _launch_of_values(values: Mapping[str, Any]) -> HostLaunch:
-    data = _as_ec2_names_it(values)
-    volumes = [
-        ebs for mapping in data.get("BlockDeviceMappings") or [] for ebs in mapping.get("Ebs") or []
-    ]
-    return launch_of({**data, "BlockDeviceMappings": [{"Ebs": ebs} for ebs in volumes]})
 
 
 def _as_ec2_names_it(value: Any) -> Any:

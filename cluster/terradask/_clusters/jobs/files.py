@@ -39,7 +39,10 @@ def find_files(
             raise _missing(each, "file")
         found[_archive_name(each)] = each
     kept = {name: path for name, path in sorted(found.items()) if _is_kept(name, exclude)}
-    _check_size(kept)
+    size = sum(path.stat().st_size for path in kept.values())
+    if len(kept) > _MOST_FILES or size > _MOST_UNPACKED_BYTES:
+        allowed = f"{_MOST_FILES} files of {_MOST_UNPACKED_BYTES} bytes, {MOST_FILES_BYTES} packed"
+        raise _too_large(kept, f"{len(kept)} files of {size} bytes", allowed)
     return kept
 
 
@@ -62,16 +65,6 @@ def pack(files: Mapping[str, Path]) -> bytes | None:
     if len(found) > MOST_FILES_BYTES:
         raise _too_large(files, f"{len(found)} bytes packed", f"{MOST_FILES_BYTES} bytes packed")
     return found
-
-
-def _check_size(files: Mapping[str, Path]) -> None:
-    size = sum(path.stat().st_size for path in files.values())
-    if len(files) > _MOST_FILES or size > _MOST_UNPACKED_BYTES:
-        raise _too_large(
-            files,
-            f"{len(files)} files of {size} bytes",
-            f"{_MOST_FILES} files of {_MOST_UNPACKED_BYTES} bytes, {MOST_FILES_BYTES} packed",
-        )
 
 
 def _in_folder(folder: Path) -> Iterator[str]:

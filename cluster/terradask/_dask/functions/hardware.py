@@ -128,7 +128,14 @@ def _bounds(n_workers: int | Sequence[int] | None) -> tuple[int, int | None] | N
         return 0, None
     if isinstance(n_workers, int):
         return None
-    least, most = _two(n_workers)
+    if len(n_workers) != 2 or not all(type(number) is int for number in n_workers):
+        raise InvalidInput(
+            "This is not a number of workers.",
+            given=f"n_workers={n_workers!r}",
+            allowed="a whole number, or [minimum, maximum]",
+            advice="leave it out: the cluster then scales with the work, from none",
+        )
+    least, most = n_workers
     if not 0 <= least <= most or most < 1:
         raise InvalidInput(
             "A function's cluster can't have these bounds.",
@@ -137,17 +144,6 @@ def _bounds(n_workers: int | Sequence[int] | None) -> tuple[int, int | None] | N
             advice="give whole numbers, the smaller one first",
         )
     return least, most
-
-
-def _two(n_workers: Sequence[int]) -> tuple[int, int]:
-    if len(n_workers) == 2 and all(type(number) is int for number in n_workers):
-        return n_workers[0], n_workers[1]
-    raise InvalidInput(
-        "This is not a number of workers.",
-        given=f"n_workers={n_workers!r}",
-        allowed="a whole number, or [minimum, maximum]",
-        advice="leave it out: the cluster then scales with the work, from none",
-    )
 
 
 def _user() -> str:

@@ -7,6 +7,7 @@ import heapq
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -349,23 +350,13 @@ def _reader(record: ClusterRecord) -> LogReader:
 
 def _requested_run(record: ClusterRecord, reader: LogReader, query: LogQuery) -> str | None:
     """Return the run to read; None for a deployed cluster without logs."""
-    started = None if query.run is not None else _run_of_record(record)
-    return started or _run_with_logs(record, reader, query)
-
-
-def _run_of_record(record: ClusterRecord) -> str | None:
-    """Return the last started run, even if it has ended; None if its document is missing or
-    invalid: the logs may contain the reason.
-    """
-    try:
-        run = record.run()
-    except DocumentFormat:
-        return None
-    return run.run_id if run is not None and RUN_ID.fullmatch(run.run_id) else None
-
-
-def _run_with_logs(record: ClusterRecord, reader: LogReader, query: LogQuery) -> str | None:
-    if query.run not in (None, ALL_RUNS):
+    if query.run is None:
+        # The last started one; if its document is invalid, the logs may contain the reason.
+        with suppress(DocumentFormat):
+            run = record.run()
+            if run is not None and RUN_ID.fullmatch(run.run_id):
+                return run.run_id
+    elif query.run != ALL_RUNS:
         reader.check_run(str(query.run))
         return query.run
     last = reader.last_run()

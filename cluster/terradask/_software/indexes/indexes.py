@@ -110,20 +110,17 @@ class Indexes:
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return uv's variables, with pip's indexes added; uv's own settings stay unchanged."""
         if self.tool != "pip":
-            return {**environ, **self._uv_default_variable()}
+            default = next((each for each in self.every if each.is_default), None)
+            if default is None or default.url == PUBLIC or not default.is_remote:
+                return dict(environ)
+            # The variable overrides a file's default index.
+            name = "" if default.name is None else f"{default.name}="
+            return {**environ, "UV_DEFAULT_INDEX": f"{name}{default.with_credentials}"}
         own = [each for each in self.every if each.is_remote and each.url != PUBLIC]
         asked = " ".join(each.with_credentials for each in own if not each.is_default)
-        default = [each.with_credentials for each in own if each.is_default]
-        named = {"UV_INDEX": asked, "UV_DEFAULT_INDEX": "".join(default)}
+        defaults = [each.with_credentials for each in own if each.is_default]
+        named = {"UV_INDEX": asked, "UV_DEFAULT_INDEX": "".join(defaults)}
         return {**environ, **{name: value for name, value in named.items() if value}}
-
-    def _uv_default_variable(self) -> dict[str, str]:
-        """Return the variable of the default index, which overrides that of a file."""
-        default = next((each for each in self.every if each.is_default), None)
-        if default is None or default.url == PUBLIC or not default.is_remote:
-            return {}
-        name = "" if default.name is None else f"{default.name}="
-        return {"UV_DEFAULT_INDEX": f"{name}{default.with_credentials}"}
 
     def as_dicts(self) -> list[dict[str, object]]:
         """Return each index as JSON, without credentials."""
