@@ -2,7 +2,7 @@
 
 - `evaluate` returns each `PolicyFinding` of a plan, with its `Severity`, and `Waived` if a waiver
   covers it. It compares the plan with `RoleRules` and `WorkspaceRules`, if they are given; these
-  have each `DataBucket` and `TaskRight` of the settings.
+  have each `DataBucket`, `TaskRight` and `TaskPolicy` of the settings.
 - `cost_findings` checks an estimate, `secrets_in_state` a state.
 - `blocking` returns the findings that stop an apply; `summary`, `to_text`, `to_json` and `to_sarif`
   write findings.
@@ -15,13 +15,14 @@ from terradask._plans.policy.scope import WorkspaceRules
 from terradask._plans.policy.secrets import secrets_in_state
 from terradask._plans.policy.team import cost_findings
 from terradask._plans.policy.writers import summary, to_json, to_sarif, to_text
-from terradask_modules.task_rights import DataBucket, TaskRight
+from terradask_modules.task_rights import DataBucket, TaskPolicy, TaskRight
 
 __all__ = [
     "DataBucket",
     "PolicyFinding",
     "RoleRules",
     "Severity",
+    "TaskPolicy",
     "TaskRight",
     "Waived",
     "WorkspaceRules",

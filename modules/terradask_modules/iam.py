@@ -47,6 +47,21 @@ def allow(
     return statement("Allow", action, sid=sid, resource=resource, condition=condition)
 
 
+def deny(
+    sid: str,
+    action: str | list[str],
+    resource: str | list[str],
+    condition: Condition | None = None,
+    *,
+    besides: bool = False,
+) -> Statement:
+    """Return a denying statement; with `besides`, of all other actions."""
+    one = statement("Deny", action, sid=sid, resource=resource, condition=condition)
+    if besides:
+        one["NotAction"] = one.pop("Action")
+    return one
+
+
 def only_in_account(
     statements: Iterable[Statement], bucket_arn: str, account: str
 ) -> list[Statement]:

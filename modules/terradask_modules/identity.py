@@ -17,9 +17,11 @@ from terradask_modules.aws import (
     IamPolicy,
     IamRole,
     IamRolePolicy,
+    IamRolePolicyAttachment,
     Postcondition,
     TerraformResourceLifecycle,
     at,
+    literal,
 )
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import (
@@ -27,10 +29,12 @@ from terradask_modules.iam import (
     MAX_ROLE_POLICY_CHARACTERS,
     characters,
     policy_document,
+    policy_text,
 )
 from terradask_modules.names import ROLES, boundary_name, clusters_role_path
 from terradask_modules.policies import (
     PolicyScope,
+    bounding_statements,
     host_statements,
     scheduler_policy,
     trust_policy,
@@ -83,7 +87,7 @@ class Identity(Construct):
     """The roles of hosts: a workspace's, or one cluster's own.
 
     Resources created: for schedulers and for workers a role, its one inline policy, an instance
-    profile. They cost nothing.
+    profile, an attachment for each managed policy. They cost nothing.
 
     Raises `InvalidInput` if a role's document exceeds AWS's limit: too many data buckets.
 
@@ -159,6 +163,13 @@ class Identity(Construct):
             lifecycle=None if where.cluster is None else _SHORT_ENOUGH,
         )
         at(role, inline)
+        for managed in self._hosts.attached:
+            address = f"{role}-{managed.address}"
+            # After the denials that hold whatever it allows.
+            attachment = IamRolePolicyAttachment(
+                self, address, role=made.name, policy_arn=managed.arn, depends_on=[inline]
+            )
+            at(address, attachment)
         profile = IamInstanceProfile(
             self,
             f"{role}-profile",
@@ -189,7 +200,7 @@ class Boundary(Construct):
         workspace = hosts.where.workspace
         document = _within(
             MAX_POLICY_CHARACTERS,
-            scheduler_policy(hosts),
+            policy_text(bounding_statements(hosts)),
             hosts,
             "the policy that bounds the roles of isolated clusters",
             "a network.permissions_boundary",
@@ -200,7 +211,7 @@ class Boundary(Construct):
             name=boundary_name(workspace, rules.name_prefix),
             path=clusters_role_path(workspace, rules.path),
             description=f"Bounds the roles of clusters in terradask workspace {workspace}",
-            policy=document,
+            policy=literal(document),
             tags=dict(tags),
         )
         at("boundary", policy)
@@ -220,7 +231,7 @@ def _within(
             f"{what} is longer than AWS allows",
             given=(
                 f"{length} characters, with {len(hosts.data_buckets)} data buckets, "
-                f"{len(hosts.task_rights)} task rights and "
+                f"{len(hosts.task_rights) + len(hosts.task_policies)} task rights and "
                 f"{len(hosts.container_repositories)} container repositories"
             ),
             allowed=f"{limit} characters",

@@ -15,6 +15,7 @@ from terradask_modules.iam import (
     allow,
     both,
     deny_without_tls,
+    listed,
     one_or_many,
     only_in_account,
     policy_text,
@@ -31,17 +32,25 @@ from terradask_modules.names import (
     resource_name,
 )
 from terradask_modules.partitions import dns_suffix
+from terradask_modules.task_limits import guard_statements
 from terradask_modules.task_rights import (
     USE_KEY,
     DataBucket,
+    TaskPolicy,
     TaskRight,
+    clusters_of,
     data_statements,
+    policy_statements,
     right_statements,
+    shared,
 )
 from terradask_modules.where import ClusterWhere, Where
 
 #: Objects of a cluster that a host reads, without Terraform's state.
 _READABLE = ("run.json", "software.lock", "scheduler.json", "environment.json", "wheels/*")
+
+#: Actions of hosts outside the cluster that can be on a resource with the workspace's tag.
+_OUTSIDE = (*USE_KEY, "sns:Publish", "ssm:UpdateInstanceInformation", "ssmmessages:*")
 
 _SCHEDULE = "autoscaling:PutScheduledUpdateGroupAction"
 #: Condition of a scheduled action: it sets numbers, and no limits of the group.
@@ -61,8 +70,9 @@ class PolicyScope:
         The workspace; or the one cluster that the hosts belong to.
     data_buckets
         Data that hosts may use; a text is a ``bucket`` or ``bucket/prefix`` that they may write.
-    task_rights
-        The rights that the settings list.
+    task_rights, task_policies
+        The rights that the settings list, for tasks of all clusters or of some: statements, and
+        managed policies.
     container_repositories
         Repositories of Amazon ECR whose images hosts may pull.
     kms_key_arn
@@ -76,11 +86,17 @@ class PolicyScope:
     where: Where
     data_buckets: Sequence[str | DataBucket] = ()
     task_rights: Sequence[TaskRight] = ()
+    task_policies: Sequence[TaskPolicy] = ()
     container_repositories: Sequence[str] = ()
     kms_key_arn: str | None = None
     groups: Sequence[str] = ()
     session_manager: bool = False
     notify_topic_arn: str | None = None
+
+    @property
+    def attached(self) -> list[TaskPolicy]:
+        """The policies that are attached to a role of all clusters' hosts, or of this cluster's."""
+        return shared(self.task_policies)
 
     @property
     def objects_arn(self) -> str:
@@ -132,10 +148,35 @@ def worker_policy(scope: PolicyScope) -> str:
     return policy_text([*host_statements(scope, "worker"), *access_statements(scope)])
 
 
+def bounding_statements(scope: PolicyScope) -> list[Statement]:
+    """Return the rights of any host of the workspace: a scheduler's contain a worker's."""
+    everywhere = [
+        *host_statements(scope, "scheduler"),
+        *access_statements(scope),
+        *scheduler_access_statements(scope),
+    ]
+    return [
+        # A bound needs no denials: it allows attached policies what was read of them.
+        *(one for one in everywhere if one["Effect"] == "Allow"),
+        *(
+            one
+            for cluster in clusters_of(scope.task_rights)
+            for one in right_statements(scope.task_rights, cluster)
+        ),
+        *policy_statements(scope.task_policies),
+    ]
+
+
 def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
-    """Return hosts' rights within the cluster: read, report, log, leave; a scheduler's scales."""
+    """Return hosts' rights within the cluster: read, report, log, leave; a scheduler's scales. With
+    attached policies, also what these can't change.
+    """
     statements = _host_statements(scope, role)
-    return only_in_account(statements, scope.where.bucket_arn, scope.where.account)
+    actions = {action for one in statements for action in listed(one["Action"])}
+    return [
+        *only_in_account(statements, scope.where.bucket_arn, scope.where.account),
+        *(guard_statements(scope.where, {*actions, *_OUTSIDE}) if scope.attached else []),
+    ]
 
 
 def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:

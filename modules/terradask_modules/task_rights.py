@@ -1,19 +1,14 @@
-"""Rights of tasks outside the workspace: on data in S3, and those in the settings. Pure.
-
-A right must not let a task raise itself (`raising`): change roles, machines, the workspace's bucket
-or clusters' secrets.
-"""
+"""Rights of tasks outside the workspace: on data in S3, and those in the settings. Pure."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, TypeVar
 
-from terradask_modules.iam import Statement, allow, one_or_many
-from terradask_modules.image_rights import PULL_ACTIONS, repository_arn
-from terradask_modules.names import NETWORK_STATES, secrets_prefix
+from terradask_modules.iam import Statement, allow, one_or_many, statements_of
 from terradask_modules.partitions import dns_suffix, partition_of
 from terradask_modules.where import Where
 
@@ -62,6 +57,43 @@ class TaskRight:
     actions: tuple[str, ...]
     resources: tuple[str, ...]
     conditions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    #: The clusters whose tasks alone have it. None: all.
+    clusters: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskPolicy:
+    """A managed policy that is attached to tasks' roles."""
+
+    arn: str
+    #: The allowing statements of its document, as it was read. Empty: not read.
+    statements: tuple[Statement, ...] = ()
+    #: The clusters whose tasks alone have it. None: all.
+    clusters: tuple[str, ...] | None = None
+
+    @property
+    def address(self) -> str:
+        """Its part of the address of an attachment, behind the role."""
+        name = re.sub("[^A-Za-z0-9_-]", "-", self.arn.rpartition("/")[2])
+        return f"{name}-{hashlib.sha256(self.arn.encode()).hexdigest()[:8]}"
+
+
+_OfTasks = TypeVar("_OfTasks", TaskRight, TaskPolicy)
+
+
+def shared(entries: Iterable[_OfTasks]) -> list[_OfTasks]:
+    """Return the entries for tasks of all clusters."""
+    return [one for one in entries if one.clusters is None]
+
+
+def of_cluster(entries: Iterable[_OfTasks], cluster: str) -> list[_OfTasks]:
+    """Return the entries for tasks of one cluster alone."""
+    return [one for one in entries if cluster in (one.clusters or ())]
+
+
+def clusters_of(entries: Iterable[TaskRight | TaskPolicy]) -> list[str]:
+    """Return the clusters that entries are for alone."""
+    return sorted({cluster for one in entries for cluster in one.clusters or ()})
 
 
 def data_statements(where: Where, buckets: Sequence[str | DataBucket]) -> list[Statement]:
@@ -118,9 +150,12 @@ def _key_statements(used: Sequence[DataBucket]) -> Iterator[Statement]:
             )
 
 
-def right_statements(rights: Sequence[TaskRight]) -> list[Statement]:
-    """Return the statements of rights, each with its reason as ``Sid``."""
+def right_statements(rights: Sequence[TaskRight], cluster: str | None = None) -> list[Statement]:
+    """Return the statements for tasks of all clusters, or of one alone: each has its reason as
+    ``Sid``, unique among all.
+    """
     found: dict[str, Statement] = {}
+    wanted = shared(rights) if cluster is None else of_cluster(rights, cluster)
     for right in rights:
         words = re.findall("[A-Za-z0-9]+", right.reason)
         name = f"Task{''.join(word[0].upper() + word[1:] for word in words)}"[:48]
@@ -132,195 +167,18 @@ def right_statements(rights: Sequence[TaskRight]) -> list[Statement]:
             one_or_many(right.resources),
             {operator: dict(keys) for operator, keys in right.conditions.items()},
         )
-    return list(found.values())
+    return [one for one, right in zip(found.values(), rights, strict=True) if right in wanted]
 
 
-# ---- what lets a task raise itself ---------------------------------------------------------------
+def policy_statements(policies: Iterable[TaskPolicy]) -> list[Statement]:
+    """Return what attached policies allow, without their ``Sid``s, which others may have."""
+    return [
+        {name: value for name, value in one.items() if name != "Sid"}
+        for policy in policies
+        for one in policy.statements
+    ]
 
 
-class Raising(NamedTuple):
-    """An action by which a task could raise itself."""
-
-    action: str
-    resource: str
-    why: str
-
-
-class _Guarded(NamedTuple):
-    """Actions on resources that no task may have, but for the harmless ones."""
-
-    actions: str
-    resources: tuple[str, ...]
-    why: str
-    harmless: tuple[str, ...] = ()
-
-
-#: In an ARN, before its last part.
-_COLONS = 5
-#: Stands for ``**`` in patterns of ours.
-_ANYTHING = "\0"
-#: Of any workspace and account; other buckets may have names of the same prefix.
-_BUCKET = "arn:*:s3:::terradask-*-????????????-*-*"
-_SECRETS = f"arn:*:secretsmanager:*:*:secret:{secrets_prefix('*')}**"
-_GROUPS = "arn:*:autoscaling:*:*:autoScalingGroup:*:autoScalingGroupName/terradask-**"
-_SEE_BUCKETS = ("s3:GetBucketLocation", "s3:ListAllMyBuckets", "s3:ListBucket")
-
-_GUARDED = (
-    _Guarded("iam:*", ("**",), "it changes, passes or reads roles and policies"),
-    _Guarded("organizations:*", ("**",), "it changes what the account may do"),
-    _Guarded("sts:AssumeRole", ("arn:*:iam::*:role/**terradask-**",), "a role of terradask's"),
-    _Guarded(
-        "s3:*",
-        (_BUCKET, f"{_BUCKET}/**"),
-        "it reaches a workspace's bucket, with what hosts run and the states",
-        _SEE_BUCKETS,
-    ),
-    _Guarded(
-        "s3:*AccessPoint*",
-        ("arn:*:s3:*:*:accesspoint/**",),
-        "an access point opens any bucket",
-        ("s3:Get*", "s3:List*"),
-    ),
-    _Guarded(
-        "secretsmanager:*",
-        (_SECRETS,),
-        "it reaches the secrets of clusters",
-        (
-            "secretsmanager:BatchGetSecretValue",
-            "secretsmanager:GetRandomPassword",
-            "secretsmanager:ListSecrets",
-        ),
-    ),
-    _Guarded(
-        "autoscaling:*", (_GROUPS,), "it changes clusters' groups", ("autoscaling:Describe*",)
-    ),
-    _Guarded(
-        "ec2:*",
-        ("**",),
-        "it changes machines, their templates, disks or firewalls",
-        ("ec2:Describe*",),
-    ),
-    _Guarded("ec2-instance-connect:*", ("**",), "it logs in to machines"),
-    _Guarded(
-        "ssm:*",
-        ("**",),
-        "it runs commands on machines",
-        ("ssm:*Parameter*", "ssm:Describe*", "ssm:Get*", "ssm:List*"),
-    ),
-    _Guarded(
-        "kms:*",
-        ("**",),
-        "it changes keys, their policies or grants",
-        (
-            "kms:Decrypt",
-            "kms:DescribeKey",
-            "kms:Encrypt",
-            "kms:GenerateDataKey*",
-            "kms:GenerateMac",
-            "kms:GetPublicKey",
-            "kms:ReEncrypt*",
-            "kms:Sign",
-            "kms:Verify*",
-        ),
-    ),
-)
-
-
-def raising(
-    actions: Iterable[str],
-    resources: Sequence[str],
-    *,
-    buckets: Iterable[str] = (),
-    repositories: Iterable[str] = (),
-) -> Iterator[Raising]:
-    """Yield the actions of a statement by which a task could raise itself, whatever its conditions:
-    only their service could evaluate these.
-
-    Wildcards count as all that they match. ``buckets`` are those of networks' states, and
-    ``repositories`` those of images that hosts run.
-    """
-    guarded = (
-        *_GUARDED,
-        *(
-            _Guarded(
-                "s3:*",
-                (f"arn:*:s3:::{bucket}", f"arn:*:s3:::{bucket}/{NETWORK_STATES}**"),
-                "it reaches the networks' states",
-                _SEE_BUCKETS,
-            )
-            for bucket in buckets
-        ),
-        *(
-            _Guarded(
-                "ecr:*",
-                (repository_arn(repository),),
-                "it changes images that hosts run",
-                (*PULL_ACTIONS, "ecr:Describe*", "ecr:Get*", "ecr:List*"),
-            )
-            for repository in repositories
-        ),
-    )
-    for action in actions:
-        for resource in resources:
-            found = _why(guarded, action, resource)
-            if found is not None:
-                yield Raising(action, resource, found)
-
-
-def _why(guarded: Sequence[_Guarded], action: str, resource: str) -> str | None:
-    for one in guarded:
-        if (
-            overlap(action.lower(), one.actions.lower())
-            and not any(_lies_within(action.lower(), each.lower()) for each in one.harmless)
-            and any(_reaches(resource, each) for each in one.resources)
-        ):
-            return one.why
-    if overlap(action.lower(), "sts:assumerole") and re.search(r"[*?]", resource):
-        return "it takes any role that matches"
-    return None
-
-
-def _reaches(resource: str, guard: str) -> bool:
-    parts, guards = resource.split(":", _COLONS), guard.split(":", _COLONS)
-    if len(parts) != len(guards):
-        # The end of an ARN may be left out: a wildcard stands for all of it.
-        return overlap(resource, guard)
-    return all(overlap(one, other) for one, other in zip(parts, guards, strict=True))
-
-
-def overlap(text: str, guard: str) -> bool:
-    """Return whether a pattern of a policy and one of ours match something in common.
-
-    A policy's ``*`` may match anything, as IAM's may; of ours, ``*`` ends at a colon or slash, and
-    ``**`` doesn't.
-    """
-    signs = guard.replace("**", _ANYTHING)
-    #: Places in the guard that can be reached by what is read of the text.
-    reached = _past_stars(signs, {0})
-    for sign in text:
-        if sign == "*":
-            reached = set(range(min(reached), len(signs) + 1)) if reached else set()
-            continue
-        after = set()
-        for place in reached:
-            held = signs[place : place + 1]
-            if held == _ANYTHING or (held == "*" and sign not in ":/"):
-                after.add(place)
-            elif held and ("?" in (sign, held) or sign == held):
-                after.add(place + 1)
-        reached = _past_stars(signs, after)
-    return len(signs) in reached
-
-
-def _past_stars(signs: str, places: set[int]) -> set[int]:
-    found: set[int] = set()
-    for place in places:
-        stars = len(signs) - place - len(signs[place:].lstrip(f"*{_ANYTHING}"))
-        found.update(range(place, place + stars + 1))
-    return found
-
-
-def _lies_within(text: str, pattern: str) -> bool:
-    """Return whether a pattern matches all that a text with wildcards does."""
-    parts = (re.escape(part) for part in pattern.split("*"))
-    return re.fullmatch(".*".join(parts), text, re.DOTALL) is not None
+def allowed_in(document: Mapping[str, Any]) -> list[Statement]:
+    """Return the allowing statements of a managed policy's document."""
+    return [dict(one) for one in statements_of(document) if one.get("Effect") == "Allow"]

@@ -22,6 +22,7 @@ from terradask_modules.names import (
 )
 from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
+from terradask_modules.task_rights import TaskPolicy
 from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
 from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
@@ -220,7 +221,11 @@ class ClusterStack(TerraformStack):
             apart = groups.keys() - alike - disks.keys() - set(ROLES)
             disks |= {name: disks.get("worker", Disk()) for name in sorted(apart)}
         own = OwnTemplates(
-            hosts=PolicyScope(where=self._where, groups=[group.key for group in self._groups]),
+            hosts=PolicyScope(
+                where=self._where,
+                groups=[group.key for group in self._groups],
+                task_policies=[TaskPolicy(arn=arn) for arn in lock.task_policies],
+            ),
             architecture=lock.architecture,
             baseline=baseline,
             disks=disks,

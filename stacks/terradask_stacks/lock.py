@@ -53,7 +53,9 @@ class EndpointService(_Model):
 class NetworkLock(_Model):
     """What the network's stack was made from, in addition to its settings."""
 
-    _unless_empty = frozenset({"gpu_image_ids", "gpu_image_sizes_gib", "vpc_blocks"})
+    _unless_empty = frozenset(
+        {"gpu_image_ids", "gpu_image_sizes_gib", "task_policies", "vpc_blocks"}
+    )
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(
@@ -79,12 +81,18 @@ class NetworkLock(_Model):
         default=[],
         description="The address blocks of a given VPC, where a rule of network.egress is for it.",
     )
+    task_policies: dict[str, list[dict[str, Any]]] = Field(
+        default={},
+        description="Managed policy of network.task_rights -> what it allows, as each plan reads.",
+    )
 
 
 class ClusterLock(_Model):
     """What a cluster's stack was made from, in addition to its settings."""
 
-    _unless_empty = frozenset({"gpus", "gpu_image", "container", "network_disks_mibps"})
+    _unless_empty = frozenset(
+        {"gpus", "gpu_image", "container", "network_disks_mibps", "task_policies"}
+    )
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
     partition: str = Field(
@@ -144,6 +152,10 @@ class ClusterLock(_Model):
     )
     network_disks_mibps: dict[str, int | None] = Field(
         default={}, description="The same for throughput. A group's null: what is free."
+    )
+    task_policies: list[str] = Field(
+        default=[],
+        description="Managed policies that the network gives an isolated cluster's tasks.",
     )
     creator: str | None = Field(
         default=None,

@@ -90,7 +90,7 @@ class NetworkStack(TerraformStack):
         self._scripts = scripts
         self._tags = workspace_tags(workspace)
         self._where = workspace.where(lock.account, lock.partition)
-        self._hosts = network.hosts(self._where)
+        self._hosts = network.hosts(self._where, lock.task_policies)
         self._rules = RoleRules(
             path=network.role_path,
             name_prefix=network.role_name_prefix,

@@ -123,10 +123,15 @@ class OwnTemplates:
             name_prefix=baseline.text("isolated", "role_name_prefix"),
             permissions_boundary=baseline.text("isolated", "permissions_boundary"),
         )
-        shared = baseline.value("isolated", "access")
+        shared = [
+            baseline.value("isolated", "access"),
+            baseline.list_or_none("isolated", "task_rights", where.cluster or ""),
+        ]
         access = {
-            "scheduler": Fn.concat([shared, baseline.list_or_none("isolated", "scheduler_access")]),
-            "worker": shared,
+            "scheduler": Fn.concat(
+                [*shared, baseline.list_or_none("isolated", "scheduler_access")]
+            ),
+            "worker": Fn.concat(shared),
         }
         roles = Identity(scope, hosts=self.hosts, rules=rules, access=access, tags=self.tags).roles
         outside = {

@@ -18,6 +18,7 @@ from terradask_modules.policies import (
     access_statements,
     scheduler_access_statements,
 )
+from terradask_modules.task_rights import clusters_of, of_cluster, right_statements, shared
 from terradask_stacks.base import terradask_version
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.host_wheel import HostWheel
@@ -193,7 +194,27 @@ def _isolated(made: Made, network: NetworkSettings) -> dict[str, Any]:
         # What hosts may use in addition to the workspace.
         "access": access_statements(made.hosts),
         "scheduler_access": scheduler_access_statements(made.hosts),
+        **_of_single_clusters(made.hosts),
     }
+
+
+def _of_single_clusters(hosts: PolicyScope) -> dict[str, Any]:
+    """Return the statements of single clusters' tasks, and all attached policies by cluster; ``*``
+    is any other one.
+    """
+    rights, policies = hosts.task_rights, hosts.task_policies
+    everywhere = [one.arn for one in shared(policies)]
+    attached = {
+        cluster: [*everywhere, *(one.arn for one in of_cluster(policies, cluster))]
+        for cluster in clusters_of(policies)
+    }
+    found = {
+        "task_rights": {
+            cluster: right_statements(rights, cluster) for cluster in clusters_of(rights)
+        },
+        "task_policies": {"*": everywhere, **attached} if policies else {},
+    }
+    return {name: value for name, value in found.items() if value}
 
 
 def _zone(subnets: ZoneSubnets, network: NetworkSettings) -> dict[str, str]:

@@ -45,6 +45,7 @@ _GPU = {
     "spot_policy": "spot_with_fallback",
     "resources": {"GPU": 1},
 }
+_ATHENA = f"arn:aws:iam::{ACCOUNT}:policy/data/athena"
 TASK_RIGHTS: dict[str, Any] = {
     "data_buckets": [
         "results",
@@ -59,8 +60,29 @@ TASK_RIGHTS: dict[str, Any] = {
             "conditions": {"StringEquals": {"aws:ResourceTag/team": "research"}},
         },
         {"reason": "catalog", "actions": ["glue:GetDatabases"], "resources": ["*"]},
+        {"reason": "queries", "policy_arn": _ATHENA},
     ],
 }
+#: What was read of the managed policy.
+TASK_POLICIES: dict[str, Any] = {
+    "task_policies": {
+        _ATHENA: [{"Sid": "Ask", "Effect": "Allow", "Action": ["athena:*"], "Resource": "*"}]
+    }
+}
+_OF_ETL = [
+    {
+        "reason": "orders",
+        "actions": ["secretsmanager:GetSecretValue"],
+        "resources": [f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:orders-??????"],
+        "clusters": ["etl", "etl-2"],
+    },
+    {
+        "reason": "lake",
+        "policy_arn": "arn:aws:iam::aws:policy/service-role/Lake",
+        "clusters": ["etl"],
+    },
+]
+OWN_TASK_RIGHTS = {**TASK_RIGHTS, "task_rights": [*TASK_RIGHTS["task_rights"], *_OF_ETL]}
 _BIG = {"vm_types": ["r6i.4xlarge"], "disk_size": 500, "disk_throughput": 800}
 
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -87,7 +109,12 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "data_buckets": ["lake/raw"],
         }
     },
-    "task-rights": {"network": TASK_RIGHTS},
+    "task-rights": {"network": TASK_RIGHTS, "locked": TASK_POLICIES},
+    "isolation-task-rights": {
+        "workspace": _ISOLATED,
+        "network": OWN_TASK_RIGHTS,
+        "locked": TASK_POLICIES,
+    },
     "public-workers": {"network": {"nat": "none", "public_workers": True}},
     "gpu-images": {
         "network": {"gpu_images": True, "worker_disk_sizes_gib": [60, 250]},
@@ -286,6 +313,11 @@ CLUSTERS: dict[str, dict[str, Any]] = {
         },
     },
     "isolation": {"workspace": _ISOLATED},
+    "isolation-task-rights": {
+        "workspace": _ISOLATED,
+        "network": OWN_TASK_RIGHTS,
+        "locked": {"task_policies": [_ATHENA, _OF_ETL[1]["policy_arn"]]},
+    },
     "isolation-ingress": {
         "workspace": _ISOLATED,
         "cluster": {

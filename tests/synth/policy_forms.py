@@ -128,8 +128,8 @@ FORMS: dict[str, Callable[[Document], Document]] = {
 }
 
 
-#: Answers of the network by which the gate knows an image, or a destination.
-KNOWN_LOCKED = frozenset({"image_ids", "gpu_image_ids", "vpc_blocks"})
+#: Answers of the network by which the gate knows an image, a destination or a policy.
+KNOWN_LOCKED = frozenset({"image_ids", "gpu_image_ids", "task_policies", "vpc_blocks"})
 
 
 def rules_of(
@@ -141,7 +141,12 @@ def rules_of(
     settings = Settings.model_validate(sections)
     answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
     assert answers.network is not None
-    known = {name: value for name, value in (locked or {}).items() if name in KNOWN_LOCKED}
+    known = {
+        name: value
+        for name, value in (locked or {}).items()
+        # A cluster's answers have a list of that name.
+        if name in KNOWN_LOCKED and not (name == "task_policies" and isinstance(value, list))
+    }
     return workspace_rules(settings, answers.network.model_copy(update=known))
 
 

@@ -278,7 +278,9 @@ def test_rights_beside_the_workspace_come_from_the_network(
     network: Resources, cluster: Resources
 ) -> None:
     policies = {role: policy["policy"] for role, policy in cluster["aws_iam_role_policy"].items()}
-    assert policies["worker"].endswith(".isolated.access)})}")
+    shared = ".isolated.access, try(jsondecode(data.aws_s3_object.baseline.body).isolated."
+    assert f"{shared}task_rights.etl, [])" in policies["scheduler"]
+    assert policies["worker"].endswith(f"{shared}task_rights.etl, [])))}})}}")
     # Of a network of an older version there is none.
     assert policies["scheduler"].endswith(".isolated.scheduler_access, [])))})}")
     document = network["aws_s3_object"]["workspace"]["content"]

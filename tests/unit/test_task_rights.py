@@ -13,7 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from terradask_modules.policies import access_statements
-from terradask_modules.task_rights import overlap, raising
+from terradask_modules.task_limits import overlap, raising
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.task_rights import entry_for
 
@@ -23,6 +23,7 @@ SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret"
 KEY = f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0123abcd-01ab-23cd-45ef-0123456789ab"
 FAR_KEY = KEY.replace(REGION, "eu-west-1")
 TABLE = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/prices"
+POLICY = f"arn:aws:iam::{ACCOUNT}:policy/athena"
 REPOSITORY = f"{ACCOUNT}.dkr.ecr.{REGION}.amazonaws.com/dask"
 
 RAISING = {
@@ -129,7 +130,16 @@ def test_the_refusal_names_entry_action_and_resource() -> None:
         (right(reason=""), "at least 1|match pattern"),
         (right(reason="${aws}"), "match pattern"),
         (right(reason="…"), "has no letters"),
-        (right(actions=[]), "at least 1"),
+        (right(actions=[]), "neither a statement nor a managed policy"),
+        (right(policy_arn=POLICY), "neither a statement nor a managed policy"),
+        ({"reason": "athena", "policy_arn": "athena"}, "not the ARN of an IAM policy"),
+        (
+            {"reason": "athena", "policy_arn": POLICY.replace("aws:", "aws-cn:", 1)},
+            "another partition",
+        ),
+        (right(clusters=["etl"]), "is for etl alone, and clusters share"),
+        (right(clusters=["Etl!"]), "cluster's name"),
+        (right(clusters=[]), "at least 1"),
         (right(actions=["GetItem"]), "'GetItem' is not an action of IAM"),
         (right(actions=["dynamodb:GetItem"] * 2), "given twice"),
         (right(resources=["prices"]), "'prices' is not the ARN of a resource"),

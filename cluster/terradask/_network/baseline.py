@@ -99,6 +99,8 @@ class Isolated(_Model):
 
     role_path: str
     role_name_prefix: str
+    #: Cluster, or ``*`` for any other one -> the managed policies of its tasks.
+    task_policies: dict[str, list[str]] = {}
 
 
 class Baseline(_Model):
@@ -158,6 +160,11 @@ class Baseline(_Model):
             account=self.account,
             workspace=self.workspace,
         )
+
+    def task_policies(self, cluster: str) -> list[str]:
+        """Return the managed policies that an isolated cluster's roles get."""
+        found = {} if self.isolated is None else self.isolated.task_policies
+        return found.get(cluster, found.get("*", []))
 
     def host_roles(self, cluster: str) -> dict[str, tuple[str, ...]]:
         """Return the ARNs of the IAM roles that a cluster's hosts may have: the workspace's, and

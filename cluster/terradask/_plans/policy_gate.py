@@ -168,6 +168,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         container_repositories=tuple(network.container_repositories),
         task_rights=network.rights,
         egress=tuple(in_vpc(network.all_egress, _vpc_blocks(network, lock))),
+        task_policies=network.policies(None if lock is None else lock.task_policies),
     )
     if lock is None:
         return rules

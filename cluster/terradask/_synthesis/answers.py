@@ -188,7 +188,8 @@ class ClusterResolver:
         check_own_disks(settings.cluster, read_lock(self.loaded.lock_path).network)
         place, earlier = self._place(baseline), self._earlier(name, lock)
         resolved = self._resolve(name, place, earlier, refresh=refresh)
-        return self._with_templates(ClusterAnswers(settings, resolved), network)
+        policies = baseline.task_policies(name)
+        return self._with_networks(ClusterAnswers(settings, resolved), network, policies)
 
     def declared(self, name: str, network: NetworkLock) -> ClusterAnswers:
         """Return a declared cluster's answers on the network of the same file, deployed or not."""
@@ -208,7 +209,9 @@ class ClusterResolver:
             given=settings.network.vpc_id is not None,
         )
         lock = self._resolve(name, place, self._earlier(name, None))
-        return self._with_templates(ClusterAnswers(settings, lock), settings.network)
+        isolated = settings.workspace.isolation == "cluster"
+        policies = settings.network.policies_of(name) if isolated else []
+        return self._with_networks(ClusterAnswers(settings, lock), settings.network, policies)
 
     def explain(
         self, name: str, baseline: Baseline, lock: Mapping[str, Any] | None
@@ -247,13 +250,19 @@ class ClusterResolver:
             return ClusterLock.model_validate(deployed)
         return written
 
-    def _with_templates(self, answers: ClusterAnswers, network: NetworkSettings) -> ClusterAnswers:
-        """Add the network's launch templates, which each plan looks up again."""
+    def _with_networks(
+        self, answers: ClusterAnswers, network: NetworkSettings, policies: list[str]
+    ) -> ClusterAnswers:
+        """Add the network's templates and managed policies, which each plan looks up again."""
         settings, lock = answers.settings, answers.lock
         disks = network_disks(settings.workspace, network, settings.cluster)
         if not settings.cluster.own_disk_settings:
             disks = None
-        found = {**locked_disks(disks), "gpu_image": bool(lock.gpus) and network.gpu_images}
+        found = {
+            **locked_disks(disks),
+            "gpu_image": bool(lock.gpus) and network.gpu_images,
+            "task_policies": policies,
+        }
         check_gpu_drivers(settings.cluster, lock, network)
         answers = replace(answers, lock=lock.model_copy(update=found))
         check_gpu_disks(settings, answers.lock, read_lock(self.loaded.lock_path).network)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed, listed_zones
+from terradask._network.task_policies import read_task_policies
 from terradask._synthesis.images import check_disks, find_gpu_images, find_image
 from terradask.errors import AccessDenied, InvalidInput, StateConflict
 from terradask_modules.cidr import slot_count
@@ -23,6 +24,7 @@ from terradask_stacks.lock import LOCK_NAME, EndpointService, NetworkLock, assig
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
+    from terradask_modules.iam import Statement
     from terradask_stacks.hardware.architecture import Architecture
     from terradask_stacks.settings import NetworkSettings, Settings
 
@@ -44,8 +46,9 @@ def resolve_network(
 
     Permissions needed: ``ec2:DescribeAvailabilityZones``, ``DescribeImages``; ``ssm:GetParameter``
     on AWS's public parameters for images that aren't given; ``ec2:DescribeVpcEndpointServices``
-    with interface endpoints; ``ec2:DescribeVpcs`` with a rule to a given VPC's addresses. Earlier
-    answers are not looked up again, except for images'
+    with interface endpoints; ``ec2:DescribeVpcs`` with a rule to a given VPC's addresses;
+    ``iam:GetPolicy``, ``GetPolicyVersion`` on managed policies of tasks. Earlier answers are not
+    looked up again, except for images'
     owners, unless `check` is false: a removal needs no images.
     """
     if settings.network.vpc_id is None:
@@ -66,6 +69,7 @@ def resolve_network(
             for architecture in _architectures(settings.network, existing_lock, refresh)
         }
         blocks = pool.submit(_vpc_blocks, settings.network, aws, existing_lock, check)
+        policies = pool.submit(_task_policies, settings, aws, existing_lock, check)
         services = pool.submit(_endpoint_services, settings.network, aws, existing_lock, refresh)
         account, partition = caller.result()
         _check_account(account, existing_lock, aws)
@@ -88,6 +92,7 @@ def resolve_network(
             zones=slots,
             endpoint_services=services.result(),
             vpc_blocks=blocks.result(),
+            task_policies=policies.result(),
             image_ids={architecture: image for architecture, (image, _) in found.items()},
             image_sizes_gib=sizes,
             gpu_image_ids={name: image for name, (image, _) in gpu_images.items()},
@@ -95,6 +100,15 @@ def resolve_network(
                 name: size for name, (_, size) in gpu_images.items() if size is not None
             },
         )
+
+
+def _task_policies(
+    settings: Settings, aws: Aws, existing: NetworkLock | None, check: bool
+) -> dict[str, list[Statement]]:
+    """Read what managed policies allow at each plan: their owners change them."""
+    if check:
+        return read_task_policies(settings, aws)
+    return {} if existing is None else existing.task_policies
 
 
 def _check_block(cidr: str) -> None:

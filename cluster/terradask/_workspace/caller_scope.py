@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from terradask._network.task_policies import read_task_policies
 from terradask_modules.caller_policies import CallerScope
 from terradask_modules.errors import InvalidInput
 from terradask_modules.kinds import KINDS
@@ -18,12 +19,17 @@ if TYPE_CHECKING:
 _ACCOUNT = re.compile(r"[0-9]{12}")
 
 
-def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) -> CallerScope:
-    """Return the scope of the rights of a workspace's callers.
+def caller_scope(
+    settings: Settings, aws: Aws, *, account: str | None = None, for_boundary: bool = False
+) -> CallerScope:
+    """Return the scope of the rights of a workspace's callers; for a boundary, with what managed
+    policies of tasks allow.
 
-    Raises `InvalidInput`.
+    Raises `InvalidInput`, `SettingsError`.
 
-    Permission needed: ``iam:GetInstanceProfile`` on given instance profiles; without those, none.
+    Permissions needed: ``iam:GetInstanceProfile`` on given instance profiles; for a boundary,
+    ``iam:GetPolicy`` and ``iam:GetPolicyVersion`` on managed policies of tasks; without those,
+    none.
     """
     if account is not None and not _ACCOUNT.fullmatch(account):
         raise InvalidInput(
@@ -34,7 +40,10 @@ def caller_scope(settings: Settings, aws: Aws, *, account: str | None = None) ->
     groups = network.security_groups
     profiles, roles = _given_identity(network, aws)
     return CallerScope(
-        hosts=network.hosts(settings.workspace.where(account)),
+        hosts=network.hosts(
+            settings.workspace.where(account),
+            read_task_policies(settings, aws) if for_boundary else {},
+        ),
         role_path=network.role_path,
         role_name_prefix=network.role_name_prefix,
         permissions_boundary=network.permissions_boundary,

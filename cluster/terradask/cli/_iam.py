@@ -143,7 +143,9 @@ def _print(
     from terradask_modules.names import resource_name
 
     workspace = load_workspace()
-    scope = caller_scope(workspace.settings, workspace.aws, account=account)
+    scope = caller_scope(
+        workspace.settings, workspace.aws, account=account, for_boundary=caller == "setup"
+    )
     role = resource_name(scope.workspace, caller)
     beside: dict[str, Any] = {}
     if caller == "setup" and scope.made_roles:

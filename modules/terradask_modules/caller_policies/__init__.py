@@ -65,7 +65,7 @@ from terradask_modules.iam import (
     statements_of,
 )
 from terradask_modules.names import resource_name
-from terradask_modules.policies import scheduler_policy
+from terradask_modules.policies import bounding_statements
 
 __all__ = [
     "CALLERS",
@@ -181,11 +181,15 @@ def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str,
 def boundary_policy(scope: CallerScope) -> tuple[str, dict[str, Any]]:
     """Return name and document of their boundary: the rights of any host and of logs' writers.
 
-    A scheduler's rights include a worker's. Raises `InvalidInput` if it exceeds AWS's limit.
+    Raises `InvalidInput` if it exceeds AWS's limit.
     """
-    texts = [scheduler_policy(scope.hosts)]
-    texts += [writer.policy(scope.where) for writer in scope.writers.values()]
-    document = policy_document([one for text in texts for one in statements_of(json.loads(text))])
+    texts = [writer.policy(scope.where) for writer in scope.writers.values()]
+    document = policy_document(
+        [
+            *bounding_statements(scope.hosts),
+            *(one for text in texts for one in statements_of(json.loads(text))),
+        ]
+    )
     length = characters(document)
     if length > MAX_POLICY_CHARACTERS:
         raise InvalidInput(

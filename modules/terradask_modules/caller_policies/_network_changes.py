@@ -184,6 +184,7 @@ def _made_roles(scope: CallerScope) -> list[Statement]:
     bounded = MAKE_ROLES if boundary is None else MAKE_BOUNDED_ROLES
     return [
         allow("MakeRoles", list(bounded), scope.made_roles, bound),
+        *scope.attach("AttachPoliciesOfTasks", scope.roles, bound),
         allow("TagAndRemoveRoles", list(TAG_AND_REMOVE_ROLES), scope.made_roles),
     ]
 

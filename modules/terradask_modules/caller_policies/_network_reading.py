@@ -10,7 +10,7 @@ from terradask_modules.caller_policies._by_kind import (
     see_in_ec2,
 )
 from terradask_modules.caller_policies._scope import CallerScope
-from terradask_modules.iam import Statement, allow
+from terradask_modules.iam import Statement, allow, one_or_many
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import SOFTWARE
 
@@ -69,6 +69,7 @@ def read_network(scope: CallerScope) -> list[Statement]:
             scope.asked_for(scope.instance_profiles),
         ),
         *_see_boundary(scope),
+        *_see_task_policies(scope),
         see_service_roles(scope),
         allow("SeeTagsOfLogGroups", "logs:ListTagsForResource", scope.log_groups),
         allow(
@@ -119,6 +120,14 @@ def _see_boundary(scope: CallerScope) -> list[Statement]:
         if scope.permissions_boundary is None
         else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]
     )
+
+
+def _see_task_policies(scope: CallerScope) -> list[Statement]:
+    if not scope.task_policies:
+        return []
+    # Each plan checks what they allow.
+    reading = ["iam:GetPolicy", "iam:GetPolicyVersion"]
+    return [allow("SeePoliciesOfTasks", reading, one_or_many(scope.task_policies))]
 
 
 def see_service_roles(scope: CallerScope) -> Statement:

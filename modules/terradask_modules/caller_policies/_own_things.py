@@ -74,6 +74,7 @@ def _roles(scope: CallerScope) -> list[Statement]:
         # of these callers may change it.
         allow("MakeRolesOfClusters", _MAKE_ROLE, roles, both(scope.tagged_for_a_cluster, bounded)),
         allow("ChangeRolesOfClusters", _besides(MAKE_BOUNDED_ROLES), roles, bounded),
+        *scope.attach("AttachPoliciesOfTasksOfClusters", roles, bounded),
         allow("RemoveRolesOfClusters", _besides(TAG_AND_REMOVE_ROLES), roles),
         allow("KeepInstanceProfilesOfClusters", _besides(KEEP_INSTANCE_PROFILES), profiles),
         # Tags identify a role's owner: set at creation, they never change.

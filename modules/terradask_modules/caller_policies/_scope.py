@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from terradask_modules.iam import Condition, Statement, allow, both, present
+from terradask_modules.iam import Condition, Statement, allow, both, one_or_many, present
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import ResourceKind, Setting, Writer
 from terradask_modules.names import (
@@ -178,6 +178,18 @@ class CallerScope:
         return self.permissions_boundary or self._of_clusters(
             "policy", boundary_name(self.workspace, self.role_name_prefix)
         )
+
+    @property
+    def task_policies(self) -> list[str]:
+        """ARNs of the managed policies that tasks' roles get."""
+        return sorted({policy.arn for policy in self.hosts.task_policies})
+
+    def attach(self, sid: str, roles: str | list[str], bound: Condition | None) -> list[Statement]:
+        """Return the right to attach only these to roles."""
+        if not self.task_policies:
+            return []
+        named: Condition = {"ArnEquals": {"iam:PolicyARN": one_or_many(self.task_policies)}}
+        return [allow(sid, "iam:AttachRolePolicy", roles, both(bound or {}, named))]
 
     @property
     def made_boundary(self) -> str | None:

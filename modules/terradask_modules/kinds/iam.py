@@ -4,6 +4,7 @@ Pure.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from terradask_modules.kinds.cluster_names import ClusterNames, Shape, exactly
@@ -65,5 +66,26 @@ ROLE_POLICY = ResourceKind(
     price=FREE,
     clusters="isolated",
     shape=_named_as_its_role(id="{role}:{role}", role="{role}"),
+)
+
+
+def _attachment(names: ClusterNames, name: str) -> Mapping[str, str] | None:
+    """Return the shape of a managed policy's attachment to one of the cluster's roles."""
+    role = name.partition("-")[0]
+    if role not in ROLES or role == name:
+        return None
+    own = re.escape(names.role(role))
+    # AWS gives it no id: the provider makes one.
+    return {"id": f"{own}[-/].+", "role": own}
+
+
+ROLE_POLICY_ATTACHMENT = ResourceKind(
+    "aws_iam_role_policy_attachment",
+    # The role's own policy denies what a managed one must never allow.
+    after=("aws_iam_role_policy",),
+    service="iam",
+    price=FREE,
+    clusters="isolated",
+    shape=_attachment,
 )
 INSTANCE_PROFILE = _with_hosts("instance_profile", id="{role}", role="{role}")

@@ -106,11 +106,17 @@ class Settings(Section):
             )
         return self
 
+    @property
+    def state_buckets(self) -> list[str]:
+        """The bucket of networks' states, if it isn't terradask's own."""
+        return [] if self.state.bucket is None else [self.state.bucket]
+
     @model_validator(mode="after")
     def _tasks_raise_nothing(self) -> Settings:
         self.network.check_rights(
             partition_of(self.workspace.region),
-            buckets=[each for each in (self.state.bucket,) if each is not None],
+            isolated=self.workspace.isolation == "cluster",
+            buckets=self.state_buckets,
             images=self.network.container_repositories,
         )
         return self

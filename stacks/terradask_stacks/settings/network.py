@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.cidr import MAX_SUBNET_PREFIX_LENGTH, slot_count
+from terradask_modules.iam import Statement
 from terradask_modules.kinds.end_topic import made_topic_arn
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
@@ -272,14 +274,17 @@ class NetworkSettings(
         """Of how many zones a network is whose zones aren't named; None: of all."""
         return _ZONES_THAT_COST if self.nat == "per_zone" or self.interface_endpoints else None
 
-    def hosts(self, where: Where) -> PolicyScope:
-        """Return what hosts of the network in a workspace may do: they tell the given topic, or the
-        one that the network makes.
+    def hosts(
+        self, where: Where, policies: Mapping[str, Sequence[Statement]] | None = None
+    ) -> PolicyScope:
+        """Return what hosts of the network in a workspace may do, with what was read of managed
+        policies: they tell the given topic, or the one that the network makes.
         """
         return PolicyScope(
             where=where,
             data_buckets=self.data,
             task_rights=self.rights,
+            task_policies=self.policies(policies),
             container_repositories=tuple(self.container_repositories),
             kms_key_arn=self.kms_key_arn,
             session_manager=self.session_manager,

@@ -12,21 +12,35 @@ import it and has its own)::
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from terradask_modules.task_rights import DataBucket, Raising, TaskRight, raising
+from terradask_modules.iam import Statement
+from terradask_modules.task_limits import Raising, raising
+from terradask_modules.task_rights import (
+    DataBucket,
+    TaskPolicy,
+    TaskRight,
+    clusters_of,
+    of_cluster,
+    shared,
+)
 from terradask_stacks.settings.base import Section, Texts
-from terradask_stacks.validators.refusal import refuse, unique
+from terradask_stacks.validators.names import validate_cluster_name
+from terradask_stacks.validators.refusal import refuse, refusing, unique
 from terradask_stacks.validators.resources import (
     check_bucket,
     check_bucket_path,
     check_key_arn,
+    check_policy_arn,
     check_task_action,
     check_task_resource,
 )
+
+#: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+MAX_ROLE_POLICIES = 10
 
 
 class DataBucketSettings(Section):
@@ -78,7 +92,9 @@ def _once(buckets: list[DataBucketSettings]) -> list[DataBucketSettings]:
 
 
 class TaskRightSettings(Section):
-    """An entry of ``network.task_rights``: a statement that tasks' roles get."""
+    """An entry of ``network.task_rights``: a statement that tasks' roles get, or a managed policy
+    that is attached to them.
+    """
 
     reason: str = Field(
         pattern=r"^[^\s${}%][^\n${}%]{0,254}$",
@@ -86,14 +102,43 @@ class TaskRightSettings(Section):
     )
     actions: Annotated[
         list[Annotated[str, AfterValidator(check_task_action)]], AfterValidator(unique)
-    ] = Field(min_length=1, description="Actions, such as dynamodb:GetItem.")
+    ] = Field(default=[], description="Actions, such as dynamodb:GetItem.")
     resources: Annotated[
         list[Annotated[str, AfterValidator(check_task_resource)]], AfterValidator(unique)
-    ] = Field(min_length=1, description="ARNs of resources; * is a wildcard.")
+    ] = Field(default=[], description="ARNs of resources; * is a wildcard.")
     conditions: dict[str, dict[str, Texts]] = Field(
         default={},
         description="Conditions: operator, such as StringEquals, to keys with their values.",
     )
+    policy_arn: Annotated[str, AfterValidator(check_policy_arn)] | None = Field(
+        default=None,
+        description="Instead of a statement: a managed policy of your account or of AWS's.",
+    )
+    clusters: (
+        Annotated[
+            list[Annotated[str, AfterValidator(refusing(validate_cluster_name))]],
+            AfterValidator(unique),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        min_length=1,
+        description="Names of clusters whose tasks alone have it, with workspace.isolation = "
+        "'cluster'. Unset: all.",
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> TaskRightSettings:
+        statement = bool(self.actions and self.resources)
+        if statement == (self.policy_arn is not None) or (
+            self.policy_arn is not None and (self.actions or self.resources or self.conditions)
+        ):
+            raise refuse(
+                f"the entry of network.task_rights {self.reason!r} is neither a statement nor a "
+                "managed policy",
+                allowed="actions and resources, with or without conditions; or policy_arn alone",
+            )
+        return self
 
     @model_validator(mode="after")
     def _raises_nothing(self) -> TaskRightSettings:
@@ -111,10 +156,19 @@ class TaskRightSettings(Section):
         return self
 
     @property
+    def _named(self) -> tuple[str, ...] | None:
+        return None if self.clusters is None else tuple(self.clusters)
+
+    def policy(self, arn: str, statements: Sequence[Statement]) -> TaskPolicy:
+        """Return it as a managed policy, with what its document allows."""
+        return TaskPolicy(arn=arn, statements=tuple(statements), clusters=self._named)
+
+    @property
     def right(self) -> TaskRight:
-        """It as a policy's part."""
+        """It as a policy's statement."""
         return TaskRight(
             reason=self.reason,
+            clusters=self._named,
             actions=tuple(self.actions),
             resources=tuple(self.resources),
             conditions={
@@ -174,14 +228,45 @@ class TaskSettings(Section):
 
     @property
     def rights(self) -> tuple[TaskRight, ...]:
-        """All further rights of tasks."""
-        return tuple(one.right for one in self.task_rights)
+        """All further rights of tasks that are statements."""
+        return tuple(one.right for one in self.task_rights if one.policy_arn is None)
+
+    def policies(
+        self, documents: Mapping[str, Sequence[Statement]] | None = None
+    ) -> tuple[TaskPolicy, ...]:
+        """Return the managed policies of tasks, with the allowing statements that were read of
+        each, by ARN.
+        """
+        return tuple(
+            one.policy(one.policy_arn, (documents or {}).get(one.policy_arn, ()))
+            for one in self.task_rights
+            if one.policy_arn is not None
+        )
+
+    def policies_of(self, cluster: str) -> list[str]:
+        """Return the ARNs of the managed policies of one cluster's tasks."""
+        policies = self.policies()
+        return [one.arn for one in (*shared(policies), *of_cluster(policies, cluster))]
+
+    @model_validator(mode="after")
+    def _policies_fit(self) -> TaskSettings:
+        for cluster in ["", *clusters_of(self.policies())]:
+            arns = unique(self.policies_of(cluster))
+            if len(arns) > MAX_ROLE_POLICIES:
+                raise refuse(
+                    f"network.task_rights attaches {len(arns)} managed policies to "
+                    + (f"the roles of cluster {cluster}" if cluster else "each role"),
+                    allowed=f"{MAX_ROLE_POLICIES}, AWS's quota for a role",
+                    advice="write what tasks need of them as statements (actions and resources)",
+                )
+        return self
 
     def check_rights(
-        self, partition: str, *, buckets: Sequence[str], images: Sequence[str]
+        self, partition: str, *, isolated: bool, buckets: Sequence[str], images: Sequence[str]
     ) -> None:
-        """Refuse rights in another partition, and those by which a task could raise itself with the
-        buckets of networks' states, or the repositories of its images.
+        """Refuse rights in another partition, of single clusters that share roles, and those by
+        which a task could raise itself with the buckets of networks' states, or the repositories of
+        its images.
         """
         for bucket in self.data_buckets:
             _refuse_foreign(f"network.data_buckets, {bucket.path},", bucket.kms_key_arn, partition)
@@ -191,8 +276,15 @@ class TaskSettings(Section):
             )
         for one in self.task_rights:
             whose = f"the entry of network.task_rights {one.reason!r}"
-            for resource in one.resources:
-                _refuse_foreign(whose, resource, partition)
+            for arn in (*one.resources, one.policy_arn):
+                _refuse_foreign(whose, arn, partition)
+            if one.clusters is not None and not isolated:
+                raise refuse(
+                    f"{whose} is for {', '.join(one.clusters)} alone, and clusters share the "
+                    "network's roles",
+                    allowed='clusters with workspace.isolation = "cluster"',
+                    advice="leave clusters out, or isolate clusters",
+                )
             _refuse_raising(
                 whose,
                 raising(one.actions, one.resources, buckets=buckets, repositories=images),

@@ -22,10 +22,12 @@ from terradask_modules.kinds import KINDS
 from terradask_modules.policies import (
     PolicyScope,
     access_statements,
+    bounding_statements,
     scheduler_access_statements,
     scheduler_policy,
     worker_policy,
 )
+from terradask_modules.task_rights import clusters_of, right_statements
 from terradask_modules.where import Where
 
 #: Resources whose ``policy`` is identity-based: the permissions of a principal.
@@ -105,6 +107,8 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 SCHEDULER, WORKER = "scheduler", "worker"
+#: Key of the grants to hosts of any cluster: their boundary's.
+ANY_CLUSTER = "isolated cluster"
 #: Actions that write logs, in the policy of AWS's role.
 WRITERS = {kind.writer.name: kind.writer for kind in KINDS.values() if kind.writer}
 
@@ -134,7 +138,7 @@ def where_of(scope: Scope) -> Where:
 
 def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
     """Return the permissions of a workspace's hosts under its settings."""
-    where = where_of(scope)
+    where, rights = where_of(scope), rules.task_rights or ()
     given = rules.given or ()
     keys = [None, *(each for each in given if ":kms:" in each)]
     topics = [None, *(each for each in given if ":sns:" in each)]
@@ -144,6 +148,7 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
             data_buckets=rules.data_buckets or (),
             container_repositories=rules.container_repositories or (),
             task_rights=rules.task_rights or (),
+            task_policies=rules.task_policies or (),
             kms_key_arn=key,
             groups=["*"],
             session_manager=True,
@@ -154,8 +159,18 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
     return {
         SCHEDULER: _statements(*map(scheduler_policy, scopes)),
         WORKER: _statements(*map(worker_policy, scopes)),
+        ANY_CLUSTER: _statements(*(policy_text(bounding_statements(each)) for each in scopes)),
+        **{
+            of_cluster(name): _statements(policy_text(right_statements(rights, name)))
+            for name in clusters_of(rights)
+        },
         **{name: _statements(writer.policy(where)) for name, writer in WRITERS.items()},
     }
+
+
+def of_cluster(name: str) -> str:
+    """Return the key of the grants to one cluster's tasks alone."""
+    return f"cluster {name}"
 
 
 def unproven_grants(rules: WorkspaceRules, scope: Scope) -> tuple[Statement, ...]:

@@ -18,6 +18,7 @@ from terradask._plans.policy.document import (
 from terradask._plans.policy.expected import differences, with_sorted_lists
 from terradask._plans.policy.findings import PolicyFinding, error, warning
 from terradask._plans.policy.grants import (
+    ANY_CLUSTER,
     IDENTITY_POLICIES,
     RESOURCE_POLICIES,
     SCHEDULER,
@@ -26,6 +27,7 @@ from terradask._plans.policy.grants import (
     Statement,
     Within,
     grants_of,
+    of_cluster,
     read_policy,
     unproven_grants,
     where_of,
@@ -82,6 +84,10 @@ class _Rights:
 
     def __init__(self, document: PlanDocument) -> None:
         self._within = Within(document.scope)
+        name = document.scope.cluster or ""
+        path = f".{name}" if "-" not in name else f'["{name}"]'
+        #: Statements of a cluster's tasks alone, from the same document.
+        self._of_cluster = f"${{try({_BASELINE}.isolated.task_rights{path}, [])}}"
         self._granted = grants_of(document.rules, document.scope)
         self._unproven = unproven_grants(document.rules, document.scope)
 
@@ -93,12 +99,12 @@ class _Rights:
         if isinstance(held, str):
             yield _unread(resource, attribute, held)
             return
-        # A boundary limits both roles.
-        roles = (SCHEDULER, WORKER) if resource.type == "aws_iam_policy" else (resource.name,)
+        # A boundary limits the roles of all clusters.
+        roles = (ANY_CLUSTER,) if resource.type == "aws_iam_policy" else (resource.name,)
         for entry in held:
             if isinstance(entry, Statement):
                 yield from self.statement_findings(resource.address, roles, entry)
-            elif entry not in _OF_THE_NETWORK:
+            elif entry not in (*_OF_THE_NETWORK, self._of_cluster):
                 yield error(resource.address, f"takes statements from {entry}", _NEEDED)
 
     def statement_findings(
@@ -156,11 +162,14 @@ def _network_document_findings(document: PlanDocument, rights: _Rights) -> Itera
         isolated = written_document(item).get("isolated")
         if not isinstance(isolated, Mapping):
             continue
-        for name, roles in (("access", (WORKER,)), ("scheduler_access", (SCHEDULER,))):
-            policy = json.dumps({"Statement": isolated.get(name) or []})
-            for entry in read_policy(policy):
+        given = [(WORKER, isolated.get("access")), (SCHEDULER, isolated.get("scheduler_access"))]
+        of_clusters = isolated.get("task_rights")
+        if isinstance(of_clusters, Mapping):
+            given += [(of_cluster(name), it) for name, it in of_clusters.items()]
+        for role, statements in given:
+            for entry in read_policy(json.dumps({"Statement": statements or []})):
                 if isinstance(entry, Statement):
-                    yield from rights.statement_findings(item.address, roles, entry)
+                    yield from rights.statement_findings(item.address, (role,), entry)
 
 
 def _resource_policies(document: PlanDocument) -> Iterator[PolicyFinding]:
@@ -255,21 +264,23 @@ def _policy_differences(
         )
 
 
+_IN_SETTINGS = "name it in network.task_rights (policy_arn), if tasks need it; otherwise remove it"
+
+
 def _managed_policy_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
+    """Yield attached policies that the settings don't give this role."""
+    cluster = document.scope.cluster
+    policies = document.rules.task_policies or ()
+    allowed = {one.arn for one in policies if one.clusters is None or cluster in one.clusters}
     for attachment in document.of(*_ATTACHMENTS):
-        yield error(
-            attachment.address,
-            f"attaches {_shown(attachment.values.get('policy_arn'))}",
-            "write what is needed into the role's own policy",
-        )
+        arn = attachment.values.get("policy_arn")
+        is_hosts = attachment.name.partition("-")[0] in (SCHEDULER, WORKER)
+        if attachment.type != _ATTACHMENTS[0] or not is_hosts or arn not in allowed:
+            yield error(attachment.address, f"attaches {_shown(arn)}", _IN_SETTINGS)
     for role in document.of("aws_iam_role"):
         for arn in listed(role.values.get("managed_policy_arns")):
             if arn != Unknown():
-                yield error(
-                    role.address,
-                    f"attaches {_shown(arn)}",
-                    "write what is needed into the role's own policy",
-                )
+                yield error(role.address, f"attaches {_shown(arn)}", _IN_SETTINGS)
 
 
 def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:

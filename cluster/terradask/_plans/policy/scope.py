@@ -10,7 +10,7 @@ from typing import Any
 
 from terradask_modules.egress import Egress
 from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
-from terradask_modules.task_rights import DataBucket, TaskRight
+from terradask_modules.task_rights import DataBucket, TaskPolicy, TaskRight
 
 _BUCKET = re.compile(
     r"terradask-(?P<workspace>[a-z][a-z0-9-]*)-(?P<account>\d{12})-(?P<region>[a-z]{2,4}-[a-z0-9-]+)"
@@ -44,10 +44,12 @@ class WorkspaceRules:
     data_buckets: tuple[str | DataBucket, ...] | None = None
     #: `network.container_repositories`.
     container_repositories: tuple[str, ...] | None = None
-    #: `network.task_rights`.
+    #: The statements of `network.task_rights`.
     task_rights: tuple[TaskRight, ...] | None = None
     #: `network.egress`, and what other settings need, with the blocks of a given VPC.
     egress: tuple[Egress, ...] | None = None
+    #: The managed policies among these, with what they allow.
+    task_policies: tuple[TaskPolicy, ...] | None = None
 
 
 @dataclass(frozen=True)
