@@ -53,11 +53,11 @@ def deny(
     resource: str | list[str],
     condition: Condition | None = None,
     *,
-    besides: bool = False,
+    all_others: bool = False,
 ) -> Statement:
-    """Return a denying statement; with `besides`, of all other actions."""
+    """Return a denying statement; with `all_others`, of all other actions."""
     one = statement("Deny", action, sid=sid, resource=resource, condition=condition)
-    if besides:
+    if all_others:
         one["NotAction"] = one.pop("Action")
     return one
 

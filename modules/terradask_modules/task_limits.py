@@ -1,4 +1,4 @@
-"""What no task may do: that by which it could raise itself. Pure.
+"""Limits of tasks' rights: nothing by which a task could raise itself. Pure.
 
 Rights in the settings are checked before a plan (`raising`). A managed policy can change later, so
 a role with one denies the same by its own policy (`guard_statements`).
@@ -256,9 +256,9 @@ def guard_statements(where: Where, own: Iterable[str]) -> list[Statement]:
             actions,
             "*",
             {"Null": {f"aws:ResourceTag/{TAG_WORKSPACE}": "false"}},
-            besides=True,
+            all_others=True,
         ),
-        deny("NeverInBucket", in_bucket, [bucket, f"{bucket}/*"], besides=True),
+        deny("NeverInBucket", in_bucket, [bucket, f"{bucket}/*"], all_others=True),
         deny("NeverWhatHostsRun", "s3:PutObject", [f"{bucket}/{key}" for key in _FOR_HOSTS]),
         deny("NeverStates", "s3:GetObject", f"{bucket}/clusters/*/terraform.tfstate*"),
         *(

@@ -88,6 +88,8 @@ def test_everything_of_one_cluster_is_found_and_nothing_of_anothers(aws: Aws):
         INGRESS_RULE: 3,
         EGRESS_RULE: 3,
         "aws_placement_group": 1,
+        # They go with their roles.
+        "aws_iam_role_policy_attachment": 0,
     }
     assert own(aws, "absent") == []
 
