@@ -18,6 +18,7 @@ from terradask_stacks.settings import (
     WorkerGroupSettings,
 )
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
+from terradask_stacks.settings.mounts import MountSettings
 from terradask_stacks.settings.task_rights import DataBucketSettings, TaskRightSettings
 from terradask_stacks.starter_file import default_of, sections, toml_text, topics_of
 
@@ -30,6 +31,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "`network.instance_profiles`": InstanceProfiles,
     "A bucket of `network.data_buckets`": DataBucketSettings,
     "An entry of `network.task_rights`": TaskRightSettings,
+    "A mount of `network.mounts`": MountSettings,
     "A waiver of `policy.waivers`": Waiver,
     "A group of `cluster.worker_groups`": WorkerGroupSettings,
     "`[environments.NAME]`": EnvironmentSettings,
@@ -148,6 +150,7 @@ _WORDS: dict[Any, str] = {
     DataBucketSettings: "texts or tables",
     TaskRightSettings: "tables",
     date: "day",
+    MountSettings: "tables",
     SecurityGroups: "table",
     InstanceProfiles: "table",
 }

@@ -11,6 +11,7 @@ from typing import Any
 from terradask_host import machine
 from terradask_host.documents import FORMAT, Run
 from terradask_host.errors import ConfigInvalid
+from terradask_host.mount_list import HostMount, mount_environ, mounts_of
 from terradask_host.timing import Timing
 
 ROOT_VARIABLE = "TERRADASK_HOST_ROOT"
@@ -134,6 +135,8 @@ class HostConfig:
         NVIDIA GPUs of the machine.
     notify_topic_arn
         The topic for notices of the cluster's end, or None.
+    mounts
+        File systems that ``boot.sh`` has mounted for tasks.
     """
 
     workspace: str
@@ -149,6 +152,12 @@ class HostConfig:
     loopback: str = LOOPBACK
     gpu_count: int = 0
     notify_topic_arn: str | None = None
+    mounts: tuple[HostMount, ...] = ()
+
+    @property
+    def mount_environ(self) -> dict[str, str]:
+        """The variables by which tasks find what is mounted."""
+        return mount_environ(self.mounts, self.paths.root)
 
     def of_run(self, run: Run) -> HostConfig:
         """Return the configuration with the time constants that ``life`` of ``run.json`` sets."""
@@ -182,6 +191,7 @@ def load_config(environ: Mapping[str, str]) -> HostConfig:
         loopback=environ.get(LOOPBACK_VARIABLE) or LOOPBACK,
         gpu_count=machine.count_on_bus(),
         notify_topic_arn=_topic(document),
+        mounts=tuple(mounts_of(document)),
     )
 
 

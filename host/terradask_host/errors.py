@@ -12,6 +12,7 @@ HostError
 ├── DistributedTooOld      distributed has holes that a later version fixes
 ├── SecretUnreadable       a secret that the run names by ARN can't be read
 ├── KeysOnDisk             the folder for keys is not in memory
+├── MountFailed            a file system for tasks can't be mounted
 ├── DaskFailed             the Dask process could not start, or died too often
 └── CommandRefused         a client's command can't be carried out
 ```
@@ -93,6 +94,10 @@ class SecretUnreadable(HostError):
 
 class KeysOnDisk(HostError):
     """The folder for keys is not in memory: its files may outlive the host."""
+
+
+class MountFailed(HostError):
+    """A file system for tasks can't be mounted."""
 
 
 class DaskFailed(HostError):

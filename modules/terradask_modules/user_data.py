@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
 from terradask_modules.errors import InvalidInput
+from terradask_modules.mounts import Mount
 from terradask_modules.names import HOST_SCRIPTS
 
 #: EC2's limit, before base64.
@@ -31,6 +32,7 @@ def render_user_data(
     wheel_sha256: str,
     notify_topic_arn: str | None = None,
     scripts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    mounts: Sequence[Mount] = (),
 ) -> str:
     """Return the user data of every instance of a workspace, as plain text.
 
@@ -60,6 +62,8 @@ def render_user_data(
     scripts
         The network's own scripts, by their names in `HOST_SCRIPTS`: the ``sha256`` of each, which
         is its key in the bucket too, and its ``timeout_seconds``.
+    mounts
+        File systems that the instance mounts.
 
     Returns
     -------
@@ -86,6 +90,7 @@ def render_user_data(
         "wheel": {"key": wheel_key, "sha256": wheel_sha256},
         **notice,
         **{name: _script(scripts[name]) for name in HOST_SCRIPTS if name in scripts},
+        **({"mounts": [mount.to_document() for mount in mounts]} if mounts else {}),
     }
     text = (
         _environment().get_template("cloud-config.yaml.j2").render(host_json=json.dumps(host_json))

@@ -281,6 +281,7 @@ class NetworkStack(TerraformStack):
             wheel_sha256=self._wheel.sha256,
             notify_topic_arn=self._hosts.notify_topic_arn,
             scripts={name: script.as_dict() for name, script in self._scripts.items()},
+            mounts=self._settings.network.mounted,
         )
         return base64.b64encode(text.encode()).decode()
 

@@ -36,6 +36,7 @@ _EXAMPLES: dict[str, str] = {
         '[{ reason = "prices table", actions = ["dynamodb:GetItem"], resources = '
         '["arn:aws:dynamodb:us-east-1:123456789012:table/prices"] }]'
     ),
+    "network.mounts": '[{ path = "/data/lake", bucket = "lake", prefix = "raw" }]',
     "network.architectures": '["x86_64", "arm64"]',
     "network.image": '"ami-0123456789abcdef0"',
     "network.arm64_image": '"ami-0123456789abcdef1"',

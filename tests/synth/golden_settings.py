@@ -38,6 +38,11 @@ _LICENCES = {
     "ports": ["27000-27009"],
     "reason": "licence server",
 }
+_MOUNTS = [
+    {"path": "/data/lake", "bucket": "lake", "prefix": "2026"},
+    {"path": "/data/home", "efs": "fs-0123456789abcdef0", "access": "write"},
+    {"path": "/data/fast", "fsx_lustre": "fs-0123456789abcdef1", "mount_name": "fsx"},
+]
 _GPU = {
     "vm_types": ["g5.2xlarge", "g4dn.xlarge"],
     "n_workers": 1,
@@ -193,6 +198,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "interface_endpoints": ["sts"],
             "data_buckets": ["lake/raw"],
             "egress": [_LICENCES, {**_DATABASE, "clusters": ["etl"]}],
+            "mounts": _MOUNTS,
         },
     },
     "isolation-company-rules": {

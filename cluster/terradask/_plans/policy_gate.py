@@ -169,6 +169,7 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         task_rights=network.rights,
         egress=tuple(in_vpc(network.all_egress, _vpc_blocks(network, lock))),
         task_policies=network.policies(None if lock is None else lock.task_policies),
+        mounts=tuple(mount.to_document() for mount in network.mounted),
     )
     if lock is None:
         return rules
@@ -188,4 +189,4 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         *lock.gpu_image_ids.values(),
     }
     known = frozenset(each for each in given if each is not None)
-    return replace(rules, account=lock.account, given=known)
+    return replace(rules, account=lock.account, given=known, task_rights=network.rights_in(where))

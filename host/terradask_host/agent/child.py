@@ -26,18 +26,19 @@ def child_environ(
     region: str,
     run_environ: Mapping[str, str],
     secrets_socket: Path | None = None,
+    mounts: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Return the Dask process's environment variables.
 
     On top of its program's: the home of the host's user, which has no personal Dask configuration
-    or credentials; the region for AWS SDKs in tasks, unless the run sets one; the cluster's
-    ``environ=``, which only the Dask process gets; and the address of the run's secrets, if it has
-    some, which the process sets in its own environment later.
+    or credentials; the region for AWS SDKs in tasks, unless the run sets one; where file systems
+    are mounted; the cluster's ``environ=``, which only the Dask process gets; and the address of
+    the run's secrets, if it has some, which the process sets in its own environment later.
     """
     regions = {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
     fixed = {"HOME": str(home), "PYTHONUNBUFFERED": "1"}
     socket = {} if secrets_socket is None else {SECRETS_VARIABLE: str(secrets_socket)}
-    return {**regions, **base, **fixed, **run_environ, **socket}
+    return {**regions, **base, **fixed, **(mounts or {}), **run_environ, **socket}
 
 
 class DaskChild:

@@ -86,6 +86,7 @@ class Host:
             self.program.environ,
             home=self.config.paths.state,
             region=self.config.region,
+            mounts=self.config.mount_environ,
             run_environ=self.run.environ or {},
             secrets_socket=self.config.paths.secrets_socket if self.run.secrets else None,
         )

@@ -156,12 +156,16 @@ getent passwd terradask >/dev/null ||
 "${base}/venv/bin/python" -m terradask_host.disks || say "going on without local disks"
 
 # By its systemd units, Dask runs in a container image, if the run has one.
-"${base}/venv/bin/python" -m terradask_host.container_units /etc/systemd/system
+"${base}/venv/bin/python" -m terradask_host.container_units /etc/systemd/system "${config}"
 
 # The network's own scripts: host_setup runs now, host_leave when the machine goes off.
 why=/run/terradask-boot-reason
 "${base}/venv/bin/python" -m terradask_host.host_scripts setup /etc/systemd/system "${why}" ||
   failed "${LINENO}" host_setup "$(cat "${why}")"
+
+# Tasks' file systems. A host without them would let tasks write into its own folders.
+"${base}/venv/bin/python" -m terradask_host.mounts "${config}" >"${why}" ||
+  failed "${LINENO}" mounts "$(cat "${why}")"
 
 # The host program, which isn't root, ships what cloud-init and this script print.
 output=/var/log/cloud-init-output.log

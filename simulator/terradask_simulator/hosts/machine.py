@@ -19,6 +19,7 @@ from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_fil
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.host_network import HostNetwork
 from terradask_simulator.hosts.memory import forget_run, make_run
+from terradask_simulator.hosts.mounted import mount_all, unmount_all
 from terradask_simulator.hosts.processes import (
     host_environ,
     marked_processes,
@@ -58,6 +59,7 @@ class Machine:
         self._endpoint_url, self._metadata_endpoint = endpoint_url, ""
         self._network, self._faults = network, faults
         self._wheel: Path | None = None
+        self._host: dict[str, Any] = {}
         self._process: subprocess.Popen[bytes] | None = None
         self._starts: deque[float] = deque()
         self._start_at = 0.0
@@ -120,11 +122,19 @@ class Machine:
         self._show_volumes()
         self.boot_output.cloud_init("running 'init'")
         write_files(parse_cloud_config(self.instance.user_data), self.root)
-        host = read_host_json(self.root)
+        host = self._host = read_host_json(self.root)
         unit = self.root / _UNIT
         self.unit = parse_unit(unit.read_text() if unit.is_file() else "")
         self.boot_output.cloud_init("running 'modules:final'")
         self._wheel = wheels.fetch(host, credentials)
+        mount_all(
+            host,
+            self.root,
+            shared=self.folder.parent.parent / "file-systems",
+            store=wheels,
+            credentials=credentials,
+            output=self.boot_output,
+        )
         self.boot_output.write("terradask-host.service starts")
         self.boot_output.cloud_init("finished")
 
@@ -201,6 +211,7 @@ class Machine:
             while not wait_gone([self.mark], 0.2):
                 signal_all(marked_processes([self.mark]), signal.SIGKILL)
         forget_run(self.root)
+        unmount_all(self._host, self.root)
         self.state = "off"
 
     def _make_directories(self) -> None:

@@ -158,6 +158,21 @@ class WheelStore:
             content: bytes = client.get_object(Bucket=bucket, Key=key)["Body"].read()
             return content
 
+    def objects(
+        self,
+        region: str,
+        bucket: str,
+        prefix: str,
+        credentials: RoleCredentials,
+        *,
+        problem: str,
+    ) -> list[tuple[str, bytes]]:
+        """Return the key and content of each object below a prefix; raises `BootFailed`."""
+        with self._client(region, credentials, problem) as client:
+            pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+            keys = [item["Key"] for page in pages for item in page.get("Contents", ())]
+            return [(key, client.get_object(Bucket=bucket, Key=key)["Body"].read()) for key in keys]
+
     def _unpack(self, content: bytes, sha256: str) -> Path:
         folder = self._folder / sha256
         with self._lock:

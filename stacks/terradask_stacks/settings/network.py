@@ -15,11 +15,10 @@ from terradask_modules.where import Where
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
 from terradask_stacks.settings.disks import Throughput
-from terradask_stacks.settings.egress import EgressSettings
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.host_scripts import HostScriptSettings
 from terradask_stacks.settings.ingress import Ingress
-from terradask_stacks.settings.task_rights import TaskSettings
+from terradask_stacks.settings.mounts import NetworkMountSettings
 from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import (
@@ -112,11 +111,10 @@ SubnetPrefixLength = Annotated[int, Field(ge=17, le=MAX_SUBNET_PREFIX_LENGTH)]
 
 
 class NetworkSettings(
-    EgressSettings,
     HostScriptSettings,
     NetworkDiskSettings,
+    NetworkMountSettings,
     NoticeSettings,
-    TaskSettings,
 ):
     """Section ``[network]``: the baseline that the clusters of a workspace share."""
 
@@ -283,7 +281,7 @@ class NetworkSettings(
         return PolicyScope(
             where=where,
             data_buckets=self.data,
-            task_rights=self.rights,
+            task_rights=self.rights_in(where),
             task_policies=self.policies(policies),
             container_repositories=tuple(self.container_repositories),
             kms_key_arn=self.kms_key_arn,

@@ -268,10 +268,10 @@ class TaskSettings(Section):
         which a task could raise itself with the buckets of networks' states, or the repositories of
         its images.
         """
-        for bucket in self.data_buckets:
-            _refuse_foreign(f"network.data_buckets, {bucket.path},", bucket.kms_key_arn, partition)
+        for bucket in self.data:
+            _refuse_foreign(f"network, data in {bucket.path},", bucket.kms_key_arn, partition)
             _refuse_raising(
-                f"network.data_buckets has {bucket.path}, which",
+                f"network.data_buckets or network.mounts has {bucket.path}, which",
                 raising(["s3:GetObject"], [f"arn:aws:s3:::{bucket.path}/*"], buckets=buckets),
             )
         for one in self.task_rights:

@@ -50,6 +50,8 @@ class WorkspaceRules:
     egress: tuple[Egress, ...] | None = None
     #: The managed policies among these, with what they allow.
     task_policies: tuple[TaskPolicy, ...] | None = None
+    #: `network.mounts`, as hosts get them.
+    mounts: tuple[Mapping[str, str], ...] | None = None
 
 
 @dataclass(frozen=True)

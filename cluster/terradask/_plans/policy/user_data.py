@@ -15,6 +15,7 @@ from terradask._plans.policy.document import PlanDocument, Resource, Unknown, wr
 from terradask._plans.policy.findings import PolicyFinding, error, warning
 from terradask._plans.policy.patterns import forbidden_in_user_data
 from terradask_modules.errors import TerradaskError
+from terradask_modules.mounts import Mount
 from terradask_modules.names import HOST_SCRIPT_PREFIX, HOST_SCRIPTS
 
 #: EC2's limit on user data before base64 (EC2 User Guide, "Work with instance user data").
@@ -98,6 +99,7 @@ def _as_rendered(text: str) -> bool:
             wheel_sha256=host["wheel"]["sha256"],
             notify_topic_arn=host.get("notify_topic_arn"),
             scripts={name: host[name] for name in HOST_SCRIPTS if name in host},
+            mounts=[Mount.of_document(mount) for mount in host.get("mounts", ())],
         )
     except (*UNREADABLE, TerradaskError):
         return False
@@ -111,6 +113,10 @@ def _is_of_workspace(text: str, document: PlanDocument, *, is_of_network: bool) 
     scripts = {host[name]["sha256"] for name in HOST_SCRIPTS if name in host}
     # The plan of a cluster has only what the network has put into user data.
     if not is_of_network and not scripts <= {name for _, name in _uploaded_scripts(document)}:
+        return False
+    # A cluster's hosts have the mounts of the applied network, maybe of earlier settings.
+    wanted = None if is_of_network else document.rules.mounts
+    if wanted is not None and host.get("mounts", []) != list(wanted):
         return False
     topic, given = host.get("notify_topic_arn"), document.rules.given
     if topic is not None and given is not None and topic not in given:

@@ -1,0 +1,328 @@
+"""Mount the file systems of ``host.json`` for tasks. Run once by ``boot.sh``, as root:
+``python -m terradask_host.mounts HOST_JSON``. Its output is the reason of a failure; the rest goes
+to standard error.
+
+Each becomes a line of fstab, as AWS documents it, which systemd mounts within a time limit, again
+after a reboot, and unmounts at power off, when the host's unit has ended:
+https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md (fstab, caching),
+https://docs.aws.amazon.com/efs/latest/ug/mount-fs-auto-mount-onreboot.html (EFS),
+`man/mount.efs.8` and `man/mount.s3files.8` of https://github.com/aws/efs-utils (their NFS options),
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html (Lustre).
+Packages are those of Amazon Linux's repositories, which lie in S3 and need no internet:
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html,
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-files-prereq-policies.html,
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from terradask_host.config import ROOT_VARIABLE, Paths, parse_document
+from terradask_host.errors import ConfigInvalid, MountFailed
+from terradask_host.mount_list import HostMount, mounts_of
+
+OWNER = "terradask"
+
+#: After it systemd ends the mount's process, and kills it after as long again: NFS would wait
+#: forever for a server that doesn't answer.
+MOUNT_SECONDS = 60
+
+#: Folder of root's alone, on the disk where Dask spills: Mountpoint's cache isn't encrypted.
+CACHE = "var/cache/terradask-mounts"
+#: Share of that disk for all caches together.
+CACHE_SHARE = 0.25
+
+DROP_IN = "etc/systemd/system/terradask-host.service.d/mounts.conf"
+
+Run = Callable[[Sequence[str], float], str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file system.
+
+    Parameters
+    ----------
+    type, package
+        Its name in fstab, after which its program ``mount.TYPE`` is called; the package that has
+        the program.
+    options
+        Its own options of fstab.
+    check
+        Likely causes of a failure, to check.
+    """
+
+    type: str
+    package: str
+    options: tuple[str, ...]
+    check: str
+
+
+_TARGET = (
+    "a mount target in this host's zone, its security group, which must admit TCP 2049 from the "
+    "hosts' group, and the file system's policy"
+)
+#: The member of host.json that names the source -> its kind.
+KINDS: Mapping[str, Kind] = {
+    "bucket": Kind(
+        "mount-s3",
+        "mount-s3",
+        ("allow-other",),
+        "the bucket's name and region (without NAT only this region's are reached), its policy and "
+        "its key's policy, and kms_key_arn in network.mounts if objects have a key of their own",
+    ),
+    "efs": Kind(
+        "efs",
+        "amazon-efs-utils",
+        ("tls", "iam"),
+        _TARGET,
+    ),
+    "s3_files": Kind(
+        "s3files",
+        "amazon-efs-utils",
+        # Reads through the file system alone: the bucket behind it is its own right.
+        ("nodirects3read",),
+        _TARGET,
+    ),
+    "fsx_lustre": Kind(
+        "lustre",
+        "lustre-client",
+        ("relatime", "flock"),
+        "the file system's security group, which must admit TCP 988 and 1018-1023 from the hosts' "
+        "group, and mount_name in network.mounts",
+    ),
+}
+
+_NO_PROGRAM = (
+    "Amazon Linux 2023 has mount-s3 since version 2023.9.20251110, and amazon-efs-utils with "
+    "S3 Files since 3.0.0: use a newer image (`terradask plan --refresh network`, or "
+    "network.image), or install it in network.host_setup"
+)
+
+
+def fstab_line(
+    mount: HostMount, *, region: str, owner: tuple[int, int], cache_mib: int, cache: Path
+) -> str:
+    """Return a mount's line of fstab."""
+    kind = KINDS[mount.kind]
+    options = [
+        *("_netdev", "nosuid", "nodev", "rw" if mount.writable else "ro"),
+        f"x-systemd.mount-timeout={MOUNT_SECONDS}s",
+        *kind.options,
+    ]
+    if mount.kind == "bucket":
+        options += [
+            f"uid={owner[0]}",
+            f"gid={owner[1]}",
+            f"cache={cache}",
+            f"max-cache-size={cache_mib}",
+            *(("allow-delete", "allow-overwrite") if mount.writable else ()),
+        ]
+    if "access_point" in mount.facts:
+        options.append(f"accesspoint={mount.facts['access_point']}")
+    return f"{mount.source(region)} {mount.path} {kind.type} {','.join(options)} 0 0\n"
+
+
+def drop_in(mounts: Sequence[HostMount]) -> str:
+    """Return the settings of the host's unit: it starts with all mounts, and may write to some."""
+    paths = " ".join(mount.path for mount in mounts)
+    writable = " ".join(mount.path for mount in mounts if mount.writable)
+    service = f"[Service]\nReadWritePaths={writable}\n" if writable else ""
+    return f"[Unit]\nRequiresMountsFor={paths}\n{service}"
+
+
+class Mounter:
+    """Mounts file systems on one machine, as root.
+
+    Parameters
+    ----------
+    run
+        Runs a command within a number of seconds, and returns its output; raises `OSError` and
+        `subprocess.SubprocessError`.
+    find_program
+        Returns a program's path, or None.
+    owner
+        The user and group ids of the user of tasks.
+    pause
+        Waits for a number of seconds.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        *,
+        region: str,
+        owner: tuple[int, int],
+        run: Run,
+        log: Callable[[str], None],
+        find_program: Callable[[str], str | None] = shutil.which,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._paths, self._region, self._owner = paths, region, owner
+        self._run, self._log = run, log
+        self._find, self._pause = find_program, pause
+
+    def mount_all(self, mounts: Sequence[HostMount]) -> None:
+        """Install what is missing, and mount everything; raises `MountFailed` at the first that
+        fails.
+        """
+        for mount in mounts:
+            self._install(mount)
+        root = self._paths.root
+        cache = self._cache() if any(mount.kind == "bucket" for mount in mounts) else root / CACHE
+        room_mib = shutil.disk_usage(cache).total // 2**20 if cache.is_dir() else 0
+        buckets = max(sum(mount.kind == "bucket" for mount in mounts), 1)
+        lines = [
+            fstab_line(
+                mount,
+                region=self._region,
+                owner=self._owner,
+                cache=cache,
+                cache_mib=max(int(room_mib * CACHE_SHARE / buckets), 1),
+            )
+            for mount in mounts
+        ]
+        for mount in mounts:
+            mount.below(root).mkdir(parents=True, exist_ok=True)
+        with (root / "etc/fstab").open("a") as fstab:
+            fstab.writelines(lines)
+        unit = root / DROP_IN
+        unit.parent.mkdir(parents=True, exist_ok=True)
+        unit.write_text(drop_in(mounts))
+        self._run(["systemctl", "daemon-reload"], 60)
+        for mount in mounts:
+            self._mount(mount)
+
+    def _install(self, mount: HostMount) -> None:
+        kind = KINDS[mount.kind]
+        program = f"mount.{kind.type}"
+        if self._find(program) is not None:
+            return
+        command = [
+            *("dnf", "--assumeyes", "--quiet", "--setopt=install_weak_deps=False", "install"),
+            kind.package,
+        ]
+        for attempt in range(1, 6):
+            try:
+                self._run(command, 300)
+                break
+            except (OSError, subprocess.SubprocessError) as error:
+                self._log(f"attempt {attempt} of 5 failed: dnf install {kind.package}")
+                if attempt == 5:
+                    raise MountFailed(
+                        f"network.mounts: {mount} needs the package {kind.package}, which can't be "
+                        f"installed: {_last_line(error)}.",
+                        advice=_NO_PROGRAM,
+                    ) from error
+                self._pause(3 * attempt)
+        if self._find(program) is None:
+            raise MountFailed(
+                f"network.mounts: {mount} needs {program}, which the package {kind.package} of "
+                "this image doesn't have.",
+                advice=_NO_PROGRAM,
+            )
+
+    def _cache(self) -> Path:
+        """Return the folder of caches, and put it onto the local disk if scratch space lies there.
+
+        Tasks own the scratch space: a path through it could lead root anywhere, and a bind leads to
+        this folder.
+        """
+        cache = self._paths.root / CACHE
+        self._run(["install", "-d", "-m", "0700", str(cache)], 60)
+        if self._paths.scratch.is_mount():
+            own = self._paths.scratch / ".mounts"
+            self._run(["install", "-d", "-m", "0700", str(own)], 60)
+            self._run(["mount", "--bind", str(own), str(cache)], 60)
+        return cache
+
+    def _mount(self, mount: HostMount) -> None:
+        began = time.monotonic()
+        try:
+            # A path is the name of its mount, for systemd.
+            self._run(["systemctl", "start", mount.path], 3 * MOUNT_SECONDS)
+        except (OSError, subprocess.SubprocessError) as error:
+            printed = self._printed(mount) or _last_line(error)
+            seconds = time.monotonic() - began
+            how = f" within {MOUNT_SECONDS} s" if seconds >= MOUNT_SECONDS else ""
+            raise MountFailed(
+                f"network.mounts: {mount} can't be mounted{how}: {printed}.",
+                advice=f"check {KINDS[mount.kind].check}",
+            ) from error
+        self._log(f"mounted {mount}")
+
+    def _printed(self, mount: HostMount) -> str:
+        """Return the last line of a mount's own processes, without systemd's."""
+        try:
+            unit = self._run(["systemd-escape", "--path", "--suffix=mount", mount.path], 10).strip()
+            lines = self._run(
+                ["journalctl", "--quiet", "--output=cat", f"_SYSTEMD_UNIT={unit}"], 30
+            ).splitlines()
+        except (OSError, subprocess.SubprocessError):
+            return ""
+        for line in lines:
+            self._log(f"{mount.path}: {line}")
+        printed = [line.strip() for line in lines if line.strip()]
+        return printed[-1].rstrip(".") if printed else ""
+
+
+def _last_line(error: Exception) -> str:
+    output = getattr(error, "stderr", None) or getattr(error, "output", None) or ""
+    lines = [line.strip() for line in str(output).splitlines() if line.strip()]
+    return (lines[-1] if lines else str(error)).rstrip(".")
+
+
+def run_command(command: Sequence[str], seconds: float) -> str:
+    """Run a command; its errors carry what it printed."""
+    return subprocess.run(
+        list(command),
+        check=True,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=seconds,
+    ).stdout
+
+
+def main(host_json: Path) -> int:
+    """Return 0 if everything is mounted; print why not, and return 1."""
+
+    def log(line: str) -> None:
+        print(f"terradask-boot: {line}", file=sys.stderr, flush=True)
+
+    paths = Paths(Path(os.environ.get(ROOT_VARIABLE) or "/"))
+    try:
+        document = parse_document(host_json.read_bytes(), str(host_json))
+        mounts = mounts_of(document)
+        if not mounts:
+            return 0
+        user = pwd.getpwnam(OWNER)
+        mounter = Mounter(
+            paths,
+            region=str(document["region"]),
+            owner=(user.pw_uid, user.pw_gid),
+            run=run_command,
+            log=log,
+        )
+        mounter.mount_all(mounts)
+    except (ConfigInvalid, MountFailed) as error:
+        print(error)
+        return 1
+    except (OSError, subprocess.SubprocessError, KeyError) as error:
+        print(f"network.mounts: {_last_line(error)}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
