@@ -14,7 +14,6 @@ from terradask_simulator.hosts.cloud_config import BootFailed
 from terradask_simulator.hosts.host_program import check_installed
 
 if TYPE_CHECKING:
-    from terradask_host.mount_list import HostMount
     from terradask_simulator.aws.credentials import RoleCredentials
     from terradask_simulator.hosts.wheel import BootOutput, WheelStore
 
@@ -63,7 +62,7 @@ def mount_all(
 
 
 def _copy(
-    mount: HostMount,
+    mount: Any,
     path: Path,
     store: WheelStore,
     host: Mapping[str, Any],
