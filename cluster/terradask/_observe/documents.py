@@ -41,10 +41,7 @@ class Descriptor(ClusterDocument):
 
     @cached_property
     def cluster_settings(self) -> ClusterSettings:
-        """The settings of the deployed cluster, written by any version.
-
-        Raises `DocumentFormat`.
-        """
+        """The settings of the deployed cluster, written by any version. Raises `DocumentFormat`."""
         # pydantic is slow to import
         from terradask_stacks.settings import ClusterSettings
 

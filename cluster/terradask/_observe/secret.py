@@ -67,10 +67,7 @@ class ClusterSecret:
         return tags_of(found.get("Tags"))
 
     def check_own(self) -> None:
-        """Refuse a secret without the cluster's tags.
-
-        Raises `ForeignResources`, `ClusterError`.
-        """
+        """Refuse a secret without the cluster's tags. Raises `ForeignResources`, `ClusterError`."""
         if self._is_own:
             return
         where, cluster = self._where, self._where.cluster

@@ -185,10 +185,7 @@ class NamedEnvironments:
         self._store.delete_all([f"{name}{_END}", f"{name}{_BUILT}"])
 
     def lock(self, name: str, architecture: str, environ: Mapping[str, str]) -> SoftwareLock:
-        """Return the lock of an environment.
-
-        Raises `SoftwareUnusable`, `DocumentFormat`.
-        """
+        """Return the lock of an environment. Raises `SoftwareUnusable`, `DocumentFormat`."""
         found = self.read(name)
         here = python_version() if found.conda else python_for_hosts()
         why = client_mismatch(found.versions)

@@ -104,10 +104,7 @@ class Sync:
     own: Collection[str] = (OWN,)
 
     def __call__(self) -> Synced:
-        """Return the hosts' packages.
-
-        Raises `SoftwareUnusable`, and the resolver's errors.
-        """
+        """Return the hosts' packages. Raises `SoftwareUnusable`, and the resolver's errors."""
         refused = self._refused()
         try:
             locked = self.resolve(

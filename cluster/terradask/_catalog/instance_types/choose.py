@@ -313,10 +313,7 @@ _NEAR = 3
 
 
 def named_types(request: HardwareRequest, supply: Supply) -> tuple[InstanceType, ...]:
-    """Return a request's named types, in its order.
-
-    Raises `NoMatchingType`, `InvalidInput`.
-    """
+    """Return a request's named types, in its order. Raises `NoMatchingType`, `InvalidInput`."""
     _check_known(request, supply)
     types = tuple(supply.catalog.types[name] for name in request.vm_types)
     _check_offered(request, supply)

@@ -79,10 +79,7 @@ def read_hardware(
     n_workers: int | Sequence[int] | None,
     threads_per_worker: int | None,
 ) -> Hardware:
-    """Read a function's arguments, without any call.
-
-    Raises `InvalidInput`, `TypeError`.
-    """
+    """Read a function's arguments, without any call. Raises `InvalidInput`, `TypeError`."""
     arguments = _with_long_names(given)
     check_known("function", arguments, (*SHORT_NAMES, *_KNOWN))
     for name, advice in _REFUSED.items():
