@@ -63,6 +63,14 @@ class ContainerRegistry:
     authorization: str | None = None
     #: What it says to those without.
     challenge: str = ""
+    #: Username -> password of who may pull; none: as above.
+    users: dict[str, str] = field(default_factory=dict)
+    #: Users of those whom it knows, and lets pull nothing.
+    barred: set[str] = field(default_factory=set)
+    #: Whether it asks for tokens of its own, in place of the password.
+    by_token: bool = False
+    #: Tokens that are valid -> their users.
+    tokens: dict[str, str] = field(default_factory=dict)
     #: Where it sends for archives, if not here.
     blobs_at: str | None = None
     #: Paths that were asked for, with the authorization given.
@@ -153,9 +161,12 @@ class ContainerRegistry:
         path = request.path
         self.asked.append((path, given))
         repository, _, name = path.removeprefix("/v2/").partition("/manifests/")
-        if path.startswith("/token"):
+        refusal = self._refusal(given, path) if self.users else None
+        if refusal is not None:
+            _reply(request, *refusal)
+        elif path.startswith("/token"):
             _reply(request, 200, json.dumps({"token": TOKEN}).encode())
-        elif self.authorization not in (None, given):
+        elif self.authorization not in (None, given) and not self.users:
             _reply(request, 401, b"", {"WWW-Authenticate": self.challenge})
         elif name:
             kind, content = self.manifests.get((repository, name), ("", b""))
@@ -165,6 +176,30 @@ class ContainerRegistry:
             _reply(request, 307, b"", {"Location": where})
         else:
             self._blob_reply(request, path.rpartition("/")[2])
+
+    def _refusal(self, given: str | None, path: str) -> tuple[int, bytes, dict[str, str]] | None:
+        """Return what it answers to whom it doesn't know, or to who asks for a token."""
+        kind, _, text = (given or "").partition(" ")
+        user = None
+        if kind == "Basic" and (not self.by_token or path.startswith("/token")):
+            name, _, password = base64.b64decode(text).decode().partition(":")
+            user = name if self.users.get(name) == password else None
+        elif kind == "Bearer" and self.by_token:
+            user = self.tokens.get(text)
+        if user is None:
+            challenge = 'Basic realm="registry"'
+            if self.by_token:
+                repository = path.removeprefix("/v2/").rpartition("/")[0].rpartition("/")[0]
+                challenge = (
+                    f'Bearer realm="http://{self.address}/token",service="registry",'
+                    f'scope="repository:{repository}:pull"'
+                )
+            return 401, b"{}", {"WWW-Authenticate": challenge}
+        if path.startswith("/token"):
+            token = f"{TOKEN}-{len(self.tokens)}"
+            self.tokens[token] = user
+            return 200, json.dumps({"token": token}).encode(), {}
+        return (403, b"{}", {}) if user in self.barred else None
 
     def _blob_reply(self, request: BaseHTTPRequestHandler, digest: str) -> None:
         content = self.blobs.get(digest)

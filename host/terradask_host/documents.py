@@ -140,6 +140,8 @@ class Run(Record):
     environment: EnvironmentArchive | None = None
     #: The image that hosts run, with its digest, in place of an environment.
     container: str | None = None
+    #: ARN of the secret with username and password for the image's registry.
+    container_credentials: str | None = None
     #: Initial scaling policies of groups of workers.
     scaling: Mapping[str, ScalingPolicy] = field(default_factory=dict)
     #: Time without a Spot launch after which hosts are requested on demand.

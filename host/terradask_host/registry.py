@@ -50,6 +50,14 @@ _ECR = re.compile(
     r"\.(?:amazonaws\.com(?:\.cn)?|on\.(?:aws|amazonwebservices\.com\.cn))"
 )
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_LOG_IN = (
+    "for a private image, name the secret with username and password in container_credentials, or "
+    "copy the image to Amazon ECR, from which hosts pull by their role"
+)
+
+
+#: A username and its password, or token.
+Login = tuple[str, str]
 
 
 class RegistryError(HostError):
@@ -172,10 +180,9 @@ class Repository:
     Parameters
     ----------
     reference
-    reference
         An image of it.
-    password
-        Returns the password of the user ``AWS``, for Amazon ECR.
+    login
+        Returns username and password, if the registry asks for them.
     context
         TLS context with the trusted certificates. Default: this system's.
     """
@@ -184,10 +191,10 @@ class Repository:
         self,
         reference: ImageReference,
         *,
-        password: Callable[[], str] | None = None,
+        login: Callable[[], Login] | None = None,
         context: ssl.SSLContext | None = None,
     ) -> None:
-        self._reference, self._password = reference, password
+        self._reference, self._login = reference, login
         self._opener: OpenerDirector = build_opener(
             *([HTTPSHandler(context=context)] if context else [])
         )
@@ -269,10 +276,12 @@ class Repository:
                 return cast(BinaryIO, self._opener.open(request, timeout=_TIMEOUT_SECONDS))
             except HTTPError as error:
                 with error:
-                    if error.code == 401 and attempt == 0:
+                    # Where an archive is stored asks for nothing that is the registry's.
+                    own = urlsplit(error.url).netloc == urlsplit(url).netloc
+                    if error.code == 401 and attempt == 0 and own:
                         self._authorization = self._authorize(error.headers["WWW-Authenticate"])
                         continue
-                    raise self._refused(error) from error
+                    raise self._refused(error) if own else self._lost(error) from error
             except (OSError, ValueError) as error:
                 raise self._error(
                     "The registry of the container image doesn't answer.",
@@ -286,19 +295,24 @@ class Repository:
         https://distribution.github.io/distribution/spec/auth/token/
         """
         kind, _, rest = (challenge or "").partition(" ")
-        if self._password is not None:
-            return "Basic " + base64.b64encode(f"AWS:{self._password()}".encode()).decode()
         facts = dict(re.findall(r'([a-z]+)="([^"]*)"', rest))
         realm = facts.pop("realm", "")
+        basic = None
+        if self._login is not None:
+            basic = "Basic " + base64.b64encode(":".join(self._login()).encode()).decode()
+            if kind.lower() != "bearer":
+                return basic
         if kind.lower() != "bearer" or not _is_safe(realm, self._reference.base_url):
             raise self._error(
                 "The registry requires a password for this container image.",
-                advice="use a public image, or one of Amazon ECR, which hosts pull by their role",
+                advice=_LOG_IN,
             )
         wanted = {name: facts[name] for name in ("service", "scope") if name in facts}
+        request = Request(f"{realm}{'&' if urlsplit(realm).query else '?'}{urlencode(wanted)}")  # noqa: S310 - `_is_safe`
+        if basic is not None:
+            request.add_unredirected_header("Authorization", basic)
         try:
-            url = f"{realm}{'&' if urlsplit(realm).query else '?'}{urlencode(wanted)}"
-            with self._opener.open(url, timeout=_TIMEOUT_SECONDS) as answer:
+            with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 found = _parsed(self._whole(answer), self._error)
         except HTTPError as error:
             with error:
@@ -308,17 +322,40 @@ class Repository:
         return f"Bearer {found.get('token') or found.get('access_token')}"
 
     def _refused(self, error: HTTPError) -> RegistryError:
-        if error.code in (401, 403, 404):
+        status = f"HTTP status {error.code}"
+        if self._login is not None and error.code == 401:
             return self._error(
-                "The registry doesn't have this container image, or it is private.",
-                given=f"HTTP status {error.code}",
-                advice="check name and tag; private images must come from Amazon ECR",
+                "The registry refuses the username and the password for this container image.",
+                given=status,
+                advice="check both where they are kept; a token may have expired",
+            )
+        if self._login is not None and error.code == 403:
+            return self._error(
+                "The registry doesn't let this user pull the container image.",
+                given=status,
+                advice="give the user the right to pull this repository; on GitHub, a token with "
+                "read:packages",
+            )
+        if error.code in (401, 403, 404):
+            seen = "" if self._login is None else " that its user can see"
+            return self._error(
+                f"The registry doesn't have this container image{seen}"
+                + ("." if seen else ", or it is private."),
+                given=status,
+                advice=f"check name and tag{'' if seen else f'; {_LOG_IN}'}",
             )
         busy = "it limits the rate of requests; copy the image to Amazon ECR"
         return self._error(
             "The registry refuses the container image.",
-            given=f"HTTP status {error.code}",
+            given=status,
             advice=busy if error.code == 429 else "try again later",
+        )
+
+    def _lost(self, error: HTTPError) -> RegistryError:
+        return self._error(
+            "The registry's store of archives refuses one of the container image.",
+            given=f"HTTP status {error.code} of {urlsplit(error.url).netloc}",
+            advice="try again later",
         )
 
     def _error(

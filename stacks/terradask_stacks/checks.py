@@ -78,16 +78,16 @@ def check_secrets_reachable(
     public = network.public_workers and network.public_schedulers
     if network.vpc_id is not None or network.nat != "none" or public:
         return
-    for name, arn in sorted(cluster.secrets.items()):
+    for name, arn in cluster.references.items():
         _, _, service, of_region = arn.split(":")[:4]
         if of_region == region and service in network.interface_endpoints:
             continue
         here = of_region == region
         raise SettingsError.of(
-            where=f"cluster.secrets.{name}",
+            where=f"cluster.{name}",
             problem=(
-                f"hosts could not read it: they have no way to {service} in {of_region}, as there "
-                "is no NAT gateway" + (" and no interface endpoint for it" if here else "")
+                f"hosts could not read it: they have no way to {service} in {of_region}, without "
+                "a NAT gateway" + (" and an interface endpoint for it" if here else "")
             ),
             given=arn,
             allowed=f"secrets of {region}, with the interface endpoints of their services",

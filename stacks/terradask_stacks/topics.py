@@ -58,6 +58,7 @@ CLUSTER_TOPICS: Mapping[str, tuple[str, ...]] = {
         "software",
         "software_lock",
         "container",
+        "container_credentials",
         "environ",
         "secrets",
         "send_dask_config",

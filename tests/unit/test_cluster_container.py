@@ -5,6 +5,7 @@ refused before anything is made.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
@@ -98,6 +99,77 @@ def test_an_image_that_is_not_there_is_said(
     with pytest.raises(SoftwareUnusable, match=why) as caught:
         found(image.format(registry.address))
     assert str(caught.value.given).startswith(f"{image.format(registry.address)}: ")
+
+
+LOGIN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:registry-AbCdEf"
+PASSWORD = "a-password-that-is-planted"
+
+
+def of_secret(text: str | None) -> Any:
+    """Return an AWS that has this secret, or refuses it."""
+
+    def get_secret_value(**asked: str) -> dict[str, str]:
+        assert asked == {"SecretId": LOGIN}
+        if text is None:
+            raise AccessDenied("secretsmanager:GetSecretValue", "no")
+        return {"SecretString": text}
+
+    client = SimpleNamespace(get_secret_value=get_secret_value)
+    return SimpleNamespace(region="eu-west-1", client=lambda name: client)
+
+
+@pytest.mark.parametrize("by_token", [False, True])
+def test_a_private_registrys_tag_is_resolved_with_the_secret(
+    registry: ContainerRegistry, by_token: bool
+) -> None:
+    digest = registry.push("team/dask", "1", BOTH)
+    registry.users, registry.by_token = {"robot": PASSWORD}, by_token
+    image = f"{registry.address}/team/dask:1"
+    settings = cluster(image, container_credentials=LOGIN)
+    secret = json.dumps({"username": "robot", "password": PASSWORD})
+    lock = lock_container(settings, "x86_64", None, of_secret(secret), print)
+    assert lock == f"{image}@{digest}"
+    for text, told in (
+        (secret.replace("robot", "other"), "refuses the username and the password"),
+        (json.dumps({"user": "robot", "password": PASSWORD}), "has no username and password"),
+        (f'{{"username": "robot", "password": "{PASSWORD}', "has no username and password"),
+    ):
+        with pytest.raises(SoftwareUnusable, match=told) as caught:
+            lock_container(settings, "x86_64", None, of_secret(text), print)
+        chain, error = "", cast(BaseException | None, caught.value)
+        while error is not None:
+            chain, error = f"{chain}{error!r}{error}", error.__cause__ or error.__context__
+        assert PASSWORD not in chain
+
+
+def test_who_may_not_read_the_secret_names_a_digest(registry: ContainerRegistry) -> None:
+    digest = registry.push("team/dask", "1", BOTH)
+    registry.users = {"robot": PASSWORD}
+    name, log = f"{registry.address}/team/dask", list[str]()
+    tagged = cluster(f"{name}:1", container_credentials=LOGIN)
+    with pytest.raises(SoftwareUnusable, match="as you can't read container_credentials") as caught:
+        lock_container(tagged, "x86_64", None, of_secret(None), print)
+    assert "name the image by digest" in str(caught.value.advice)
+    assert f"secretsmanager:GetSecretValue on {LOGIN}" in str(caught.value.advice)
+    by_digest = cluster(f"{name}@{digest}", container_credentials=LOGIN)
+
+    def note(event: object) -> None:
+        assert isinstance(event, Message)
+        log.append(event.text)
+
+    lock = lock_container(by_digest, "x86_64", None, of_secret(None), note)
+    assert lock == f"{name}@{digest}"
+    assert "which hosts check" in log[0]
+    # What somebody else has resolved is locked.
+    known = locked(f"{name}:1@{digest}")
+    assert lock_container(tagged, "x86_64", known, of_secret(None), print) == known.container
+
+
+def test_images_of_ecr_need_no_other_password() -> None:
+    settings = cluster(f"{ECR}/dask:1", container_credentials=LOGIN)
+    network = NetworkSettings(container_repositories=[f"{ECR}/dask"])
+    with pytest.raises(SettingsError, match="hosts pull images of Amazon ECR with their role"):
+        check_container(network, settings, given_profiles=False)
 
 
 def test_a_password_of_ecr_is_the_callers(

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tarfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from terradask_host.agent.aws import Aws
 from terradask_host.agent.container.layers import LayerInvalid, RootFolder
-from terradask_host.agent.container.pull import ImagePull
+from terradask_host.agent.container.pull import ImagePull, pull_container
+from terradask_host.agent.container.runtime import Container
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
+from terradask_host.agent.referenced_secrets import RegistryLogin
+from terradask_host.config import Paths
+from terradask_host.documents import Run
 from terradask_host.errors import EnvironmentFailed
 from terradask_host.registry import Image, ImageReference, Repository
+from terradask_host.timing import Timing
 
 from ..container_registry import ContainerRegistry, digest_of, file, layer, other
 
@@ -260,3 +269,63 @@ def test_a_pull_ends_when_the_host_is_asked_to_stop_and_when_it_takes_too_long(
         pull(registry, tmp_path / "c", digest, events=events).run()
     with pytest.raises(EnvironmentFailed, match="took over 0 s"):
         pull(registry, tmp_path / "c", digest, seconds=0.0).run()
+
+
+class Secrets:
+    """AWS with one secret."""
+
+    region = "us-east-1"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def client(self, service: str, region: str) -> Secrets:
+        return self
+
+    def get_secret_value(self, **asked: str) -> dict[str, str]:
+        assert asked == {"SecretId": LOGIN}
+        return {"SecretString": self.text}
+
+
+LOGIN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:registry-AbCdEf"
+
+
+def test_a_host_logs_in_with_the_secret_of_its_run(
+    registry: ContainerRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("terradask_host.agent.container.pull.FIRST_PAUSE_SECONDS", 0.01)
+    digest = registry.push("dask", "1", {"amd64": [layer(file("a", "1"))]})
+    registry.users, registry.by_token = {"robot": "old-4711"}, True
+    aws = Secrets(json.dumps({"username": "robot", "password": "old-4711"}))
+    run = Run(
+        *("r1", "2026-11-20T05:15:00Z", "arn", "v1", "3.11", {}, 2),
+        host_roles={"worker": ("arn:aws:iam::123456789012:role/w",)},
+        container_credentials=LOGIN,
+    )
+    timing = Timing(secret_fresh_seconds=0.0)
+    login = RegistryLogin.of_run(run, "worker", cast(Aws, aws), timing, print)
+
+    def pulled(name: str) -> Container:
+        return pull_container(
+            f"{registry.address}/dask@{digest}",
+            Paths(tmp_path / name),
+            cast(Aws, aws),
+            events=EventQueue(),
+            log=print,
+            deadline_seconds=60.0,
+            login=login.username_and_password,
+        )
+
+    pulled("first")
+    assert (Paths(tmp_path / "first").container / "root/a").read_text() == "1"
+    # A rotated password is read by the next pull.
+    registry.users["robot"] = "new-4712"
+    registry.tokens = {}
+    with pytest.raises(EnvironmentFailed, match="refuses the username and the password") as caught:
+        pulled("second")
+    assert "old-4711" not in str(caught.value)
+    aws.text = aws.text.replace("old-4711", "new-4712")
+    pulled("second")
+    assert not RegistryLogin.of_run(
+        replace(run, container_credentials=None), "worker", cast(Aws, aws), timing, print
+    )

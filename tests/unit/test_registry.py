@@ -172,9 +172,104 @@ def test_ecrs_password_goes_to_the_registry_and_not_to_where_archives_are(
     with store.serving("127.0.0.2") as address:
         registry.blobs_at = f"http://{address}"
         reference = ImageReference.parse(f"{registry.address}/team/dask:1")
-        image = Repository(reference, password=lambda: "secret").image(digest, "x86_64")
+        image = Repository(reference, login=lambda: ("AWS", "secret")).image(digest, "x86_64")
         assert image.layers
         assert {given for _, given in store.asked} == {None}
+
+
+USER, PASSWORD = "robot", "a-password-that-is-planted"
+
+
+def private(registry: ContainerRegistry, *, by_token: bool, password: str = PASSWORD) -> Repository:
+    """Return a repository of a registry that lets one user in."""
+    registry.users, registry.by_token = {USER: PASSWORD, "guest": PASSWORD}, by_token
+    registry.barred = {"guest"}
+    reference = ImageReference.parse(f"{registry.address}/team/dask:1")
+    return Repository(reference, login=lambda: (USER, password))
+
+
+by_both = pytest.mark.parametrize("by_token", [False, True], ids=["password", "token"])
+
+
+@by_both
+def test_who_logs_in_gets_the_image_and_where_archives_are_hears_of_nobody(
+    registry: ContainerRegistry, by_token: bool
+) -> None:
+    digest = registry.push("team/dask", "1", {"amd64": BOTH["amd64"]})
+    store = ContainerRegistry(blobs=registry.blobs)
+    with store.serving("127.0.0.2") as address:
+        registry.blobs_at = f"http://{address}"
+        there = private(registry, by_token=by_token)
+        image = there.image(there.manifest("1").digest, "x86_64")
+        assert there.manifest("1").digest == digest
+        with there.blob(image.layers[0].digest) as archive:
+            assert digest_of(archive.read()) == image.layers[0].digest
+    assert store.asked
+    assert {given for _, given in store.asked} == {None}
+    basic = [path for path, given in registry.asked if (given or "").startswith("Basic")]
+    assert all(path.startswith("/token") for path in basic) is by_token
+    if by_token:
+        assert basic == ["/token?service=registry&scope=repository%3Ateam%2Fdask%3Apull"]
+
+
+def test_a_token_that_expires_is_had_again(registry: ContainerRegistry) -> None:
+    digest = registry.push("team/dask", "1", {"amd64": BOTH["amd64"]})
+    there = private(registry, by_token=True)
+    there.manifest("1")
+    registry.tokens = {}
+    assert there.image(digest, "x86_64").layers
+    assert len(registry.tokens) == 1
+
+
+@by_both
+def test_each_way_not_to_get_in_has_its_own_sentence(
+    registry: ContainerRegistry, by_token: bool
+) -> None:
+    registry.push("team/dask", "1", BOTH)
+
+    def refusal(of: Repository, name: str = "1") -> str:
+        with pytest.raises(RegistryError) as caught:
+            of.manifest(name)
+        assert PASSWORD not in str(caught.value)
+        return str(caught.value)
+
+    wrong = refusal(private(registry, by_token=by_token, password=PASSWORD[::-1]))
+    assert "refuses the username and the password" in wrong
+    assert "HTTP status 401" in wrong
+    assert "a token may have expired" in wrong
+    right = private(registry, by_token=by_token)
+    missing = refusal(right, "gone")
+    assert "doesn't have this container image that its user can see" in missing
+    assert "HTTP status 404" in missing
+    guest = Repository(
+        ImageReference.parse(f"{registry.address}/team/dask:1"), login=lambda: ("guest", PASSWORD)
+    )
+    assert "doesn't let this user pull the container image" in refusal(guest)
+    nobody = refusal(repository(registry))
+    assert "requires a password" in nobody or "or it is private" in nobody
+    assert "name the secret with username and password in container_credentials" in nobody
+
+
+def test_a_store_of_archives_that_asks_gets_no_password(registry: ContainerRegistry) -> None:
+    digest = registry.push("team/dask", "1", {"amd64": BOTH["amd64"]})
+    store = ContainerRegistry(users={"x": "y"}, by_token=True)
+    with store.serving("127.0.0.2") as address:
+        registry.blobs_at = f"http://{address}"
+        with pytest.raises(RegistryError, match="store of archives refuses") as caught:
+            private(registry, by_token=True).image(digest, "x86_64")
+    assert f"HTTP status 401 of {address}" in str(caught.value)
+    assert [path for path, _ in store.asked if path.startswith("/token")] == []
+
+
+@pytest.mark.parametrize("realm", ["http://example.org/token", "file:///etc/passwd"])
+def test_a_password_goes_to_no_other_place_without_tls(
+    registry: ContainerRegistry, realm: str
+) -> None:
+    registry.authorization, registry.challenge = "Bearer x", f'Bearer realm="{realm}"'
+    reference = ImageReference.parse(f"{registry.address}/team/dask:1")
+    with pytest.raises(RegistryError, match="requires a password"):
+        Repository(reference, login=lambda: (USER, PASSWORD)).manifest("1")
+    assert {given for _, given in registry.asked} == {None}
 
 
 @pytest.mark.parametrize(("content", "why"), [(b"<html>", "valid JSON"), (b"[1]", "a JSON object")])

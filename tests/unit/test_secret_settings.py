@@ -146,3 +146,17 @@ def test_hosts_without_internet_access_reach_the_endpoints_of_their_region(
             check_secrets_reachable(walled, cluster, "us-east-1")
         (finding,) = caught.value.findings
         assert (finding.where, finding.given) == ("cluster.secrets.A", arn)
+
+
+def test_a_registrys_login_is_a_whole_secret() -> None:
+    def given(login: Any) -> dict[str, Any]:
+        return {"cluster": {"container": "ghcr.io/a/b:1", "container_credentials": login}}
+
+    cluster = load_settings(environ={}, overrides=given(SECRET)).settings.cluster
+    assert cluster.references == {"container_credentials": SECRET}
+    for login in (PLAIN, f"{SECRET}:{PLAIN}", PARAMETER, {"username": "a", "password": PLAIN}):
+        with pytest.raises(SettingsError, match="container_credentials") as caught:
+            load_settings(environ={}, overrides=given(login))
+        assert PLAIN not in str(caught.value)
+    with pytest.raises(SettingsError, match=r"cluster\.container_credentials is in the partition"):
+        load_settings(environ={}, overrides=given(SECRET.replace("arn:aws:", "arn:aws-cn:")))

@@ -334,6 +334,7 @@ def plan_run(
         environment=(named.find_archive(software, identity) if isinstance(software, str) else None)
         or (None if container else BuiltEnvironments(record).find(identity)),
         container=container,
+        container_credentials=settings.container_credentials,
         scaling=policies_at_start(descriptor, settings),
         spot_fallback_seconds=float(settings.spot_fallback_seconds),
     )

@@ -184,6 +184,10 @@ class ClusterArguments:
         Container image that hosts run instead of these packages, with Python, Dask and distributed
         in the versions that are installed here: ``"ghcr.io/dask/dask:2026.7.1-py3.12"``, or one of
         Amazon ECR. By default there is none.
+    container_credentials
+        ARN of the secret in AWS Secrets Manager with the username and the password for the
+        container's registry, as JSON: ``{"username": "…", "password": "…"}``. Hosts read it with
+        their role. By default the registry is public, or Amazon ECR.
     environ
         Environment variables for the scheduler and the workers. They are stored in the workspace
         bucket; for secrets, use `secrets` or `send_private_envs`.
@@ -443,6 +447,7 @@ class ClusterArguments:
     software: Sequence[str] | str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     software_lock: str | os.PathLike[str] | None = field(default=None, metadata=RUN)
     container: str | None = field(default=None, metadata=STRUCTURE)
+    container_credentials: str | None = field(default=None, metadata=RUN)
     environ: Mapping[str, str] | None = field(default=None, metadata=RUN)
     secrets: Mapping[str, str] | None = field(default=None, metadata=RUN)
     send_dask_config: bool | None = field(default=None, metadata=RUN)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import json
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress
 from terradask.errors import SoftwareUnusable, TerradaskError
-from terradask_host.registry import ImageReference, RegistryError, Repository
+from terradask_host.registry import ImageReference, Login, RegistryError, Repository
 from terradask_stacks.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -31,10 +34,12 @@ def lock_container(
 ) -> str | None:
     """Return the cluster's image with its digest: the locked one for the same name, if any.
 
-    Raises `SoftwareUnusable`.
+    With `container_credentials`, a caller who may not read them needs a digest in the image's name,
+    which hosts check. Raises `SoftwareUnusable`.
 
     Permissions needed for an image of Amazon ECR: ``ecr:GetAuthorizationToken``,
-    ``ecr:BatchGetImage``, ``ecr:GetDownloadUrlForLayer``.
+    ``ecr:BatchGetImage``, ``ecr:GetDownloadUrlForLayer``; for one of another private registry,
+    unless it is named by digest: ``secretsmanager:GetSecretValue`` on `container_credentials`.
     """
     if cluster.container is None:
         return None
@@ -43,11 +48,20 @@ def lock_container(
         known = _parse(earlier.container)
         if known.digest is not None and known == asked.at(asked.digest or known.digest):
             return earlier.container
-    password = None if asked.ecr is None else partial(_password, aws, *asked.ecr)
+    login: Callable[[], Login] | None = None
+    if asked.ecr is not None:
+        login = partial(_ecr_login, aws, *asked.ecr)
+    elif cluster.container_credentials is not None:
+        login = partial(_login, aws, cluster.container_credentials)
     try:
-        repository = Repository(asked, password=password)
+        repository = Repository(asked, login=login)
         digest = repository.manifest(asked.digest or asked.tag or "latest").digest
         repository.image(digest, architecture)
+    except _LoginUnreadable as error:
+        if asked.digest is not None:
+            progress(Message(f"container: {asked}, which hosts check: {error.problem}"))
+            return str(asked)
+        raise _unusable(cluster.container, str(error.given), advice=error.advice) from error
     except RegistryError as error:
         why = f"{error.problem} ({error.given}; allowed: {error.allowed or 'an existing one'})"
         raise _unusable(cluster.container, why, advice=error.advice) from error
@@ -66,6 +80,14 @@ def check_container(
     if cluster.container is None:
         return
     image = _parse(cluster.container)
+    if image.ecr and cluster.container_credentials:
+        raise SettingsError.of(
+            where="cluster.container_credentials",
+            problem="hosts pull images of Amazon ECR with their role",
+            given=cluster.container_credentials,
+            allowed="none, for an image of Amazon ECR",
+            advice="leave it out",
+        )
     private = not (network.public_workers and network.public_schedulers)
     if image.ecr and not given_profiles and image.name not in network.container_repositories:
         raise SettingsError.of(
@@ -120,11 +142,44 @@ def _parse(text: str) -> ImageReference:
         raise _unusable(text, str(error)) from error
 
 
-def _password(aws: Aws, account: str, region: str) -> str:
-    """Return the caller's password for a registry of Amazon ECR."""
-    there = aws if region == aws.region else Aws(region, profile=aws.profile)
+class _LoginUnreadable(RegistryError):
+    """The caller can't read the registry's username and password."""
+
+
+def _login(aws: Aws, arn: str) -> Login:
+    """Return username and password for a private registry; errors don't show them."""
+    secrets = _in_region(aws, arn.split(":")[3]).client("secretsmanager")
     try:
-        answer = there.client("ecr").get_authorization_token()
+        text = secrets.get_secret_value(SecretId=arn).get("SecretString")
+    except TerradaskError as error:
+        raise _LoginUnreadable(
+            "you can't read container_credentials, so the registry can't be asked",
+            given=f"its tag has no known digest, as you can't read container_credentials: {error}",
+            advice="name the image by digest, NAME@sha256:… (docker buildx imagetools inspect NAME "
+            f"prints it), or get the right secretsmanager:GetSecretValue on {arn}",
+        ) from error
+    found: Any = None
+    # Its error would have the text.
+    with contextlib.suppress(TypeError, ValueError):
+        found = json.loads(text)
+    if not isinstance(found, dict) or not {"username", "password"} <= found.keys():
+        raise RegistryError(
+            "The secret of container_credentials has no username and password.",
+            given=arn,
+            allowed='JSON: {"username": "…", "password": "…"}',
+            advice="correct it: aws secretsmanager put-secret-value",
+        )
+    return str(found["username"]), str(found["password"])
+
+
+def _in_region(aws: Aws, region: str) -> Aws:
+    return aws if region == aws.region else Aws(region, profile=aws.profile)
+
+
+def _ecr_login(aws: Aws, account: str, region: str) -> Login:
+    """Return the caller's username and password for a registry of Amazon ECR."""
+    try:
+        answer = _in_region(aws, region).client("ecr").get_authorization_token()
     except TerradaskError as error:
         raise RegistryError(
             "Amazon ECR issues no password.",
@@ -132,7 +187,8 @@ def _password(aws: Aws, account: str, region: str) -> str:
             advice="the caller needs ecr:GetAuthorizationToken",
         ) from error
     token = base64.b64decode(answer["authorizationData"][0]["authorizationToken"])
-    return token.decode().partition(":")[2]
+    name, _, password = token.decode().partition(":")
+    return name, password
 
 
 def _unusable(container: str, why: str, *, advice: str | None = None) -> SoftwareUnusable:
@@ -140,8 +196,8 @@ def _unusable(container: str, why: str, *, advice: str | None = None) -> Softwar
         "Hosts can't run the container image.",
         given=f"{container}: {why}",
         allowed=(
-            "a Linux image for the hosts' processors, in a public registry or a repository "
-            "of Amazon ECR"
+            "a Linux image for the hosts' processors, in a registry that is public, Amazon ECR, or "
+            "open to container_credentials"
         ),
         advice=advice or "correct the name or the tag, or build the image for these hosts",
     )

@@ -28,7 +28,7 @@ from terradask_host.agent.keys import check_in_memory, write_keys
 from terradask_host.agent.logs import HostLog, LogShipper
 from terradask_host.agent.objects import ClusterObjects, OwnReport, wait_for
 from terradask_host.agent.own_tags import OwnTags
-from terradask_host.agent.referenced_secrets import ReferencedSecrets
+from terradask_host.agent.referenced_secrets import ReferencedSecrets, RegistryLogin
 from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
@@ -255,6 +255,11 @@ class Agent:
             return LocalPython(self._config.python, unpack_own_packages(lock, own, objects.read))
         if bound.run.container is None:
             return LocalPython(self._build(identity, objects, bound, reporter))
+        login = RegistryLogin.of_run(
+            bound.run, identity.role, self._aws, self._timing, self._log.info
+        )
+        # Before the registry asks for it: a missing right is the reason then.
+        login.read(self._events.pause)
         return pull_container(
             bound.run.container,
             self._config.paths,
@@ -262,6 +267,7 @@ class Agent:
             events=self._events,
             log=self._log.info,
             deadline_seconds=self._timing.environment_deadline_seconds,
+            login=login.username_and_password if login else None,
         )
 
     def _build(

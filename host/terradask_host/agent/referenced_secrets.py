@@ -235,6 +235,25 @@ class ReferencedSecrets:
         )
 
 
+class RegistryLogin(ReferencedSecrets):
+    """The username and the password for the registry of a run's container image."""
+
+    @classmethod
+    def of_run(
+        cls, run: Run, role: str, aws: Aws, timing: Timing, log: Callable[[str], None]
+    ) -> Self:
+        """Return those of a run, as `ReferencedSecrets.of_run`."""
+        arn = run.container_credentials
+        keys = ("username", "password") if arn else ()
+        references = {f"container_credentials ({key})": f"{arn}:{key}" for key in keys}
+        return cls(references, aws, role=run.host_roles[role][-1], timing=timing, log=log)
+
+    def username_and_password(self) -> tuple[str, str]:
+        """Return the current ones. Raises `SecretUnreadable`."""
+        username, password = self.read().values()
+        return username, password
+
+
 def _unreadable(
     name: str,
     reference: Reference,

@@ -181,10 +181,10 @@ class Settings(Section):
             ("cluster", self.cluster),
             *((f"clusters.{name}", c) for name, c in self.clusters.items()),
         ]:
-            for name, arn in cluster.secrets.items():
+            for name, arn in cluster.references.items():
                 if (other := arn.split(":")[1]) != partition:
                     raise refuse(
-                        f"{section}.secrets.{name} is in the partition {other}, and "
+                        f"{section}.{name} is in the partition {other}, and "
                         f"workspace.region is {self.workspace.region}",
                         allowed=f"a secret of the partition {partition}: no credentials are valid "
                         "in two",

@@ -210,6 +210,12 @@ class ClusterSettings(
         )
 
     @property
+    def references(self) -> Mapping[str, str]:
+        """What hosts read with their role: setting -> ARN."""
+        login = self.container_credentials
+        return {**super().references, **({"container_credentials": login} if login else {})}
+
+    @property
     def most_hosts(self) -> int:
         """Most workers' hosts that the cluster may have, of all groups together."""
         return self.max_workers + sum(group.max_workers for group in self.worker_groups.values())

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from terradask_stacks.settings.base import Section, Texts
+from terradask_stacks.settings.variables import check_login
 from terradask_stacks.validators.dask import (
     check_container,
     check_environment_source,
@@ -30,6 +31,13 @@ class SoftwareSettings(Section):
         description="Container image that hosts run instead of installing packages, from a "
         "public registry or network.container_repositories, such as "
         "'ghcr.io/dask/dask:2026.7.1-py3.12'. Planning locks a tag's digest.",
+    )
+
+    container_credentials: Annotated[str, BeforeValidator(check_login)] | None = Field(
+        default=None,
+        description="ARN of the secret in AWS Secrets Manager with username and password for the "
+        "container's registry, as JSON; for Amazon ECR none is needed. Hosts read it with their "
+        "role, which needs network.task_rights for it.",
     )
 
     software: Annotated[list[str] | str, AfterValidator(check_software)] = Field(

@@ -27,6 +27,8 @@ _REFERENCE = re.compile(
 )
 #: Names of clusters' own secrets, which hold their keys.
 _OF_CLUSTERS = "terradask/"
+#: In the ARN of a secret without a key of its JSON.
+_COLONS = 6
 _ALLOWED = (
     "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME-AbCdEf, with :KEY for one value of its "
     "JSON, or arn:aws:ssm:REGION:ACCOUNT:parameter/NAME"
@@ -59,6 +61,19 @@ def _check_secrets(value: Any) -> dict[str, str]:
             )
         check_reference(reference, name)
     return dict(value)
+
+
+def check_login(value: Any) -> str:
+    """Return the ARN of a secret with a username and a password; errors don't show the value."""
+    arn = check_reference(value, "container_credentials")
+    if ":secretsmanager:" not in arn or arn.count(":") > _COLONS:
+        raise refuse(
+            "container_credentials is not a whole secret of AWS Secrets Manager",
+            allowed="arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME-AbCdEf, whose text is "
+            '{"username": "…", "password": "…"}',
+            secret=True,
+        )
+    return arn
 
 
 def check_reference(value: Any, name: str) -> str:
@@ -95,6 +110,11 @@ class VariableSettings(Section):
         "AWS Secrets Manager (with :KEY for one value of its JSON) or of Parameter Store. The "
         "role needs network.task_rights for them.",
     )
+
+    @property
+    def references(self) -> Mapping[str, str]:
+        """What hosts read with their role: setting -> ARN."""
+        return {f"secrets.{name}": arn for name, arn in sorted(self.secrets.items())}
 
     @model_validator(mode="after")
     def _each_name_once(self) -> VariableSettings:

@@ -29,7 +29,7 @@ from terradask_host.agent.container.runtime import Container
 from terradask_host.agent.event_queue import EventQueue
 from terradask_host.config import Paths
 from terradask_host.errors import ConfigInvalid, EnvironmentFailed
-from terradask_host.registry import Image, ImageReference, Layer, RegistryError, Repository
+from terradask_host.registry import Image, ImageReference, Layer, Login, RegistryError, Repository
 
 T = TypeVar("T")
 
@@ -54,8 +54,10 @@ def pull_container(
     events: EventQueue,
     log: Callable[[str], None],
     deadline_seconds: float,
+    login: Callable[[], Login] | None = None,
 ) -> Container:
-    """Fetch and unpack a run's image, and return its container.
+    """Fetch and unpack a run's image, and return its container. `login` returns the username and
+    the password for a private registry other than Amazon ECR.
 
     Raises `ConfigInvalid` when `text` names no image by digest, `EnvironmentFailed` when the image
     can't be fetched or unpacked, `StopRequested`.
@@ -64,15 +66,14 @@ def pull_container(
         reference = ImageReference.parse(text)
     except ValueError as error:
         raise ConfigInvalid("run.json names no container image.", given=text) from error
-    password = None
     if reference.ecr is not None:
         account, region = reference.ecr
-        password = partial(_ecr_password, aws, account, region)
+        login = partial(_ecr_login, aws, account, region)
     pull = ImagePull(
         reference,
         "arm64" if platform.machine() in ("aarch64", "arm64") else "x86_64",
         paths.container,
-        repository=Repository(reference, password=password),
+        repository=Repository(reference, login=login),
         events=events,
         log=log,
         deadline_seconds=deadline_seconds,
@@ -80,8 +81,8 @@ def pull_container(
     return Container(pull.run(), paths, log)
 
 
-def _ecr_password(aws: Aws, account: str, region: str) -> str:
-    """Return the password for an account's images, which is valid for 12 hours:
+def _ecr_login(aws: Aws, account: str, region: str) -> Login:
+    """Return the username and the password for an account's images, which is valid for 12 hours:
     https://docs.aws.amazon.com/AmazonECR/latest/userguide/registry_auth.html
     """
     try:
@@ -95,7 +96,8 @@ def _ecr_password(aws: Aws, account: str, region: str) -> str:
             given=f"images of account {account} in {region}: {error_code(error)}: {error}",
             advice="name the repository in network.container_repositories: terradask apply network",
         ) from error
-    return token.decode().partition(":")[2]
+    name, _, password = token.decode().partition(":")
+    return name, password
 
 
 @dataclass
