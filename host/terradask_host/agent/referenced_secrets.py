@@ -21,7 +21,7 @@ from terradask_host.errors import SecretUnreadable
 from terradask_host.timing import Timing
 from terradask_host.trouble import Trouble
 
-#: What AWS answers for a missing right: on the secret, or on the key that encrypts it.
+#: AWS's codes for a missing right: on the secret, or on the key that encrypts it.
 _DENIED = frozenset({"AccessDeniedException", "AccessDenied"})
 _MISSING = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
 _READ = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}

@@ -211,7 +211,7 @@ class ClusterSettings(
 
     @property
     def references(self) -> Mapping[str, str]:
-        """What hosts read with their role: setting -> ARN."""
+        """Setting -> ARN of the secret that hosts read for it."""
         login = self.container_credentials
         return {**super().references, **({"container_credentials": login} if login else {})}
 

@@ -113,7 +113,7 @@ class VariableSettings(Section):
 
     @property
     def references(self) -> Mapping[str, str]:
-        """What hosts read with their role: setting -> ARN."""
+        """Setting -> ARN of the secret that hosts read for it."""
         return {f"secrets.{name}": arn for name, arn in sorted(self.secrets.items())}
 
     @model_validator(mode="after")
