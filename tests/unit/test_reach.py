@@ -48,6 +48,10 @@ def connection(kind: str, address: str = "10.64.7.7", port: int = 5432) -> dict[
     }
 
 
+def rule(destination: str, ports: tuple[int, int] = (5432, 5432), **more: Any) -> dict[str, Any]:
+    return {"destination": destination, "ports": ports, "reason": "orders", **more}
+
+
 def denied(call: str, why: str, action: str | None = None, resource: str = "") -> dict[str, Any]:
     on = f" on resource: {resource}" if resource else ""
     text = f"User: {CALLER} is not authorized to perform: {action or call}{on} {why}"
@@ -81,6 +85,14 @@ def test_a_connection_is_reached_with_address_and_time() -> None:
         ("10.64.7.7", 5432, {"given": ["vpc"]}, "own_rule"),
         ("10.64.7.7", 5432, {"given": ["vpc", "security_groups"]}, "some_rule"),
         ("2001:db8::7", 5432, {}, "own_rule"),
+        ("10.1.2.3", 5432, {"egress": [rule("10.1.0.0/16")]}, "their_rule"),
+        ("10.1.2.3", 5432, {"egress": [rule("10.1.0.0/16", (1433, 1433))]}, "own_rule"),
+        ("10.1.2.3", 5432, {"egress": [rule("10.1.0.0/16", protocol="udp")]}, "own_rule"),
+        ("10.1.2.3", 5432, {"egress": [rule("10.1.0.0/16", clusters=["ml"])]}, "own_rule"),
+        ("10.1.2.3", 5432, {"egress": [rule("10.1.0.0/16", clusters=["etl"])]}, "their_rule"),
+        ("10.64.7.7", 5432, {"given": ["vpc"], "egress": [rule("vpc")]}, "their_rule"),
+        # Members of a group aren't known here.
+        ("10.1.2.3", 5432, {"egress": [rule("sg-0aa")]}, "some_rule"),
     ],
 )
 def test_a_time_out_is_ours_where_no_rule_lets_hosts_out(

@@ -136,7 +136,11 @@ def metadata_paths(instance: Any) -> dict[str, str]:
         **{
             f"network/interfaces/macs/{interface.mac_address}/{name}": str(value)
             for number, interface in instance.nics.items()
-            for name, value in (("device-number", number), ("interface-id", interface.id))
+            for name, value in (
+                ("device-number", number),
+                ("interface-id", interface.id),
+                ("security-group-ids", "\n".join(group.id for group in interface.group_set)),
+            )
         },
         "placement/availability-zone": zone,
         "placement/region": instance.ec2_backend.region_name,

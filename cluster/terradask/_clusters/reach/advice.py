@@ -67,12 +67,15 @@ class Advice:
 def egress_lines(side: Side, address: str, port: int) -> str:
     """Return the rule that lets hosts out."""
     block = f"{address}/128" if ":" in address else f"{address}/32"
-    return _table(
-        "network.egress",
-        {"destination": block, "ports": [port], "reason": _REASON},
-        side,
-        notes={"destination": "or its subnet's block, or its security group, sg-…"},
-    )
+    lines = [
+        "[[network.egress]]",
+        f"destination = {_toml(block)}  # or its subnet's block, or its security group, sg-…",
+        f"ports = [{port}]",
+        f"reason = {_toml(_REASON)}",
+    ]
+    if side.is_isolated:
+        lines.append(f"# clusters = [{_toml(side.cluster)}]  # for this cluster alone")
+    return "\n".join(lines)
 
 
 def ingress_text(side: Side, port: int, own_addresses: str) -> str:
@@ -111,7 +114,7 @@ def _rights(target: Target, actions: Sequence[str], side: Side, key: str | None 
         )
     if target.kind == "s3":
         return Advice(toml=_bucket_lines(target, key))
-    return Advice(toml=_table("network.task_rights", _statement(target, actions), side))
+    return Advice(toml=_statement_lines(*_statement(target, actions)))
 
 
 def _bucket_lines(target: Target, key: str | None = None) -> str:
@@ -122,26 +125,16 @@ def _bucket_lines(target: Target, key: str | None = None) -> str:
     return f"[network]\ndata_buckets = [{{{fields}}}]"
 
 
-def _statement(target: Target, actions: Sequence[str]) -> dict[str, Any]:
+def _statement(target: Target, actions: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
     """Return a statement's actions and resources, with those that usually go together."""
     facts, arn = target.facts, str(target.arn)
-    if target.kind == "catalog":
-        before = arn.partition(":database/")[0].partition(":table/")[0]
-        database, table = facts["database"], facts["table"] or "*"
-        return {
-            "reason": _REASON,
-            "actions": [
-                f"glue:Get{what}" for what in ("Database", "Table", "Tables", "Partitions")
-            ],
-            "resources": [
-                f"{before}:catalog",
-                f"{before}:database/{database}",
-                f"{before}:table/{database}/{table}",
-            ],
-        }
-    wanted = dict.fromkeys(actions)
-    own = str(facts.get("arn") or arn)
-    return {"reason": _REASON, "actions": list(wanted), "resources": [own]}
+    if target.kind != "catalog":
+        return actions, [str(facts.get("arn") or arn)]
+    before = arn.partition(":database/")[0].partition(":table/")[0]
+    database, table = facts["database"], facts["table"] or "*"
+    parts = ("catalog", f"database/{database}", f"table/{database}/{table}")
+    read = [f"glue:Get{what}" for what in ("Database", "Table", "Tables", "Partitions")]
+    return read, [f"{before}:{part}" for part in parts]
 
 
 def _key(target: Target, refusals: Sequence[Refusal], side: Side) -> Advice:
@@ -158,8 +151,7 @@ def _key(target: Target, refusals: Sequence[Refusal], side: Side) -> Advice:
     )
     ours = _rights(target, [first.action], side, shown)
     if target.kind != "s3" and ours.toml:
-        statement = {"reason": _REASON, "actions": [first.action], "resources": [shown]}
-        ours = Advice(toml=_table("network.task_rights", statement, side))
+        ours = Advice(toml=_statement_lines([first.action], [shown]))
     in_key = f"in the policy of the key {key or 'that encrypts it'}: {theirs}"
     if first.is_explicit:
         return Advice(to_do=f"a policy denies {first.action} on {shown}: its owner can exempt it")
@@ -274,21 +266,13 @@ def _what(refusal: Refusal) -> str:
     return refusal.resource or refusal.action
 
 
-# ---- TOML ----------------------------------------------------------------------------------------
+def _statement_lines(actions: Sequence[str], resources: Sequence[str]) -> str:
+    # Loads pydantic.
+    from terradask_stacks.settings.task_rights import entry_for
+
+    return entry_for(_REASON, list(dict.fromkeys(actions)), resources)
 
 
-def _table(
-    name: str, entries: Mapping[str, Any], side: Side, notes: Mapping[str, str] | None = None
-) -> str:
-    lines = [f"[[{name}]]"]
-    for key, value in entries.items():
-        note = (notes or {}).get(key)
-        lines.append(f"{key} = {_toml(value)}{f'  # {note}' if note else ''}")
-    if side.is_isolated:
-        lines.append(f"# clusters = [{_toml(side.cluster)}]  # for this cluster alone")
-    return "\n".join(lines)
-
-
-def _toml(value: Any) -> str:
-    # JSON's texts, numbers and lists are TOML's too.
+def _toml(value: str) -> str:
+    # JSON's texts are TOML's too.
     return json.dumps(value, ensure_ascii=False)

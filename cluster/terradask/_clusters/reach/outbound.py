@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING, Literal
 
+from terradask_modules.egress import Egress, rules_to
+
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
 
@@ -16,15 +18,22 @@ Answer = Literal["yes", "no", "maybe"]
 _HTTPS = 443
 
 
-def lets_out(baseline: Baseline, address: str, port: int) -> Answer:
-    """Return whether the network's own rules let a worker's host out to a port of an address."""
+def lets_out(baseline: Baseline, cluster: str, address: str, port: int) -> Answer:
+    """Return whether the network's rules let a cluster's worker's host out to a port of an
+    address.
+    """
     if "security_groups" in baseline.given:
         return "maybe"
-    found = set(_answers(baseline, ip_address(address), port))
+    found = set(_answers(baseline, cluster, ip_address(address), port))
     return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
 
 
-def _answers(baseline: Baseline, address: IPv4Address | IPv6Address, port: int) -> Iterator[Answer]:
+def _answers(
+    baseline: Baseline, cluster: str, address: IPv4Address | IPv6Address, port: int
+) -> Iterator[Answer]:
+    rules = [Egress(**one.model_dump()) for one in baseline.egress]
+    for rule in rules_to(rules, address, port, cluster=cluster, vpc_blocks=[baseline.vpc_cidr]):
+        yield "maybe" if rule.network is None else "yes"
     if "vpc" in baseline.given:
         # Hosts reach each other, by their groups.
         yield "no"

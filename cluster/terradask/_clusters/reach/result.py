@@ -316,7 +316,7 @@ def _timed_out(
 ) -> tuple[str, str, Advice]:
     port = found.port
     first = address.partition(", ")[0]
-    answer = lets_out(baseline, first, port) if first else "maybe"
+    answer = lets_out(baseline, side.cluster, first, port) if first else "maybe"
     ours = egress_lines(side, first, port)
     nat = "" if is_private(first) or has_internet(baseline) else _NO_INTERNET
     theirs = ingress_text(side, port, "the addresses of the network's NAT gateways")
