@@ -83,7 +83,7 @@ def test_a_connection_is_reached_with_address_and_time() -> None:
         # Endpoints of a network without a way out are inside of it.
         ("198.51.100.7", 443, {"nat": "none"}, "some_rule"),
         ("10.64.7.7", 5432, {"given": ["vpc"]}, "own_rule"),
-        ("10.64.7.7", 5432, {"given": ["vpc", "security_groups"]}, "some_rule"),
+        ("10.64.7.7", 5432, {"isolation": "cluster"}, "own_rule"),
         ("2001:db8::7", 5432, {}, "own_rule"),
         ("10.1.2.3", 5432, {"egress": [rule("10.1.0.0/16")]}, "their_rule"),
         ("10.1.2.3", 5432, {"egress": [rule("10.1.0.0/16", (1433, 1433))]}, "own_rule"),
@@ -110,6 +110,16 @@ def test_a_time_out_is_ours_where_no_rule_lets_hosts_out(
         assert rule["reason"]
     if by == "their_rule":
         assert f"TCP {port} from sg-0123" in one.theirs
+
+
+def test_given_groups_and_roles_are_their_owners_to_widen() -> None:
+    given = ["vpc", "security_groups", "instance_profiles"]
+    one = found_for("db:5432", connection("timeout", "10.1.2.3"), given=given)
+    assert (one.refused_by, one.toml) == ("some_rule", "")
+    assert "sg-0123: TCP 5432 to 10.1.2.3/32" in one.to_do
+    table = found_for(TABLE, denied("dynamodb:GetItem", NO_IDENTITY), given=given)
+    assert table.toml == ""
+    assert ROLE in table.to_do
 
 
 def test_lines_may_be_for_one_isolated_cluster() -> None:

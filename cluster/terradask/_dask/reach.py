@@ -178,12 +178,13 @@ def side_of(cluster: str, caller: str | None, groups: Sequence[str], baseline: B
     # arn:aws:sts::123456789012:assumed-role/NAME/SESSION
     name = caller.split("/")[1] if caller and ":assumed-role/" in caller else None
     own = next((role for role in roles if role.rpartition("/")[2] == name), None)
-    is_own = caller is None or own is not None
+    is_own = "instance_profiles" not in baseline.given and (caller is None or own is not None)
     return Side(
         cluster=cluster,
         role=own or caller or baseline.host_roles(cluster)["worker"][-1],
         is_own_role=is_own,
         security_groups=groups,
+        has_own_groups="security_groups" not in baseline.given,
         is_isolated=baseline.isolation == "cluster",
         partition=baseline.where.partition,
     )

@@ -28,6 +28,8 @@ class Side:
         Whether the role is terradask's, to which `network.task_rights` adds.
     security_groups
         The host's, for rules of others.
+    has_own_groups
+        Whether the host's security groups are terradask's, with the rules of `network.egress`.
     is_isolated
         Whether lines may be for one cluster.
     partition
@@ -38,6 +40,7 @@ class Side:
     role: str
     is_own_role: bool
     security_groups: Sequence[str]
+    has_own_groups: bool
     is_isolated: bool
     partition: str
 
@@ -64,9 +67,12 @@ class Advice:
 # ---- connections ---------------------------------------------------------------------------------
 
 
-def egress_lines(side: Side, address: str, port: int) -> str:
+def egress_advice(side: Side, address: str, port: int) -> Advice:
     """Return the rule that lets hosts out."""
     block = f"{address}/128" if ":" in address else f"{address}/32"
+    if not side.has_own_groups:
+        groups = " or ".join(side.security_groups) or "network.security_groups"
+        return Advice(to_do=f"have an outbound rule added to {groups}: TCP {port} to {block}")
     lines = [
         "[[network.egress]]",
         f"destination = {_toml(block)}  # or its subnet's block, or its security group, sg-…",
@@ -75,7 +81,7 @@ def egress_lines(side: Side, address: str, port: int) -> str:
     ]
     if side.is_isolated:
         lines.append(f"# clusters = [{_toml(side.cluster)}]  # for this cluster alone")
-    return "\n".join(lines)
+    return Advice(toml="\n".join(lines))
 
 
 def ingress_text(side: Side, port: int, own_addresses: str) -> str:

@@ -34,7 +34,7 @@ def _answers(
     rules = [Egress(**one.model_dump()) for one in baseline.egress]
     for rule in rules_to(rules, address, port, cluster=cluster, vpc_blocks=[baseline.vpc_cidr]):
         yield "maybe" if rule.network is None else "yes"
-    if "vpc" in baseline.given:
+    if "vpc" in baseline.given or baseline.isolation == "cluster":
         # Hosts reach each other, by their groups.
         yield "no"
     elif address in ip_network(baseline.vpc_cidr):

@@ -10,7 +10,7 @@ from terradask._clusters.reach.advice import (
     Advice,
     Side,
     call_advice,
-    egress_lines,
+    egress_advice,
     ingress_text,
 )
 from terradask._clusters.reach.outbound import has_internet, is_private, lets_out
@@ -130,7 +130,7 @@ class Reach:
 def _explained(one: Reached) -> str:
     parts = []
     if one.toml:
-        parts.append("  in terradask.toml, by those who apply the network:")
+        parts.append("  in terradask.toml, for terradask apply network:")
         parts += [f"    {line}" for line in one.toml.splitlines()]
     if one.theirs:
         parts.append(f"  on the other side: {one.theirs}")
@@ -317,18 +317,19 @@ def _timed_out(
     port = found.port
     first = address.partition(", ")[0]
     answer = lets_out(baseline, side.cluster, first, port) if first else "maybe"
-    ours = egress_lines(side, first, port)
+    ours = egress_advice(side, first, port)
     nat = "" if is_private(first) or has_internet(baseline) else _NO_INTERNET
+    to_do = "; ".join(filter(None, (ours.to_do, nat)))
     theirs = ingress_text(side, port, "the addresses of the network's NAT gateways")
     no_answer = f"no answer from {first}:{port}"
     if answer == "no":
         text = f"{no_answer}: our security group lets hosts out to no such address and port"
-        return "own_rule", text, Advice(ours, theirs if is_private(first) else "", nat)
+        return "own_rule", text, Advice(ours.toml, theirs if is_private(first) else "", to_do)
     if answer == "yes":
         text = f"{no_answer}: our rules let hosts out there, so their firewall or a route stops it"
         return "their_rule", text, Advice(theirs=theirs, to_do=nat)
     text = f"{no_answer}: a rule of a security group, ours or theirs, or a route stops it"
-    return "some_rule", text, Advice(ours, theirs, nat)
+    return "some_rule", text, Advice(ours.toml, theirs, to_do)
 
 
 _NO_INTERNET = (
