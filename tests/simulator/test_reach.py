@@ -127,11 +127,8 @@ def test_the_lines_that_reach_prints_open_what_it_names(
         settings = tmp_path / "terradask.toml"
         settings.write_text(own)
         key, secret = _data(owner, stack)
-        group = ec2.create_security_group(
-            GroupName="orders", Description="database", VpcId=shared["vpc_id"]
-        )["GroupId"]
-        subnet = shared["zones"]["us-east-1a"]["private_subnet_id"]
-        stack.enter_context(database(sim.add_interface(subnet, [group], name=DATABASE)))
+        group, address = _interface(sim, ec2, shared, stack)
+        stack.enter_context(database(address))
         proven = Proven(sim, tmp_path, secret)
         run, reach = proven.run, proven.reach
         stack.callback(run, "destroy", "network", "--yes")
@@ -162,9 +159,13 @@ def test_the_lines_that_reach_prints_open_what_it_names(
         assert f'kms_key_arn = "{key}"' in half[1]["toml"]
 
         rule = {"IpProtocol": "tcp", "FromPort": 5432, "ToPort": 5432}
-        ec2.authorize_security_group_ingress(
-            GroupId=group, IpPermissions=[{**rule, "UserIdGroupPairs": [{"GroupId": ours}]}]
-        )
+        inbound = {
+            "GroupId": group,
+            "IpPermissions": [{**rule, "UserIdGroupPairs": [{"GroupId": ours}]}],
+        }
+        ec2.authorize_security_group_ingress(**inbound)
+        # AWS deletes no group that another one's rule names.
+        stack.callback(ec2.revoke_security_group_ingress, **inbound)
         opening = [before[0], half[1], before[2], before[3]]
         settings.write_text(_with(own, [one["toml"] for one in opening]))
         run("apply", "network", "--yes")
@@ -198,6 +199,22 @@ def _data(owner: Account, stack: contextlib.ExitStack) -> tuple[str, str]:
     secret = secrets.create_secret(Name="orders-proven", SecretString="x")["ARN"]
     stack.callback(secrets.delete_secret, SecretId=secret, ForceDeleteWithoutRecovery=True)
     return key, secret
+
+
+def _interface(
+    sim: Simulator, ec2: Any, shared: dict[str, Any], stack: contextlib.ExitStack
+) -> tuple[str, str]:
+    """Make the database's security group and interface; return its id and its address."""
+    group = ec2.create_security_group(
+        GroupName="orders", Description="database", VpcId=shared["vpc_id"]
+    )["GroupId"]
+    stack.callback(ec2.delete_security_group, GroupId=group)
+    subnet = shared["zones"]["us-east-1a"]["private_subnet_id"]
+    address = sim.add_interface(subnet, [group], name=DATABASE)
+    filters = [{"Name": "group-id", "Values": [group]}]
+    (made,) = ec2.describe_network_interfaces(Filters=filters)["NetworkInterfaces"]
+    stack.callback(ec2.delete_network_interface, NetworkInterfaceId=made["NetworkInterfaceId"])
+    return group, address
 
 
 def _with(settings: str, lines: list[str]) -> str:

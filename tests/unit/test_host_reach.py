@@ -121,7 +121,7 @@ def _no_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def test_connections_tell_reached_refused_and_unanswered_apart() -> None:
+async def test_connections_distinguish_reached_refused_and_unanswered() -> None:
     with listening() as open_port, full() as full_port:
         found = await tried(
             tcp(open_port), tcp(closed()), tcp(full_port), tcp(5432, "nowhere.invalid")
@@ -317,7 +317,7 @@ async def cluster() -> Any:
         yield Reach(scheduler), scheduler, worker
 
 
-async def test_a_worker_tries_and_tells_the_scheduler() -> None:
+async def test_a_worker_tries_and_reports_to_the_scheduler() -> None:
     with listening() as port:
         async with cluster() as (reach, scheduler, _worker):
             by_worker = await reach.try_targets([tcp(port)], 1.0, "i-1")
@@ -328,7 +328,7 @@ async def test_a_worker_tries_and_tells_the_scheduler() -> None:
     assert by_scheduler["results"][0].keys() == by_worker["results"][0].keys()
 
 
-async def test_a_worker_that_cant_is_told() -> None:
+async def test_a_worker_that_cant_is_an_error() -> None:
     async with cluster() as (reach, _scheduler, worker):
         with pytest.raises(CommandRefused, match="has left"):
             await reach.try_targets([tcp(1)], 1.0, "i-2")
