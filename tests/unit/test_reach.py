@@ -125,6 +125,8 @@ def test_given_groups_and_roles_are_their_owners_to_widen() -> None:
 def test_lines_may_be_for_one_isolated_cluster() -> None:
     one = found_for("db:5432", connection("timeout", "10.1.2.3"), isolation="cluster")
     assert '# clusters = ["etl"]' in one.toml
+    right = found_for(TABLE, denied("dynamodb:GetItem", NO_IDENTITY), isolation="cluster")
+    assert '# clusters = ["etl"]' in right.toml
     assert "clusters" not in found_for("db:5432", connection("timeout", "10.1.2.3")).toml
 
 

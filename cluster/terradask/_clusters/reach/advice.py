@@ -79,9 +79,7 @@ def egress_advice(side: Side, address: str, port: int) -> Advice:
         f"ports = [{port}]",
         f"reason = {_toml(_REASON)}",
     ]
-    if side.is_isolated:
-        lines.append(f"# clusters = [{_toml(side.cluster)}]  # for this cluster alone")
-    return Advice(toml="\n".join(lines))
+    return Advice(toml="\n".join([*lines, *_clusters_line(side)]))
 
 
 def ingress_text(side: Side, port: int, own_addresses: str) -> str:
@@ -120,7 +118,7 @@ def _rights(target: Target, actions: Sequence[str], side: Side, key: str | None 
         )
     if target.kind == "s3":
         return Advice(toml=_bucket_lines(target, key))
-    return Advice(toml=_statement_lines(*_statement(target, actions)))
+    return Advice(toml=_statement_lines(side, *_statement(target, actions)))
 
 
 def _bucket_lines(target: Target, key: str | None = None) -> str:
@@ -157,7 +155,7 @@ def _key(target: Target, refusals: Sequence[Refusal], side: Side) -> Advice:
     )
     ours = _rights(target, [first.action], side, shown)
     if target.kind != "s3" and ours.toml:
-        ours = Advice(toml=_statement_lines([first.action], [shown]))
+        ours = Advice(toml=_statement_lines(side, [first.action], [shown]))
     in_key = f"in the policy of the key {key or 'that encrypts it'}: {theirs}"
     if first.is_explicit:
         return Advice(to_do=f"a policy denies {first.action} on {shown}: its owner can exempt it")
@@ -272,11 +270,20 @@ def _what(refusal: Refusal) -> str:
     return refusal.resource or refusal.action
 
 
-def _statement_lines(actions: Sequence[str], resources: Sequence[str]) -> str:
+def _statement_lines(side: Side, actions: Sequence[str], resources: Sequence[str]) -> str:
     # Loads pydantic.
     from terradask_stacks.settings.task_rights import entry_for
 
-    return entry_for(_REASON, list(dict.fromkeys(actions)), resources)
+    entry = entry_for(_REASON, list(dict.fromkeys(actions)), resources)
+    return "\n".join([entry, *_clusters_line(side)])
+
+
+def _clusters_line(side: Side) -> list[str]:
+    return (
+        [f"# clusters = [{_toml(side.cluster)}]  # for this cluster alone"]
+        if side.is_isolated
+        else []
+    )
 
 
 def _toml(value: str) -> str:
