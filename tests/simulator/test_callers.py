@@ -171,6 +171,17 @@ def test_what_is_nobodys_but_setups_is_refused(
         assert refused("ec2", "create_vpc", CidrBlock="10.0.0.0/16")
         ssh = {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22, "CidrIp": "0.0.0.0/0"}
         assert refused("ec2", "authorize_security_group_ingress", GroupId="sg-0", **ssh)
+        named = [{"Name": "group-name", "Values": [host]}]
+        with contextlib.closing(sim.client("ec2")) as ec2:
+            (group,) = ec2.describe_security_groups(Filters=named)["SecurityGroups"]
+        ours = {"GroupId": group["GroupId"]}
+        (https, *_) = group["IpPermissionsEgress"]
+        wider = {"IpProtocol": "tcp", "FromPort": 5432, "ToPort": 5432}
+        wider["IpRanges"] = [{"CidrIp": "0.0.0.0/0"}]
+        assert refused("ec2", "authorize_security_group_egress", **ours, IpPermissions=[wider])
+        assert refused("ec2", "revoke_security_group_egress", **ours, IpPermissions=[https])
+        mine = {"GroupName": "mine", "Description": "mine", "VpcId": group["VpcId"]}
+        assert refused("ec2", "create_security_group", **mine)
         assert refused(
             "iam", "put_role_policy", RoleName=host, PolicyName="more", PolicyDocument="{}"
         )

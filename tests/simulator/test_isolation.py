@@ -281,6 +281,7 @@ def test_who_makes_clusters_makes_no_other_roles_and_opens_no_shared_door(
     }
     for group in shared:
         assert refused(ec2.authorize_security_group_ingress, GroupId=group, **ssh)
+        assert refused(ec2.authorize_security_group_egress, GroupId=group, **ssh)
         assert refused(
             ec2.create_tags, Resources=[group], Tags=[{"Key": "terradask:cluster", "Value": "one"}]
         )
@@ -305,6 +306,24 @@ def test_who_makes_clusters_makes_no_other_roles_and_opens_no_shared_door(
         Tags=tags,
         **numbers,
     )
+
+
+def test_only_the_named_cluster_has_its_destinations(
+    walled: Walled, both: dict[str, Cluster], owner: Account
+) -> None:
+    ec2 = owner.client("ec2")
+    described = ec2.describe_security_groups()["SecurityGroups"]
+    names = {group["GroupId"]: group["GroupName"] for group in described}
+
+    def groups_of(cluster: str) -> set[str]:
+        of_cluster = [{"Name": "tag:terradask:cluster", "Values": [cluster]}]
+        cards = ec2.describe_network_interfaces(Filters=of_cluster)["NetworkInterfaces"]
+        assert cards
+        return {names[group["GroupId"]] for card in cards for group in card["Groups"]}
+
+    assert "terradask-walled-hosts-one" in groups_of("one")
+    assert not any("hosts-one" in name for name in groups_of("two"))
+    assert "terradask-walled-hosts" in groups_of("one") & groups_of("two")
 
 
 def test_each_lives_on_rights_of_its_own_and_leaves_nothing(

@@ -28,6 +28,11 @@ scheduler = "{public_subnet_id}"
 worker = "{private_subnet_id}"
 [[network.ingress]]
 cidr = "127.0.0.0/8"
+[[network.egress]]
+destination = "10.1.0.0/16"
+ports = [5432]
+reason = "orders database"
+clusters = ["one"]
 [cluster]
 n_workers = 1
 max_workers = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any
 
@@ -10,6 +11,8 @@ from pydantic import ValidationError
 
 from terradask_modules.egress import Egress, in_vpc, rules_of, rules_to
 from terradask_stacks.settings import Settings
+
+from .baselines import baseline
 
 DATABASE = {"destination": "10.1.0.0/16", "ports": [5432], "reason": "orders database"}
 GROUP = "sg-0123456789abcdef0"
@@ -138,3 +141,27 @@ def test_the_rules_to_an_address() -> None:
     inside = found("10.64.0.9", cluster="etl", vpc_blocks=["10.64.0.0/16"])
     assert [rule.destination for rule in inside] == ["10.64.0.0/16", GROUP]
     assert found("10.64.0.9", cluster="other", vpc_blocks=["10.64.0.0/16"]) == [group]
+
+
+def test_the_groups_that_a_destinations_owner_admits() -> None:
+    rule = Egress("10.1.0.0/16", (5432, 5432), "database")
+    shared = baseline(security_groups={"scheduler": "sg-4", "worker": "sg-5"})
+    assert shared.egress == []
+    assert shared.groups_out(rule) == ["sg-4", "sg-5"]
+    written = {
+        "destination": "10.1.0.0/16",
+        "ports": [5432, 5432],
+        "reason": "database",
+        "protocol": "tcp",
+        "clusters": ["etl"],
+    }
+    groups = {"clients": "sg-1", "hosts": "sg-2", "hosts-etl": "sg-3"}
+    names = {"role_path": "/", "role_name_prefix": "", "security_groups": groups}
+    apart = baseline(egress=[written], isolated=names, isolation="cluster")
+    assert apart.egress == [replace(rule, clusters=("etl",))]
+    assert apart.groups_out(apart.egress[0]) == ["sg-3"]
+    assert apart.groups_out(rule) == ["sg-2"]
+    # A network of a version before has none.
+    del names["security_groups"]
+    older = baseline(isolated=names, isolation="cluster")
+    assert older.groups_out(rule) == []

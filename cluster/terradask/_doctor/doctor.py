@@ -31,10 +31,13 @@ from terradask._terraform.terraform import Terraform
 from terradask.errors import AccessDenied, AwsError, NoBaseline, TerradaskError, TerraformCancelled
 from terradask_modules.caller_policies import SERVICE_ROLES
 from terradask_modules.iam import listed, statement, statements_of
+from terradask_modules.ingress import ports_text
 from terradask_stacks.synthesis import LOCK_HCL
 
 if TYPE_CHECKING:
+    from terradask._network.baseline import Baseline
     from terradask._workspace.workspace import Workspace
+    from terradask_modules.egress import Egress
     from terradask_stacks.settings import Settings
 
 
@@ -129,7 +132,8 @@ class _Examiner:
             True,
             f"{baseline.vpc_id} in {len(baseline.zones)} zones, by terradask "
             f"{baseline.terradask_version}; writes to its bucket name "
-            + ("AES256" if key is None else f"aws:kms with {key}"),
+            + ("AES256" if key is None else f"aws:kms with {key}")
+            + "".join(f"; {_admission(baseline, rule)}" for rule in baseline.egress),
         )
 
 
@@ -179,6 +183,16 @@ def examine(
             found = f"not checked: it depends on {needed.check}"
             findings[name] = Finding(name, False, found, checked=False)
     return list(findings.values())
+
+
+def _admission(baseline: Baseline, rule: Egress) -> str:
+    """Return a destination of hosts, and what its owner must admit."""
+    groups = ", ".join(baseline.groups_out(rule))
+    is_public = rule.network is not None and rule.network.is_global
+    admitted = "the public addresses of hosts or NAT gateways" if is_public else groups
+    return f"lets hosts out to {rule.destination} at {rule.protocol} {ports_text(rule.ports)} " + (
+        f"({rule.reason}), whose owner must admit {admitted}"
+    )
 
 
 def check_service_roles(aws: Aws) -> Finding:

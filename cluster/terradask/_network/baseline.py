@@ -10,6 +10,7 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask.errors import BaselineError, NoBaseline
+from terradask_modules.egress import Egress, outside_group
 from terradask_modules.names import ROLES
 from terradask_modules.partitions import partition_of
 from terradask_modules.where import Where
@@ -75,16 +76,6 @@ class Ingress(_Model):
     description: str = ""
 
 
-class Egress(_Model):
-    """A destination of hosts, as in `terradask_modules.egress.Egress`."""
-
-    destination: str
-    ports: tuple[int, int]
-    reason: str = ""
-    protocol: str = "tcp"
-    clusters: tuple[str, ...] = ()
-
-
 class HostProgram(_Model):
     """The program of the hosts."""
 
@@ -95,12 +86,14 @@ class HostProgram(_Model):
 
 
 class Isolated(_Model):
-    """Path and names of isolated clusters' own roles."""
+    """Path and names of isolated clusters' own roles, and the groups of all of their hosts."""
 
     role_path: str
     role_name_prefix: str
     #: Cluster, or ``*`` for any other one -> the managed policies of its tasks.
     task_policies: dict[str, list[str]] = {}
+    #: ``clients``, ``hosts``, and ``hosts-NAME`` of clusters with destinations of their own.
+    security_groups: dict[str, str] = {}
 
 
 class Baseline(_Model):
@@ -165,6 +158,16 @@ class Baseline(_Model):
         """Return the managed policies that an isolated cluster's roles get."""
         found = {} if self.isolated is None else self.isolated.task_policies
         return found.get(cluster, found.get("*", []))
+
+    def groups_out(self, rule: Egress) -> list[str]:
+        """Return the security groups whose hosts a rule lets out: those that a destination's owner
+        has to admit.
+        """
+        if self.isolated is None:
+            return [self.security_groups[role] for role in ROLES]
+        names = [outside_group(cluster) for cluster in rule.clusters] or ["hosts"]
+        known = self.isolated.security_groups
+        return [known[name] for name in names if name in known]
 
     def host_roles(self, cluster: str) -> dict[str, tuple[str, ...]]:
         """Return the ARNs of the IAM roles that a cluster's hosts may have: the workspace's, and
