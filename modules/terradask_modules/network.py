@@ -5,6 +5,7 @@ addresses, for networks without internet access.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -64,6 +65,8 @@ class Network(Construct):
     nat_zones
         Zones whose public subnet gets a NAT gateway: none, one, or all. A zone without one uses the
         first.
+    routes
+        Block of another network -> the peering connection or transit gateway that leads there.
     ipv6_slots
         Zone name -> slot, if subnets get IPv6 addresses too. None: only IPv4.
     """
@@ -77,6 +80,7 @@ class Network(Construct):
         cidr: str,
         zones: Mapping[str, ZoneCidrs],
         nat_zones: Sequence[str],
+        routes: Mapping[str, str] | None = None,
         ipv6_slots: Mapping[str, int] | None = None,
         tags: Mapping[str, str],
     ) -> None:
@@ -118,6 +122,7 @@ class Network(Construct):
         self._add_nat(nat_zones)
         if ipv6_slots is not None:
             self._route_ipv6()
+        self._route_to_others(routes or {})
         self.s3_prefix_list_id = self._s3_endpoint(region)
 
     def _named(self, *parts: str) -> dict[str, str]:
@@ -192,6 +197,21 @@ class Network(Construct):
                 **through,
             )
             at(f"{name}-ipv6", route)
+
+    def _route_to_others(self, routes: Mapping[str, str]) -> None:
+        tables = {f"private-{zone}": table for zone, table in self._private_tables.items()}
+        for name, table in {"public": self._public_table, **tables}.items():
+            for block, through in sorted(routes.items()):
+                family = "ipv6_cidr" if ":" in block else "cidr"
+                way = "transit_gateway" if through.startswith("tgw-") else "vpc_peering_connection"
+                address = f"{name}-to-{re.sub('[^0-9a-f]', '_', block)}"
+                route = Route(
+                    self,
+                    address,
+                    route_table_id=table.id,
+                    **{f"destination_{family}_block": block, f"{way}_id": through},
+                )
+                at(address, route)
 
     def _add_nat(self, nat_zones: Sequence[str]) -> None:
         gateways: dict[str, str] = {}

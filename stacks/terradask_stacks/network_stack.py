@@ -177,6 +177,7 @@ class NetworkStack(TerraformStack):
                 slots=self._lock.zones,
             ),
             nat_zones=nat_zones(network.nat, self._lock.zones),
+            routes=network.routes,
             ipv6_slots=self._lock.zones if network.dual_stack else None,
             tags=self._tags,
         )

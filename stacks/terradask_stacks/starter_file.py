@@ -30,6 +30,7 @@ _EXAMPLES: dict[str, str] = {
     "network.egress": (
         '[{ destination = "10.1.0.0/16", ports = [5432], reason = "orders database" }]'
     ),
+    "network.routes": '{ "10.1.0.0/16" = "pcx-0123456789abcdef0" }',
     "network.container_repositories": '["123456789012.dkr.ecr.us-east-1.amazonaws.com/dask"]',
     "network.data_buckets": '["my-bucket", { name = "lake", prefix = "raw", access = "read" }]',
     "network.task_rights": (

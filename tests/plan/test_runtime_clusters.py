@@ -192,20 +192,24 @@ def test_destinations_are_rules_with_their_reason_and_no_others_stay(
     databases = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
     database = ec2.create_security_group(GroupName="db", Description="db", VpcId=databases)
     peering = ec2.create_vpc_peering_connection(VpcId=baseline.vpc_id, PeerVpcId=databases)
-    ec2.accept_vpc_peering_connection(
-        VpcPeeringConnectionId=peering["VpcPeeringConnection"]["VpcPeeringConnectionId"]
-    )
+    through = peering["VpcPeeringConnection"]["VpcPeeringConnectionId"]
+    ec2.accept_vpc_peering_connection(VpcPeeringConnectionId=through)
     rules = [
         {"destination": database["GroupId"], "ports": [5432], "reason": "orders database"},
         {"destination": "10.1.0.0/16", "ports": ["27000-27009"], "reason": "licence server"},
     ]
-    reaching = Workspace.load(workspace.root, network={"egress": rules})
+    reaching = Workspace.load(
+        workspace.root, network={"egress": rules, "routes": {"10.1.0.0/16": through}}
+    )
     plan = reaching.plan_network()
     rule = "aws_vpc_security_group_egress_rule"
     actions = {change.address: change.action for change in plan.summary.changes}
     assert actions.pop("aws_s3_object.workspace") == "update"
     assert set(actions.values()) == {"create"}
     assert actions.keys() == {
+        "aws_route.public-to-10_1_0_0_16",
+        f"aws_route.private-{REGION}a-to-10_1_0_0_16",
+    } | {
         f"{rule}.{role}-to-{destination}"
         for role in ("scheduler", "worker")
         for destination in (
@@ -219,6 +223,7 @@ def test_destinations_are_rules_with_their_reason_and_no_others_stay(
         "lets hosts out to 10.1.0.0/16 at tcp 27000-27009 (licence server); the other side must "
         f"admit {group} (terradask-default-worker)"
     )
+    assert dangers["aws_route.public-to-10_1_0_0_16"] == f"routes 10.1.0.0/16 through {through}"
     assert {finding.check for finding in reaching.report(plan).findings} == {"P3"}
     reaching.apply(plan)
     assert [rule.reason for rule in reaching.baseline().egress] == [

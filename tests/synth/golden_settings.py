@@ -152,7 +152,17 @@ NETWORKS: dict[str, dict[str, Any]] = {
         }
     },
     "notify-emails": {"network": {"notify_emails": ["ada@example.com", "bo@example.com"]}},
-    "dual-stack": {"network": {"dual_stack": True, "flow_logs": True, "log_retention_days": 90}},
+    "dual-stack": {
+        "network": {
+            "dual_stack": True,
+            "flow_logs": True,
+            "log_retention_days": 90,
+            "routes": {
+                "10.1.0.0/16": "pcx-0123456789abcdef0",
+                "2001:db8::/56": "tgw-0123456789abcdef0",
+            },
+        }
+    },
     "ingress": {
         "network": {
             "allow_ingress_from_anywhere": True,

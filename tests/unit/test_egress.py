@@ -107,6 +107,20 @@ def test_rules_without_an_effect_are_refused() -> None:
     assert settings(ipv6, dual_stack=True).network.all_egress[0].is_ipv6
 
 
+def test_routes_lead_to_other_networks() -> None:
+    peering = "pcx-0123456789abcdef0"
+    given = Settings.model_validate({"network": {"routes": {"10.1.0.0/16": peering}}})
+    assert given.network.routes == {"10.1.0.0/16": peering}
+    for block, through, said in (
+        ("0.0.0.0/0", peering, "is the default route"),
+        ("10.1.0.1/16", peering, "host bits"),
+        ("10.1.0.0/16", "igw-0123456789abcdef0", "is not a peering connection"),
+        ("2001:db8::/56", peering, "hosts have no IPv6 address"),
+    ):
+        with pytest.raises(ValidationError, match=said):
+            Settings.model_validate({"network": {"routes": {block: through}}})
+
+
 def test_the_blocks_of_the_vpc_take_its_place() -> None:
     rules = [Egress("vpc", (2049, 2049), "files"), Egress("10.1.0.0/16", (22, 22), "x")]
     blocks = ["10.64.0.0/16", "vpc-ipv6"]

@@ -147,6 +147,28 @@ def test_addresses_without_a_route_are_warned_of(
     assert said is None or said in told[0]
 
 
+def test_a_route_needs_an_active_peering_connection(ec2: Any, aws: Aws) -> None:
+    def routed(through: str, block: str = "10.1.0.0/16") -> Settings:
+        return settings("10.1.2.0/24", routes={block: through})
+
+    with pytest.raises(SettingsError, match="which isn't deployed yet"):
+        check_given(routed("pcx-0123456789abcdef0"), aws)
+    own = vpc_of(ec2, "10.64.0.0/16", tagged=True)
+    peering = ec2.create_vpc_peering_connection(VpcId=vpc_of(ec2, "10.1.0.0/16"), PeerVpcId=own)[
+        "VpcPeeringConnection"
+    ]["VpcPeeringConnectionId"]
+    with pytest.raises(SettingsError, match=f"no such peering connection .* {own}, that is active"):
+        check_given(routed(peering), aws)
+    ec2.accept_vpc_peering_connection(VpcPeeringConnectionId=peering)
+    # Its rule needs no other route.
+    assert check_given(routed(peering), aws) == []
+    (told,) = check_given(routed(peering, "10.2.0.0/16"), aws)
+    assert '[network.routes], "10.1.2.0/24" = "pcx-…"' in str(told.advice)
+    assert check_given(routed("tgw-0123456789abcdef0"), aws) == []
+    with pytest.raises(SettingsError, match="in the network's own VPC"):
+        check_given(routed("tgw-0123456789abcdef0", "10.64.8.0/24"), aws)
+
+
 # ---- given security groups -----------------------------------------------------------------------
 
 

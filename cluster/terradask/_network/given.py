@@ -65,6 +65,7 @@ def _gives(network: NetworkSettings) -> bool:
             network.permissions_boundary,
             network.kms_key_arn,
             network.all_egress,
+            network.routes,
         )
     )
 

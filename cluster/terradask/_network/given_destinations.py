@@ -25,6 +25,7 @@ _BY_ADDRESS = "name the addresses instead, as a block"
 def destination_findings(settings: Settings, facts: GivenFacts, account: str) -> Iterator[Finding]:
     """Find destinations that hosts couldn't reach."""
     network = settings.network
+    yield from _gateway_findings(network, facts)
     rules = {rule.destination: rule for rule in network.all_egress}
     for rule in rules.values():
         if rule.is_group:
@@ -116,24 +117,52 @@ def _own_vpc(network: NetworkSettings, facts: GivenFacts) -> str | None:
     return network.vpc_id or next(iter(facts.vpcs or ()), None)
 
 
+def _peerings(facts: GivenFacts, vpc_id: str | None) -> Iterator[tuple[str, Description]]:
+    """Yield the active peering connections of a VPC: the id, and the other side."""
+    for peering in facts.peerings or ():
+        sides = peering["RequesterVpcInfo"], peering["AccepterVpcInfo"]
+        for ours, other in (sides, sides[::-1]):
+            if peering["Status"]["Code"] == "active" and ours.get("VpcId") == vpc_id:
+                yield peering["VpcPeeringConnectionId"], other
+
+
 def _peers(facts: GivenFacts, vpc_id: str, key: str) -> set[str]:
     """Return a fact of each VPC that is peered with one, in the same region.
 
     A group of another region's can't be referenced:
     https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-security-groups.html
     """
-    found = set()
-    for peering in facts.peerings or ():
-        sides: list[Description] = [peering["RequesterVpcInfo"], peering["AccepterVpcInfo"]]
-        if peering["Status"]["Code"] == "active" and vpc_id in {s.get("VpcId") for s in sides}:
-            found |= {
-                str(side[key])
-                for side in sides
-                if side.get("VpcId") != vpc_id
-                and key in side
-                and side.get("Region", facts.region) == facts.region
-            }
-    return found
+    return {
+        str(other[key])
+        for _, other in _peerings(facts, vpc_id)
+        if key in other and other.get("Region", facts.region) == facts.region
+    }
+
+
+def _gateway_findings(network: NetworkSettings, facts: GivenFacts) -> Iterator[Finding]:
+    """Find routes through peering connections that the network's VPC doesn't have."""
+    ours = _own_vpc(network, facts)
+    active = {peering_id for peering_id, _ in _peerings(facts, ours)}
+    for block, through in network.routes.items():
+        if is_within(ip_network(block), ip_network(network.cidr)):
+            yield Finding(
+                where="network.routes",
+                problem=f"{block} is in the network's own VPC",
+                given=block,
+                allowed=f"blocks outside of network.cidr, {network.cidr}",
+            )
+        is_checked = through.startswith("pcx-") and None not in (facts.peerings, facts.vpcs)
+        if is_checked and through not in active:
+            yield Finding(
+                where="network.routes",
+                problem="there is no such peering connection of the network's VPC, "
+                + (ours or "which isn't deployed yet")
+                + ", that is active",
+                given=through,
+                allowed=", ".join(sorted(active)) or "none: peer the deployed network first",
+                advice="aws ec2 describe-vpc-peering-connections lists them; the other side must "
+                "have accepted it",
+            )
 
 
 def _route_findings(rule: Egress, network: NetworkSettings) -> Iterator[Finding]:
@@ -141,7 +170,11 @@ def _route_findings(rule: Egress, network: NetworkSettings) -> Iterator[Finding]
     its owner's.
     """
     block = rule.network
-    if network.vpc_id is not None or not isinstance(block, IPv4Network):
+    if network.vpc_id is not None or block is None:
+        return
+    if any(is_within(block, ip_network(route)) for route in network.routes):
+        return
+    if not isinstance(block, IPv4Network):
         return
     if block.is_global and network.nat == "none" and not network.public_workers:
         yield LikelyFinding(
@@ -156,8 +189,9 @@ def _route_findings(rule: Egress, network: NetworkSettings) -> Iterator[Finding]
     elif block.is_private and not is_within(block, ip_network(network.cidr)):
         yield LikelyFinding(
             where=_WHERE,
-            problem="it is outside of the network's own VPC, which has no route to other networks",
+            problem="it is outside of the network's own VPC, which has no route to it",
             given=rule.destination,
-            allowed="a peering connection or transit gateway, with routes in both networks",
-            advice="see docs/network.md, Databases and other services",
+            allowed="blocks with a route, by a peering connection or a transit gateway",
+            advice=f'add to terradask.toml: [network.routes], "{rule.destination}" = "pcx-…" or '
+            '"tgw-…"; the other network needs a route back',
         )

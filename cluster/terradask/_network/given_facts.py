@@ -136,7 +136,7 @@ def _destination_jobs(settings: Settings, aws: Aws) -> dict[str, Callable[[], An
     lists = sorted({rule.destination for rule in rules if rule.is_prefix_list})
     if lists:
         jobs["prefix_lists"] = lambda: _by_id(aws, "managed_prefix_lists", lists)
-    if any(rule.is_group for rule in rules):
+    if any(rule.is_group for rule in rules) or settings.network.routes:
         jobs["peerings"] = lambda: _listed(
             aws, "vpc_peering_connections", "VpcPeeringConnections", "status-code", ["active"]
         )

@@ -22,7 +22,13 @@ def egress_dangers(document: Mapping[str, Any]) -> list[Danger]:
     resources = document.get("resource_changes", [])
     opened = {one for each in resources for one, _ in _destinations(each, "before")}
     usual, names = _own(resources), _Names(document)
-    return [
+    routes = [
+        Danger("egress", each["address"], f"routes {block} through {through}")
+        for each in resources
+        if set(_MADE) & set(each["change"]["actions"])
+        for block, through in _routed(each, "after") - _routed(each, "before")
+    ]
+    return routes + [
         Danger("egress", each["address"], masked_text(_text(one, rule, each, names)))
         for each in resources
         if set(_MADE) & set(each["change"]["actions"])
@@ -48,6 +54,16 @@ def _destinations(
         opening = read_rule(resource["address"], group, rule)
         for destination in _peers(opening):
             yield AdmittedBlock(destination, opening.written_ports, str(group or "")), rule
+
+
+def _routed(resource: Mapping[str, Any], side: str) -> set[tuple[str, str]]:
+    """Return the block that a route leads into another network, and through what."""
+    values = resource["change"].get(side) or {}
+    if resource["type"] != "aws_route":
+        return set()
+    block = values.get("destination_cidr_block") or values.get("destination_ipv6_cidr_block")
+    through = values.get("transit_gateway_id") or values.get("vpc_peering_connection_id")
+    return {(str(block), str(through))} if block and through else set()
 
 
 def _inside(values: Mapping[str, Any]) -> list[Mapping[str, Any]]:

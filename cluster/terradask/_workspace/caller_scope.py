@@ -57,7 +57,7 @@ def caller_scope(
         if groups is not None
         else (),
         interface_endpoints=bool(network.interface_endpoints),
-        egress=bool(network.all_egress),
+        egress=bool(network.all_egress or network.routes),
         session_manager=network.session_manager,
         settings=frozenset(
             kind.setting

@@ -126,6 +126,7 @@ class Settings(Section):
         network = self.network
         check_egress_rules(
             network.all_egress,
+            network.routes,
             isolated=self.workspace.isolation == "cluster",
             has_ipv6=network.dual_stack or network.vpc_id is not None,
             lets_out_to_https=network.security_groups is None,

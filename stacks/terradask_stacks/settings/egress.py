@@ -10,7 +10,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from terradask_modules.egress import Egress
 from terradask_modules.ingress import parse_ports
 from terradask_stacks.settings.base import Section
-from terradask_stacks.validators.addresses import check_destination, check_ports, is_anywhere
+from terradask_stacks.validators.addresses import (
+    check_destination,
+    check_gateway,
+    check_ports,
+    check_route,
+    is_anywhere,
+)
 from terradask_stacks.validators.names import validate_cluster_name
 from terradask_stacks.validators.refusal import refuse, refusing, unique
 
@@ -99,6 +105,14 @@ class EgressSettings(Section):
         "and the network itself. Each has a reason. Empty: none.",
     )
 
+    routes: dict[
+        Annotated[str, AfterValidator(check_route)], Annotated[str, AfterValidator(check_gateway)]
+    ] = Field(
+        default={},
+        description="Routes of the network's own VPC to peered networks: block -> peering "
+        "connection (pcx-…) or transit gateway (tgw-…). Rules of egress open their ports.",
+    )
+
     @property
     def all_egress(self) -> tuple[Egress, ...]:
         """The rules for security groups, all that follow from other settings included."""
@@ -106,9 +120,20 @@ class EgressSettings(Section):
 
 
 def check_egress_rules(
-    rules: Iterable[Egress], *, isolated: bool, has_ipv6: bool, lets_out_to_https: bool
+    rules: Iterable[Egress],
+    routes: Iterable[str],
+    *,
+    isolated: bool,
+    has_ipv6: bool,
+    lets_out_to_https: bool,
 ) -> None:
     """Refuse rules that have no effect, or that each network has already."""
+    ipv6 = next((block for block in routes if ":" in block), None)
+    if ipv6 is not None and not has_ipv6:
+        raise refuse(
+            f"network.routes names {ipv6}, and hosts have no IPv6 address",
+            allowed="IPv4 blocks, or network.dual_stack = true",
+        )
     for rule in rules:
         if rule.clusters and not isolated:
             raise refuse(

@@ -377,6 +377,7 @@ class NetworkSettings(
         unused = (
             "nat",
             "interface_endpoints",
+            "routes",
             "public_subnet_prefix_length",
             "private_subnet_prefix_length",
             "dual_stack",

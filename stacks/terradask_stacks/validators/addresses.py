@@ -7,13 +7,14 @@ from ipaddress import AddressValueError, IPv4Network, IPv6Network, NetmaskValueE
 from typing import Any
 
 from terradask_modules.egress import VPC
-from terradask_stacks.validators.refusal import refuse, unique
+from terradask_stacks.validators.refusal import matching, refuse, unique
 
 #: The word for the caller's address, which differs on every machine.
 ME = "me"
 
 _GROUP = re.compile(r"([0-9]{12}/)?sg-([0-9a-f]{8}|[0-9a-f]{17})")
 _PREFIX_LIST = re.compile(r"pl-([0-9a-f]{8}|[0-9a-f]{17})")
+_GATEWAY = r"(pcx|tgw)-([0-9a-f]{8}|[0-9a-f]{17})"
 _PORTS = re.compile(r"^([0-9]{1,5})(?:-([0-9]{1,5}))?$")
 _NETWORK_PREFIXES = (16, 24)
 
@@ -76,6 +77,25 @@ def check_destination(value: str) -> str:
             advice="security groups know no names: for a host's name, give the block or the "
             "security group of what it resolves to",
         ) from error
+
+
+check_gateway = matching(
+    _GATEWAY,
+    "a peering connection or a transit gateway",
+    "pcx- or tgw-, and 8 or 17 hexadecimal digits",
+)
+
+
+def check_route(cidr: str) -> str:
+    """Return the normalized block of a route to another network."""
+    block = check_ingress_cidr(cidr)
+    if is_anywhere(block):
+        raise refuse(
+            f"{block} is the default route, which network.nat makes",
+            allowed="blocks of other networks, such as 10.1.0.0/16",
+            advice="name the blocks of the peered networks",
+        )
+    return block
 
 
 def check_sources(value: Any) -> list[str] | None:
