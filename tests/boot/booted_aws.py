@@ -140,7 +140,7 @@ def _image(endpoint: str, index: str, registry: str) -> dict[str, str]:
         f"{system}/aws.socket": f"[Socket]\nListenStream=127.0.0.1:{address.port}\n",
         # AWS is there until the machine is off.
         f"{system}/aws.service": (
-            "[Unit]\nBefore=terradask-host.service\n"
+            "[Unit]\nBefore=terradask-host.service terradask-leave.service\n"
             f"[Service]\nExecStart=/lib/systemd/systemd-socket-proxyd {address.netloc}\n"
         ),
         f"{system}/registry.socket": f"[Socket]\nListenStream=127.0.0.1:{there.port}\n",

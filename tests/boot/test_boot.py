@@ -73,6 +73,10 @@ class LoneHost:
                 return {}
             return dict(json.loads(answer["Body"].read()))
 
+    def log(self) -> str:
+        """Return what it has written to CloudWatch."""
+        return self.aws.log(NO_CLUSTER, self.instance_id)
+
     def console(self) -> str:
         """Return its machine's log."""
         return "" if self.machine is None else self.machine.console()
@@ -96,12 +100,13 @@ def broken(aws: BootedAws) -> dict[str, LoneHost]:
         contextlib.closing(aws.sim.client("ec2")) as ec2,
         contextlib.closing(aws.sim.client("s3")) as s3,
     ):
-        planted = _planted_user_data(s3, _user_data(ec2))
+        planted = _planted_user_data(s3, user_data(ec2))
         besides = {"another-wheel": {"UserData": planted}}
         return {name: LoneHost(aws, launch(ec2, name, **besides.get(name, {}))) for name in BROKEN}
 
 
-def _user_data(ec2: Any) -> str:
+def user_data(ec2: Any) -> str:
+    """Return the user data of the network's template for workers."""
     versions = ec2.describe_launch_template_versions(
         LaunchTemplateName=TEMPLATE, Versions=["$Latest"]
     )

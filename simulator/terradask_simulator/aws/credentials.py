@@ -47,14 +47,16 @@ class RoleKeys:
         self._kept: dict[str, RoleCredentials] = {}
 
     def of(self, instance_id: str) -> RoleCredentials | None:
-        """Return an instance's credentials, or None if it has no role."""
+        """Return an instance's credentials, or None if it has no role. One that ends has them
+        until it is off, as on AWS: moto takes its profile at once.
+        """
         now = datetime.datetime.now(datetime.UTC)
         with STATE_LOCK:
             instance = find_instance(instance_id)
             role = None if instance is None else role_of(instance)
-            if instance is None or role is None:
-                return None
             kept = self._kept.get(instance_id)
+            if instance is None or role is None:
+                return None if instance is None or instance.is_running() else kept
             if kept is not None and kept.role == role.name and kept.expires - now > _RENEWED_BEFORE:
                 return kept
             made = self._mint(role, instance_id, instance.ec2_backend.region_name, now)

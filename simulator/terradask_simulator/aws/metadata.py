@@ -116,6 +116,8 @@ class MetadataService:
                 return None
             return json.dumps(credentials.document(), indent=2)
         values = metadata_paths(instance)
+        if wanted.startswith("iam") and (credentials := self._keys.of(instance.id)) is not None:
+            values[f"iam/security-credentials/{credentials.role}"] = ""
         return values[wanted] if wanted in values else _listing(values, wanted) or None
 
 

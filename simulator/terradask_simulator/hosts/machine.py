@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from terradask_simulator.aws.instances import InstanceView, loopback_of
+from terradask_simulator.hosts import host_scripts
 from terradask_simulator.hosts.cloud_config import parse_cloud_config, write_files
 from terradask_simulator.hosts.faults import HostFaults
 from terradask_simulator.hosts.host_network import HostNetwork
@@ -105,13 +106,14 @@ class Machine:
             return True
 
     def give_up(self) -> None:
-        """Keep a booting machine from starting its program."""
+        """Keep a booting machine from starting its program, and end the script that it runs."""
         with self._lock:
             self.state = "ending"
+        signal_all(marked_processes([self.mark]), signal.SIGKILL)
 
     def prepare(self, wheels: WheelStore, credentials: Any, metadata_endpoint: str) -> None:
         """Boot like cloud-init and ``boot.sh``: write the files, fetch and check the wheel, read
-        the unit.
+        the unit, run the network's own setup script.
         """
         self._metadata_endpoint = metadata_endpoint
         self.root.mkdir(parents=True, exist_ok=True)
@@ -127,6 +129,8 @@ class Machine:
         self.unit = parse_unit(unit.read_text() if unit.is_file() else "")
         self.boot_output.cloud_init("running 'modules:final'")
         self._wheel = wheels.fetch(host, credentials)
+        if host_scripts.SCRIPTS & host.keys() and self.state == "booting":
+            host_scripts.set_up(self.root, self._environ(), self.boot_output)
         mount_all(
             host,
             self.root,
@@ -208,6 +212,8 @@ class Machine:
                 signal.SIGKILL,
             )
             process.wait()
+            if grace_seconds > 0:
+                host_scripts.leave(self.root, self._environ(), self.log_path)
             while not wait_gone([self.mark], 0.2):
                 signal_all(marked_processes([self.mark]), signal.SIGKILL)
         forget_run(self.root)

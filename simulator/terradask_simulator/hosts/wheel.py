@@ -204,6 +204,11 @@ class BootOutput:
         """Write a line in ``boot.sh``'s format."""
         self._write(f"terradask-boot: {text}")
 
+    def add(self, text: str) -> None:
+        """Write lines as they are."""
+        for line in text.splitlines():
+            self._write(line)
+
     def marked(self, reason: str) -> list[str]:
         """Return the lines that ``boot.sh`` ships after a failure, the reason last."""
         lines = self._path.read_text().splitlines() if self._path.is_file() else []
