@@ -8,12 +8,13 @@ the unit for the other: systemd runs ``python -m terradask_host.host_scripts lea
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,10 @@ def _identity(config: HostConfig) -> Identity:
     return found
 
 
+def _kept_identity(paths: Paths) -> Path:
+    return paths.programs / "scripts" / "identity.json"
+
+
 def set_up(config: HostConfig, document: Mapping[str, Any], units: Path) -> None:
     """Fetch both scripts, run `SETUP`, and have systemd run `LEAVE`.
 
@@ -235,12 +240,16 @@ def set_up(config: HostConfig, document: Mapping[str, Any], units: Path) -> None
     """
     scripts = {name: read_script(document, name) for name in (SETUP, LEAVE)}
     setup, leave = scripts[SETUP], scripts[LEAVE]
+    if setup is None and leave is None:
+        return
     aws = Aws(config.region)
     for script in filter(None, scripts.values()):
         fetch_script(script, config.bucket, aws, config.paths)
+    identity = _identity(config)
+    _kept_identity(config.paths).write_text(json.dumps(asdict(identity)))
     if setup is not None:
         _print(f"host_setup begins, for at most {setup.timeout_seconds} s")
-        run_host_script(setup, config, _identity(config), _print)
+        run_host_script(setup, config, identity, _print)
         _print("host_setup has ended")
     if leave is not None:
         (units / UNIT).write_text(leave_unit(leave, config.paths))
@@ -253,12 +262,13 @@ def set_up(config: HostConfig, document: Mapping[str, Any], units: Path) -> None
 def leave(config: HostConfig, document: Mapping[str, Any]) -> None:
     """Run `LEAVE`, with its output in the journal and the host's log; a failure is noted there.
 
-    Raises `ConfigInvalid`, `MetadataUnavailable`.
+    Raises `ConfigInvalid`.
     """
     script = read_script(document, LEAVE)
     if script is None:
         return
-    log, identity = HostLog(), _identity(config)
+    # By then the instance may be without an answer to who it is.
+    log, identity = HostLog(), Identity(**json.loads(_kept_identity(config.paths).read_text()))
     shipper = LogShipper(
         Aws(config.region),
         log,

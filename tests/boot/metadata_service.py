@@ -58,8 +58,10 @@ class Metadata:
         """
         at, instance, facts = self._kept.get(address, (0.0, None, {}))
         if time.monotonic() > at + _KEPT_SECONDS:
-            instance = self._find(address)
-            facts = {} if instance is None else self._facts(instance)
+            found = self._find(address)
+            # As on AWS, an instance that ends gets answers until it is off.
+            if found is not None:
+                instance, facts = found, self._facts(found)
             self._kept[address] = time.monotonic(), instance, facts
         return instance, facts
 
