@@ -102,7 +102,7 @@ def read_script(document: Mapping[str, Any], name: str) -> HostScript | None:
         or timeout_seconds < 1
     ):
         raise ConfigInvalid(
-            f"host.json: {name} is not a script.",
+            f"host.json: {name} isn't a script.",
             given=given,
             allowed="a SHA-256 and timeout_seconds",
         )

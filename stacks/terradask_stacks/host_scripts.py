@@ -127,7 +127,7 @@ def _own_file(root: Path, given: str, where: str) -> Path:
         problem = f"there is no such script in {root}"
         advice = "write it, or leave out the setting"
     elif not (root / path).is_file():
-        problem = "the script is not a file"
+        problem = "the script isn't a file"
     if problem:
         raise SettingsError.of(
             where=where, problem=problem, given=given, allowed=_FILE, advice=advice
@@ -145,7 +145,7 @@ def _check_text(content: bytes, given: str, where: str) -> None:
     if not content.strip():
         problem = "the script is empty"
     elif (wrong := _not_utf8_at(content)) is not None:
-        problem = f"the script is not UTF-8: byte {wrong} is 0x{content[wrong]:02x}"
+        problem = f"the script isn't UTF-8: byte {wrong} is 0x{content[wrong]:02x}"
         advice = "put programs into the image or a bucket, and have the script fetch them"
     elif b"\r" in content:
         problem = "the script has Windows line ends, which Linux takes for part of its words"

@@ -91,7 +91,7 @@ def test_scripts_run_as_root_before_and_after_dask(aws: BootedAws) -> None:
         f"as root leaves {host.instance_id}",
     ], host.console()
     log = eventually(lambda: "exit code 7" in (log := host.log()) and log, explain=host.console)
-    assert log.index("asked to stop by SIGTERM") < log.index("host_leave: after Dask")
+    assert log.index("terradask-host: left") < log.index("host_leave: after Dask")
     assert "terradask-host: ERROR: network.host_leave ended with exit code 7." in log
 
 

@@ -58,7 +58,7 @@ def test_70_kib_of_script(tmp_path: Path) -> None:
     [
         (b"", "the script is empty"),
         (b" \n\n", "the script is empty"),
-        (b"#!/bin/bash\necho \xff\n", "is not UTF-8: byte 17 is 0xff"),
+        (b"#!/bin/bash\necho \xff\n", "isn't UTF-8: byte 17 is 0xff"),
         (b"\x7fELF\x02\x01\x01\x00", "names no program to run it: '\\x7fELF"),
         (b"#!/bin/bash\0\n", "names no program to run it"),
         (b"echo hello\n", "names no program to run it: 'echo hello'"),
@@ -90,7 +90,7 @@ def test_other_files_of_the_user_are_not_published(tmp_path: Path) -> None:
 def test_missing_files_and_folders_and_all_of_them_at_once(tmp_path: Path) -> None:
     assert f"there is no such script in {tmp_path}" in refused(tmp_path, "setup.sh")
     (tmp_path / "folder").mkdir()
-    assert "the script is not a file" in refused(tmp_path, "folder")
+    assert "the script isn't a file" in refused(tmp_path, "folder")
     with pytest.raises(SettingsError) as error:
         read(tmp_path, host_setup="setup.sh", host_leave="folder")
     assert len(error.value.findings) == 2

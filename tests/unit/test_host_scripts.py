@@ -182,7 +182,7 @@ def test_a_missing_script_names_its_key_and_what_to_apply(config: HostConfig) ->
     ],
 )
 def test_a_host_json_that_names_no_script(given: object) -> None:
-    with pytest.raises(ConfigInvalid, match="setup is not a script"):
+    with pytest.raises(ConfigInvalid, match="setup isn't a script"):
         read_script({"setup": given}, "setup")
 
 
