@@ -47,6 +47,7 @@ from terradask_host.agent.keys import write_keys
 from terradask_host.config import load_config, parse_document
 from terradask_host.documents import UNREADABLE
 from terradask_host.errors import HostError
+from terradask_host.host_scripts import read_script
 from terradask_host.jobs import JobRecord, job_of, problem_of
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.rules.job_tasks import JobTask
@@ -308,6 +309,9 @@ INPUTS: dict[str, Input] = {
         texts_of(HOST_JSON),
         in_file(lambda path: load_config({"TERRADASK_HOST_ROOT": str(path.parents[2])})),
         (HostError,),
+    ),
+    "a script in host.json": Input(
+        VALUES, lambda value: read_script({"setup": value}, "setup"), (HostError,)
     ),
     "what a host reads": Input(
         texts_of(RUN) | st.binary(max_size=20),

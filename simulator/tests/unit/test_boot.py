@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from terradask_simulator.hosts import host_scripts
 from terradask_simulator.hosts.cloud_config import (
     BootFailed,
     WrittenFile,
@@ -15,7 +16,7 @@ from terradask_simulator.hosts.cloud_config import (
     write_files,
 )
 from terradask_simulator.hosts.systemd_unit import Unit, parse_unit
-from terradask_simulator.hosts.wheel import read_host_json
+from terradask_simulator.hosts.wheel import BootOutput, read_host_json
 
 UNIT = """\
 # a comment with = in it
@@ -147,3 +148,31 @@ def test_on_failure_restarts_what_failed(code, restarts, well):
 def test_a_unit_that_runs_something_else_is_refused(text):
     with pytest.raises(BootFailed, match="terradask_host"):
         parse_unit(text)
+
+
+#: A host program whose setup script fails.
+HOST_SCRIPTS_THAT_FAIL = """
+import pathlib, sys
+verb, units, reason = sys.argv[1:]
+print(f"terradask-boot: {verb} in {pathlib.Path.cwd().name}", flush=True)
+pathlib.Path(reason).write_text("no licence\\nits last lines")
+sys.exit(1)
+"""
+
+
+def test_a_setup_script_that_fails_is_the_boots_failure(tmp_path):
+    package = tmp_path / "wheel/terradask_host"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "host_scripts.py").write_text(HOST_SCRIPTS_THAT_FAIL)
+    root = tmp_path / "root"
+    (root / "run").mkdir(parents=True)
+    output = BootOutput(root)
+    with pytest.raises(BootFailed, match="no licence\nits last lines"):
+        host_scripts.set_up(root, {"PYTHONPATH": str(package.parent)}, output)
+    assert output.marked("x")[0] == "terradask-boot: setup in root"
+
+
+def test_a_machine_without_a_leave_script_runs_none(tmp_path):
+    host_scripts.leave(tmp_path, {}, tmp_path / "host.log")
+    assert not (tmp_path / "host.log").exists()
