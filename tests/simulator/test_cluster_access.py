@@ -234,6 +234,23 @@ def test_a_private_cluster_is_its_creators_and_nobody_elses(cluster, sim, polici
         assert Deployment(workspace.aws, workspace.bucket, "guarded").status().state == "running"
 
 
+def test_a_user_can_neither_read_the_hosts_secret_nor_let_hosts_read_more(cluster, sim, policies):
+    (arn,) = Workspace.load().deployment("guarded").run().secrets.values()
+    more = {"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": "*"}
+    document = json.dumps({"Version": "2012-10-17", "Statement": [more]})
+    role = {"RoleName": "terradask-default-worker", "PolicyName": "more"}
+    with sim.acting_as("colleague", *policies["user"]):
+        aws = Workspace.load().aws
+        with pytest.raises(AccessDenied, match="secretsmanager:GetSecretValue"):
+            aws.client("secretsmanager").get_secret_value(SecretId=arn)
+        with pytest.raises(AccessDenied, match="ssm:GetParameter"):
+            aws.client("ssm").get_parameter(Name="/team/token", WithDecryption=True)
+        with pytest.raises(AccessDenied, match="iam:PutRolePolicy"):
+            aws.client("iam").put_role_policy(**role, PolicyDocument=document)
+        with pytest.raises(AccessDenied, match="secretsmanager:PutResourcePolicy"):
+            aws.client("secretsmanager").put_resource_policy(SecretId=arn, ResourcePolicy=document)
+
+
 @pytest.fixture
 def booting(cluster, sim, sim_environ):
     """An instance of the cluster's that boots until it is ended again."""

@@ -16,6 +16,7 @@ from terradask_host.agent.referenced_secrets import ReferencedSecrets
 from terradask_host.errors import SecretUnreadable
 from terradask_host.timing import Timing
 from terradask_simulator.aws.fidelity import secret_versions
+from terradask_stacks.settings import NetworkSettings
 
 from ..moto_account import moto_account
 
@@ -196,6 +197,9 @@ def test_a_missing_right_names_the_lines_to_add(
     _, _, lines = str(error).partition("apply network\n")
     (rights,) = tomllib.loads(lines)["network"]["task_rights"]
     assert rights == {"reason": "secret TOKEN", "actions": [action], "resources": [resource]}
+    # Settings take them as they are.
+    (taken,) = NetworkSettings(task_rights=[rights]).task_rights
+    assert (taken.actions, taken.resources) == ([action], [resource])
 
 
 def test_lines_are_no_help_against_a_deny() -> None:

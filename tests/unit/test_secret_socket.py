@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,12 +15,18 @@ from distributed import Scheduler, Worker
 from distributed.core import rpc
 
 from terradask._dask.commands import send
+from terradask_host import states
+from terradask_host.agent.agent import Agent
+from terradask_host.agent.child import DaskChild
+from terradask_host.agent.event_queue import EventQueue, Failed
+from terradask_host.agent.host import next_event
 from terradask_host.agent.referenced_secrets import ReferencedSecrets
 from terradask_host.agent.secret_socket import SecretSocket
 from terradask_host.commands import SendSecrets
 from terradask_host.errors import SecretUnreadable
 from terradask_host.preload import credentials_endpoint
 from terradask_host.preload.commands import Commands
+from terradask_host.preload.jupyter_server import _with_current_secrets
 from terradask_host.preload.referenced_secrets import VARIABLE, take_again, take_at_start
 from terradask_host.preload.secret_store import SecretStore
 
@@ -130,3 +137,47 @@ async def test_a_new_job_gets_the_current_value_and_its_own_variables_count(
         (task,) = await found.tasks(job)
         assert task["why"] == ("it could not be run: SecretUnreadable: The secret can't be read.")
     assert secrets.failures == []
+
+
+async def test_a_new_kernel_starts_with_the_current_value(
+    secrets: Rotated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    take_at_start()
+    kernels = AsyncMappingKernelManager(root_dir=str(tmp_path))
+    _with_current_secrets(kernels)
+    secrets.values = {NAME: NEW}
+    kernel = await kernels.start_kernel()
+    try:
+        pid = kernels.get_kernel(kernel).provisioner.pid
+        shown = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    finally:
+        await kernels.shutdown_kernel(kernel, now=True)
+    assert f"{NAME}={NEW}".encode() in shown
+
+
+@pytest.mark.parametrize(
+    ("role", "state", "fails"),
+    [
+        ("scheduler", states.STARTING, True),
+        ("scheduler", states.RUNNING, False),
+        ("worker", states.RUNNING, True),
+    ],
+)
+def test_a_process_beside_a_running_scheduler_ends_alone(
+    role: str, state: str, fails: bool
+) -> None:
+    events, log = EventQueue(), list[str]()
+    agent: Any = SimpleNamespace(_events=events, _log=SimpleNamespace(error=log.append))
+    error = SecretUnreadable("The secret can't be read.")
+    given: Any = (SimpleNamespace(role=role), SimpleNamespace(state=state), error)
+    Agent._fail(agent, *given)
+    event = events.next(0.0)
+    assert event == (Failed(error) if fails else None)
+    assert log == ([] if fails else ["The secret can't be read."])
+    if event is not None:
+        events.put(event)
+        with pytest.raises(SecretUnreadable):
+            next_event(events, cast(DaskChild, None), 0.0)

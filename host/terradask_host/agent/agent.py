@@ -11,6 +11,7 @@ import time
 import traceback
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -183,7 +184,7 @@ class Agent:
         keys = write_keys(bound.secret, identity.role, self._config.paths.keys)
         if secrets:
             self._secret_socket = SecretSocket(
-                self._config.paths.secrets_socket, secrets, lambda e: self._events.put(Failed(e))
+                self._config.paths.secrets_socket, secrets, partial(self._fail, identity, reporter)
             )
         return Host(
             config=self._config.of_run(bound.run),
@@ -198,6 +199,13 @@ class Agent:
             log=self._log,
             events=self._events,
         )
+
+    def _fail(self, identity: Identity, reporter: Reporter, error: HostError) -> None:
+        """Have the host fail; but a process beside a running scheduler ends alone."""
+        if identity.role == "scheduler" and reporter.state == states.RUNNING:
+            self._log.error(str(error))
+        else:
+            self._events.put(Failed(error))
 
     def _wait_run(self, objects: ClusterObjects, secret: str, reporter: Reporter) -> BoundRun:
         """Wait until ``run.json``, the secret and this instance's tag name the same run.
