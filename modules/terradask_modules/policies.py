@@ -175,7 +175,7 @@ def host_statements(scope: PolicyScope, role: str) -> list[Statement]:
     actions = {action for one in statements for action in listed(one["Action"])}
     return [
         *only_in_account(statements, scope.where.bucket_arn, scope.where.account),
-        *(guard_statements(scope.where, {*actions, *_OUTSIDE}) if scope.attached else []),
+        *(guard_statements(scope.where, role, {*actions, *_OUTSIDE}) if scope.attached else []),
     ]
 
 

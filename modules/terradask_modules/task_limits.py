@@ -13,12 +13,17 @@ from typing import NamedTuple
 from terradask_modules.iam import Statement, deny
 from terradask_modules.image_rights import PULL_ACTIONS, repository_arn
 from terradask_modules.names import (
+    ACCOUNTS,
+    ENVIRONMENTS,
     HISTORY,
     NETWORK_STATES,
+    REPORTED_EVENTS,
+    REPORTS,
     SOFTWARE,
     TAG_WORKSPACE,
     WORKSPACE_KEY,
     secrets_prefix,
+    state_bucket_name,
 )
 from terradask_modules.where import Where
 
@@ -213,20 +218,31 @@ def _lies_within(text: str, pattern: str) -> bool:
 
 # ---- the same, by the role's own policy ----------------------------------------------------------
 
-#: Objects that hosts run or read, and none writes.
-_FOR_HOSTS = (
+#: The bucket's objects that no host writes.
+_OF_CALLERS = (
+    f"{ACCOUNTS}*",
     "applied/*",
     "clusters/*/cluster.json",
+    "clusters/*/events/*",
     "clusters/*/run.json",
     "clusters/*/software.lock",
     "clusters/*/terraform.tfstate*",
     "clusters/*/wheels/*",
     f"{HISTORY}*",
     "host/*",
+    f"{REPORTS}*/{REPORTED_EVENTS}",
     f"{SOFTWARE}*",
+    "unlocks/*",
     WORKSPACE_KEY,
 )
-
+#: Those that only schedulers' hosts write.
+_OF_SCHEDULERS = (
+    "clusters/*/closing.json",
+    "clusters/*/environment.json",
+    "clusters/*/scheduler.json",
+    f"{ENVIRONMENTS}*",
+    f"{REPORTS}*",
+)
 
 #: By these a task could raise itself anywhere.
 _NEVER = (
@@ -240,15 +256,18 @@ _NEVER = (
 )
 
 
-def guard_statements(where: Where, own: Iterable[str]) -> list[Statement]:
+def guard_statements(where: Where, role: str, own: Iterable[str]) -> list[Statement]:
     """Return what a host's role denies whatever policies are attached to it.
 
     ``own`` are the actions of its other statements, which stay allowed on the workspace's
-    resources. No pattern separates the objects of another cluster: the boundary limits those.
+    resources. No pattern separates the objects of another cluster that hosts write: the boundary
+    limits those.
     """
     actions = sorted(set(own))
     in_bucket = [action for action in actions if action.startswith("s3:")]
     bucket = where.bucket_arn
+    unwritten = [*_OF_CALLERS, *(_OF_SCHEDULERS if role == "worker" else ())]
+    states = where.s3_arn(state_bucket_name(where.account, where.region))
     return [
         deny("NeverRaise", list(_NEVER), "*"),
         deny(
@@ -259,8 +278,9 @@ def guard_statements(where: Where, own: Iterable[str]) -> list[Statement]:
             all_others=True,
         ),
         deny("NeverInBucket", in_bucket, [bucket, f"{bucket}/*"], all_others=True),
-        deny("NeverWhatHostsRun", "s3:PutObject", [f"{bucket}/{key}" for key in _FOR_HOSTS]),
+        deny("NeverWrite", "s3:PutObject", [f"{bucket}/{key}" for key in unwritten]),
         deny("NeverStates", "s3:GetObject", f"{bucket}/clusters/*/terraform.tfstate*"),
+        deny("NeverStatesOfNetworks", "s3:*", [states, f"{states}/*"]),
         *(
             deny(
                 f"NeverKeysOfOther{tag.rpartition(':')[2].title()}s",

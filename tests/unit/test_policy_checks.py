@@ -10,7 +10,7 @@ import pytest
 from terradask._plans.policy.document import Unknown, read
 from terradask._plans.policy.patterns import forbidden_in_user_data, secrets_in
 from terradask.errors import InvalidInput
-from terradask.policy import DataBucket, TaskRight, WorkspaceRules, evaluate
+from terradask.policy import DataBucket, TaskPolicy, TaskRight, WorkspaceRules, evaluate
 from terradask_stacks.settings import PolicySettings
 
 from .policy_plans import OPEN, RULE, TODAY, found, plan, resource
@@ -375,6 +375,35 @@ def test_rights_of_tasks_are_those_of_the_settings() -> None:
         _rights({"Action": "dynamodb:GetItem", "Resource": table}),
     ):
         assert wider == [("P6", "error")]
+
+
+def test_policies_that_are_attached_are_those_of_the_settings() -> None:
+    arn = "arn:aws:iam::123456789012:policy/athena"
+    attachment = "aws_iam_role_policy_attachment"
+
+    def told(address: str, values: dict[str, Any], *, clusters: Any = None) -> list[Any]:
+        rules = WorkspaceRules(task_policies=(TaskPolicy(arn=arn, clusters=clusters),))
+        one = plan(resource(address, values))
+        return [
+            (each.check, each.severity)
+            for each in evaluate(one, settings=PolicySettings(), today=TODAY, workspace_rules=rules)
+            if each.check == "P6" and "attaches" in each.message
+        ]
+
+    attaching = {"role": "terradask-default-worker", "policy_arn": arn}
+    assert told(f"{attachment}.worker-athena-1", attaching) == []
+    assert told("aws_iam_role.worker", {"name": "x", "managed_policy_arns": [arn]}) == []
+    for wrong in (
+        told(f"{attachment}.worker-athena-1", attaching, clusters=("etl",)),
+        told(f"{attachment}.worker-athena-1", {**attaching, "policy_arn": f"{arn}-2"}),
+        told(f"{attachment}.worker-athena-1", {"role": "x"}),
+        told(f"{attachment}.flow-logs", attaching),
+        told("aws_iam_policy_attachment.worker-athena-1", attaching),
+        told("aws_iam_user_policy_attachment.worker-athena-1", attaching),
+        told("aws_iam_role.worker", {"name": "x", "managed_policy_arns": [f"{arn}-2"]}),
+        told("aws_iam_role.flow-logs", {"name": "x", "managed_policy_arns": [arn]}),
+    ):
+        assert wrong == [("P6", "error")]
 
 
 def test_images_are_of_the_settings_repositories() -> None:

@@ -148,6 +148,11 @@ DENIED = {
     "the program of hosts": ("s3:PutObject", f"{BUCKET}/host/0a/terradask_host.whl", {}),
     "the network's facts": ("s3:PutObject", f"{BUCKET}/workspace.json", {}),
     "a cluster's run": ("s3:PutObject", f"{BUCKET}/clusters/ml/run.json", {}),
+    "a network's state": (
+        "s3:PutObject",
+        f"{BUCKET.replace('default', 'state')}/workspaces/default/network.tfstate",
+        {},
+    ),
     "a state": ("s3:GetObject", f"{BUCKET}/clusters/etl/terraform.tfstate", {}),
     "an old state": ("s3:GetObjectVersion", f"{BUCKET}/clusters/etl/terraform.tfstate", {}),
     "the bucket's policy": ("s3:PutBucketPolicy", BUCKET, {}),

@@ -13,6 +13,7 @@ import pytest
 
 from terradask_modules.caller_policies import CALLERS, CallerScope, caller_statements
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.task_rights import TaskPolicy
 from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
@@ -97,10 +98,14 @@ WORDS = {
 }
 
 
-def _holders(*, isolated: bool) -> Iterator[tuple[str, dict[str, Any]]]:
-    shared = PolicyScope(
+def _shared() -> PolicyScope:
+    return PolicyScope(
         where=Where(partition="aws", region=REGION, account=ACCOUNT, workspace="default")
     )
+
+
+def _holders(*, isolated: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    shared = _shared()
     scope = CallerScope(hosts=shared, session_manager=True, isolated=isolated, network_state=STATE)
     for caller in CALLERS:
         statements = caller_statements(scope, caller)
@@ -148,6 +153,33 @@ def test_it_has_a_check_that_tests_hold(row: str) -> None:
     assert check
     assert named_in(held)
     assert missing_of(held) == []
+
+
+#: Attached to tasks' roles, it became all that a policy can be.
+EVERYTHING = Policy.parse(
+    {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}],
+    }
+)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_no_policy_of_tasks_adds_a_writer(row: str) -> None:
+    document = _named(row)
+    action, resource, more = WRITES[document]
+    if STATE in resource:
+        # Its bucket isn't terradask's own here, which roles couldn't name.
+        return
+    hosts = PolicyScope(where=_shared().where, task_policies=[TaskPolicy(arn="arn:queries")])
+    request = Request(action, resource, {**IN_PLACE, **more})
+    may = {
+        role
+        for role, policy in (("scheduler", scheduler_policy), ("worker", worker_policy))
+        if evaluate(request, Policies((Policy.parse(policy(hosts)), EVERYTHING))).allowed
+    }
+
+    assert may == writers(document, isolated=False) & {"scheduler", "worker"}
 
 
 def test_a_new_writer_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -156,19 +156,21 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
         )
         for key, topic in itertools.product(keys, topics)
     ]
+    # In a plan of one cluster, its roles have the rights of its tasks alone too.
+    own = policy_text(right_statements(rights, scope.cluster) if scope.cluster else [])
     return {
-        SCHEDULER: _statements(*map(scheduler_policy, scopes)),
-        WORKER: _statements(*map(worker_policy, scopes)),
+        SCHEDULER: _statements(*map(scheduler_policy, scopes), own),
+        WORKER: _statements(*map(worker_policy, scopes), own),
         ANY_CLUSTER: _statements(*(policy_text(bounding_statements(each)) for each in scopes)),
         **{
-            of_cluster(name): _statements(policy_text(right_statements(rights, name)))
+            of_cluster_alone(name): _statements(policy_text(right_statements(rights, name)))
             for name in clusters_of(rights)
         },
         **{name: _statements(writer.policy(where)) for name, writer in WRITERS.items()},
     }
 
 
-def of_cluster(name: str) -> str:
+def of_cluster_alone(name: str) -> str:
     """Return the key of the grants to one cluster's tasks alone."""
     return f"cluster {name}"
 

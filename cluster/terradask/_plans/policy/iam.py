@@ -27,7 +27,7 @@ from terradask._plans.policy.grants import (
     Statement,
     Within,
     grants_of,
-    of_cluster,
+    of_cluster_alone,
     read_policy,
     unproven_grants,
     where_of,
@@ -36,6 +36,7 @@ from terradask_modules.iam import listed, statements_of
 from terradask_modules.kinds import KINDS
 from terradask_modules.policies import bucket_policy, trust_policy
 from terradask_modules.secret_policy import private_policy
+from terradask_modules.task_rights import of_cluster, shared
 
 _ATTACHMENTS = (
     "aws_iam_role_policy_attachment",
@@ -165,7 +166,7 @@ def _network_document_findings(document: PlanDocument, rights: _Rights) -> Itera
         given = [(WORKER, isolated.get("access")), (SCHEDULER, isolated.get("scheduler_access"))]
         of_clusters = isolated.get("task_rights")
         if isinstance(of_clusters, Mapping):
-            given += [(of_cluster(name), it) for name, it in of_clusters.items()]
+            given += [(of_cluster_alone(name), it) for name, it in of_clusters.items()]
         for role, statements in given:
             for entry in read_policy(json.dumps({"Statement": statements or []})):
                 if isinstance(entry, Statement):
@@ -268,19 +269,24 @@ _IN_SETTINGS = "name it in network.task_rights (policy_arn), if tasks need it; o
 
 
 def _managed_policy_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
-    """Yield attached policies that the settings don't give this role."""
-    cluster = document.scope.cluster
-    policies = document.rules.task_policies or ()
-    allowed = {one.arn for one in policies if one.clusters is None or cluster in one.clusters}
-    for attachment in document.of(*_ATTACHMENTS):
-        arn = attachment.values.get("policy_arn")
-        is_hosts = attachment.name.partition("-")[0] in (SCHEDULER, WORKER)
-        if attachment.type != _ATTACHMENTS[0] or not is_hosts or arn not in allowed:
-            yield error(attachment.address, f"attaches {_shown(arn)}", _IN_SETTINGS)
-    for role in document.of("aws_iam_role"):
-        for arn in listed(role.values.get("managed_policy_arns")):
-            if arn != Unknown():
-                yield error(role.address, f"attaches {_shown(arn)}", _IN_SETTINGS)
+    """Yield attached policies that the settings don't give the role."""
+    cluster, policies = document.scope.cluster, document.rules.task_policies or ()
+    allowed = {one.arn for one in (*shared(policies), *of_cluster(policies, str(cluster)))}
+    attached = [
+        # An attachment's name begins with its role's.
+        (one, one.name.partition("-")[0] if one.type == _ATTACHMENTS[0] else "", arn)
+        for one in document.of(*_ATTACHMENTS)
+        for arn in [one.values.get("policy_arn")]
+    ]
+    attached += [
+        (role, role.name, arn)
+        for role in document.of("aws_iam_role")
+        for arn in listed(role.values.get("managed_policy_arns"))
+        if arn != Unknown()
+    ]
+    for resource, role_name, arn in attached:
+        if role_name not in (SCHEDULER, WORKER) or arn not in allowed:
+            yield error(resource.address, f"attaches {_shown(arn)}", _IN_SETTINGS)
 
 
 def _roles(document: PlanDocument) -> Iterator[PolicyFinding]:
