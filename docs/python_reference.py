@@ -56,6 +56,7 @@ def documented() -> list[Any]:
     import terradask
     from terradask._cleanup.orphans import Orphan, Sweep, Swept
     from terradask._clusters.overview import ClusterOverview
+    from terradask._clusters.reach.result import Reach, Reached
     from terradask._observe.logs.lines import ClusterLogs, LogLine
     from terradask._plans.folder import Plans
     from terradask._plans.report import PlanReport, WorkspaceReport
@@ -73,6 +74,8 @@ def documented() -> list[Any]:
         ClusterOverview,
         ClusterLogs,
         LogLine,
+        Reach,
+        Reached,
         Sweep,
         Orphan,
         Swept,

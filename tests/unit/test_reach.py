@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
-from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,12 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from terradask._clusters.reach.advice import Side
+from terradask._clusters.reach.outbound import read_rules
 from terradask._clusters.reach.result import Found, Reach, Reached, judge
 from terradask._clusters.reach.targets import read_target
 from terradask._dask import reach as client
 from terradask._dask.reach import ReachTests, explain, side_of
 from terradask.cli import command
-from terradask.errors import InvalidInput, WorkersMissing
+from terradask.errors import AccessDenied, InvalidInput, WorkersMissing
 from terradask_host.commands import TryTargets
 
 from .baselines import ACCOUNT, baseline
@@ -30,9 +30,7 @@ SECRET = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:db-AbCdEf"
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/d24c4a28-7014-4d49-a6c2-c4f86a68945d"
 
 
-def found_for(
-    target: str, found: Mapping[str, Any], *, caller: str = CALLER, **network: Any
-) -> Reached:
+def found_for(target: str, found: Any, *, caller: str = CALLER, **network: Any) -> Reached:
     deployed = baseline(**network)
     side = side_of("etl", caller, ["sg-0123"], deployed)
     read = read_target(target, account=ACCOUNT, partition="aws")
@@ -110,6 +108,32 @@ def test_a_time_out_is_ours_where_no_rule_lets_hosts_out(
         assert rule["reason"]
     if by == "their_rule":
         assert f"TCP {port} from sg-0123" in one.theirs
+
+
+def test_the_rules_in_aws_come_first_where_the_caller_may_read_them() -> None:
+    found = Found.read(connection("timeout", "10.1.2.3"))
+    deployed = baseline(egress=[rule("10.1.0.0/16")])
+    side = side_of("etl", CALLER, ["sg-0123"], deployed)
+    read = read_target("db:5432", account=ACCOUNT, partition="aws")
+
+    def judged(*rules: dict[str, Any]) -> Reached:
+        return judge(read, found, side, deployed, read_rules(rules))
+
+    out = {"IsEgress": True, "IpProtocol": "tcp", "FromPort": 5432, "ToPort": 5432}
+    assert judged({**out, "CidrIpv4": "10.1.0.0/16"}).refused_by == "their_rule"
+    assert judged({**out, "IpProtocol": "-1", "CidrIpv4": "10.0.0.0/8"}).refused_by == "their_rule"
+    assert judged({**out, "PrefixListId": "pl-1"}).refused_by == "some_rule"
+    assert judged({**out, "ReferencedGroupInfo": {"GroupId": "sg-1"}}).refused_by == "some_rule"
+    # It was removed by hand.
+    for other in (
+        {**out, "CidrIpv4": "10.1.0.0/16", "IsEgress": False},
+        {**out, "CidrIpv4": "10.1.0.0/16", "IpProtocol": "udp"},
+        {**out, "CidrIpv6": "::/0"},
+    ):
+        removed = judged(other)
+        assert removed.refused_by == "own_rule"
+        assert "terradask apply network" in removed.to_do
+        assert removed.toml == ""
 
 
 def test_given_groups_and_roles_are_their_owners_to_widen() -> None:
@@ -330,10 +354,12 @@ def test_a_hosts_answer_is_read_as_text_and_numbers_alone() -> None:
     for answer in (
         None,
         [],
+        {"problem": {"kind": "timeout", "address": "fe80::1%x"}, "addresses": ["nonsense"]},
         {"addresses": 7, "calls": "x", "problem": [1], "port": "x", "connected_seconds": "y"},
         {"calls": [3, None]},
     ):
         assert Found.read(answer).connected_seconds is None
+        assert found_for("db:5432", answer).state in ("reached", "refused")
     found = {"problem": {"kind": "failed", "text": "\x1b[2Jgone" + "x" * 9000}}
     text = found_for("db:5432", found).text
     assert "\x1b" not in text
@@ -447,6 +473,31 @@ def test_only_the_worker_on_the_schedulers_host_may_be_left() -> None:
         tests = asking(names, sent, workers=set())
         with pytest.raises(WorkersMissing, match="no joined worker"):
             asyncio.run(tests.reach("db:5432", group=group))
+
+
+@pytest.mark.parametrize("may_read", [True, False])
+def test_a_time_out_has_aws_asked_for_the_hosts_rules(may_read: bool) -> None:
+    asked: list[Any] = []
+    answer = {"results": [connection("timeout", "10.64.7.7")], "security_groups": ["sg-0a", "x"]}
+
+    def describe(**question: Any) -> dict[str, Any]:
+        asked.append(question)
+        if not may_read:
+            raise AccessDenied("ec2:DescribeSecurityGroupRules", "no")
+        return {"SecurityGroupRules": []}
+
+    ec2 = SimpleNamespace(can_paginate=lambda _: False, describe_security_group_rules=describe)
+    tests = asking(["i-0a"], [], workers={"i-0a"})
+    tests.pool.deployment = SimpleNamespace(aws=SimpleNamespace(client=lambda _: ec2))  # type: ignore[assignment]
+
+    async def send(_command: TryTargets) -> dict[str, Any]:
+        return answer
+
+    tests.connection.send = send  # type: ignore[method-assign]
+    (one,) = asyncio.run(tests.reach("db:5432")).results
+    assert one.refused_by == ("own_rule" if may_read else "their_rule")
+    # A worker's answer names no other filter.
+    assert asked == [{"Filters": [{"Name": "group-id", "Values": ["sg-0a"]}]}]
 
 
 @pytest.mark.parametrize(

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.listing import listed
 from terradask._clusters.lifetime import Duration, parse_duration
 from terradask._clusters.reach.advice import Side
+from terradask._clusters.reach.outbound import read_rules
 from terradask._clusters.reach.result import Found, Reach, judge
 from terradask._clusters.reach.targets import Target, read_target
 from terradask._common.progress import Message, Progress
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.host_workers import host_of, is_extra
 from terradask._dask.threads import Call
-from terradask.errors import InvalidInput, WorkersMissing
+from terradask.errors import AccessDenied, InvalidInput, WorkersMissing
 from terradask_host.commands import TryTargets
 from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
+    from terradask._aws.session import Aws
     from terradask._dask.pool import WorkerPool
     from terradask._network.baseline import Baseline
     from terradask._workspace.workspace import Workspace
+    from terradask_modules.egress import Egress
 
 MOST_TARGETS = 50
 _LONGEST_SECONDS = 60.0
+_GROUP = re.compile("sg-[0-9a-z]{1,40}")
 
 
 @dataclass(eq=False, repr=False)
@@ -86,6 +94,11 @@ class ReachTests:
             When the cluster doesn't run any more.
         VersionMismatch
             When its hosts run a terradask without this.
+
+        Notes
+        -----
+        Permissions needed: those to attach. With ``ec2:DescribeSecurityGroupRules``, time-outs are
+        compared with the rules in AWS, else with those that the network was applied with.
         """
         given = [targets] if isinstance(targets, str) else list(targets)
         seconds = _checked(given, group, scheduler, timeout)
@@ -108,7 +121,11 @@ class ReachTests:
             )
             asked = [{"kind": one.kind, "facts": dict(one.facts)} for one in tried]
             found = await self.connection.send(TryTargets(asked, seconds, worker))
-        return explain(self._name, host, read, found, baseline)
+        rules = None
+        if _timed_out(found):
+            groups = _security_groups(found)
+            rules = await self.call(partial(_read_rules, self.pool.deployment.aws, groups))
+        return explain(self._name, host, read, found, baseline, rules=rules)
 
     def _choose_worker(self, group: str | None) -> str:
         """Return the name of a joined worker, of a group or any. Raises."""
@@ -156,17 +173,46 @@ def _checked(
     return seconds
 
 
+def _timed_out(found: dict[str, Any]) -> bool:
+    read = map(Found.read, found.get("results") or ())
+    return any(one.problem.get("kind") == "timeout" for one in read)
+
+
+def _security_groups(found: dict[str, Any]) -> tuple[str, ...]:
+    groups = found.get("security_groups") or ()
+    return tuple(str(each) for each in groups if _GROUP.fullmatch(str(each)))
+
+
+def _read_rules(aws: Aws, groups: Sequence[str]) -> list[Egress] | None:
+    """Return the outbound rules of security groups; None if the caller may not read them."""
+    if not groups:
+        return None
+    filters = [{"Name": "group-id", "Values": list(groups)}]
+    with suppress(AccessDenied):
+        ec2 = aws.client("ec2")
+        return read_rules(
+            listed(ec2, "describe_security_group_rules", "SecurityGroupRules", Filters=filters)
+        )
+    return None
+
+
 def explain(
-    cluster: str, host: str, targets: Sequence[Target], found: dict[str, Any], baseline: Baseline
+    cluster: str,
+    host: str,
+    targets: Sequence[Target],
+    found: dict[str, Any],
+    baseline: Baseline,
+    *,
+    rules: Sequence[Egress] | None = None,
 ) -> Reach:
     """Return the result from what a host found."""
     caller = found.get("caller")
     caller = str(caller) if caller else None
-    groups = tuple(str(each) for each in found.get("security_groups") or ())
+    groups = _security_groups(found)
     side = side_of(cluster, caller, groups, baseline)
     answers = iter(found.get("results") or ())
     results = tuple(
-        judge(one, Found.read(next(answers, None) if one.kind else None), side, baseline)
+        judge(one, Found.read(next(answers, None) if one.kind else None), side, baseline, rules)
         for one in targets
     )
     return Reach(cluster, host, caller, groups, results)

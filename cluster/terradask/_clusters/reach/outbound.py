@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from terradask_modules.egress import Egress, rules_to
+from terradask_modules.ingress import EVERY_PORT
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
@@ -28,6 +29,27 @@ def lets_out(baseline: Baseline, cluster: str, address: str, port: int) -> Answe
     return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
 
 
+def rules_let_out(rules: Sequence[Egress], address: str, port: int) -> Answer:
+    """Return whether rules of security groups let a host out to a port of an address."""
+    found = rules_to(rules, ip_address(address), port)
+    if not found:
+        return "no"
+    return "maybe" if found[0].network is None else "yes"
+
+
+def read_rules(found: Iterable[Mapping[str, Any]]) -> list[Egress]:
+    """Return the outbound rules for TCP in EC2's ``SecurityGroupRules``."""
+    rules = []
+    for one in found:
+        group = one.get("ReferencedGroupInfo", {}).get("GroupId")
+        peer = one.get("CidrIpv4") or one.get("CidrIpv6") or one.get("PrefixListId") or group
+        if one.get("IsEgress") and peer and one.get("IpProtocol") in ("tcp", "6", "-1"):
+            every = one["IpProtocol"] == "-1"
+            ports = EVERY_PORT if every else (int(one["FromPort"]), int(one["ToPort"]))
+            rules.append(Egress(str(peer), ports, str(one.get("Description", ""))))
+    return rules
+
+
 def _answers(
     baseline: Baseline, cluster: str, address: IPv4Address | IPv6Address, port: int
 ) -> Iterator[Answer]:
@@ -46,6 +68,15 @@ def _answers(
 def has_internet(baseline: Baseline) -> bool:
     """Return whether the network gives workers' hosts a route to the internet."""
     return baseline.nat != "none" or baseline.public_workers
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is an IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return "%" not in text
 
 
 def is_private(address: str) -> bool:

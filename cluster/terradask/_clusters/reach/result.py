@@ -13,7 +13,13 @@ from terradask._clusters.reach.advice import (
     egress_advice,
     ingress_text,
 )
-from terradask._clusters.reach.outbound import has_internet, is_private, lets_out
+from terradask._clusters.reach.outbound import (
+    has_internet,
+    is_address,
+    is_private,
+    lets_out,
+    rules_let_out,
+)
 from terradask._clusters.reach.refusal import REFUSERS, Refusal, read_refusal
 from terradask._clusters.reach.targets import CONNECTED, Target
 from terradask._common.text_table import table
@@ -21,6 +27,7 @@ from terradask_host.documents import plain_text
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
+    from terradask_modules.egress import Egress
 
 State = Literal["reached", "refused", "not tried"]
 
@@ -203,8 +210,17 @@ def _texts(value: Any) -> dict[str, Any]:
     return {str(name): _text_or_none(each) for name, each in given.items()}
 
 
-def judge(target: Target, found: Found, side: Side, baseline: Baseline) -> Reached:
-    """Return whether a target is reached, from what a host found, else who refuses it."""
+def judge(
+    target: Target,
+    found: Found,
+    side: Side,
+    baseline: Baseline,
+    rules: Sequence[Egress] | None = None,
+) -> Reached:
+    """Return whether a target is reached, from what a host found, else who refuses it.
+
+    `rules` are those of the host's security groups in AWS, if the caller may read them.
+    """
     if target.kind is None:
         return Reached(target.text, "not tried", text=target.why_not or "")
     refusals = [refusal for _, refusal in found.outcomes if refusal is not None]
@@ -215,7 +231,7 @@ def judge(target: Target, found: Found, side: Side, baseline: Baseline) -> Reach
         "allowed": allowed,
     }
     if found.problem:
-        by, text, advice = _of_connection(target, found, side, baseline)
+        by, text, advice = _of_connection(found, side, baseline, rules)
     elif refusals and not (allowed and target.kind in _ANY_CALL):
         by, text = _of_calls(refusals)
         advice = call_advice(target, refusals, side)
@@ -262,7 +278,7 @@ def _of_calls(refusals: Sequence[Refusal]) -> tuple[str, str]:
 
 
 def _of_connection(
-    target: Target, found: Found, side: Side, baseline: Baseline
+    found: Found, side: Side, baseline: Baseline, rules: Sequence[Egress] | None
 ) -> tuple[str, str, Advice]:
     problem = found.problem
     kind, doing = problem.get("kind") or "failed", problem.get("doing")
@@ -270,14 +286,11 @@ def _of_connection(
     address = problem.get("address") or ", ".join(found.addresses)
     at = f"{address}:{found.port}" if found.port else address
     if kind == "timeout" and doing in (None, "connect"):
-        return _timed_out(found, address, side, baseline)
+        return _timed_out(found, address, side, baseline, rules)
     if kind in _CONNECTION:
         by, words = _CONNECTION[kind]
-        return (
-            by,
-            words.format(at=at, text=text, host=problem.get("host") or ""),
-            _to_do(by, target),
-        )
+        advice = Advice(to_do=_TO_DO.get(by, ""))
+        return by, words.format(at=at, text=text, host=problem.get("host") or ""), advice
     if kind == "timeout":
         return "unknown", f"{doing} didn't end in time ({text})", Advice()
     return "unknown", f"{REFUSERS['unknown']}: {text}", Advice()
@@ -307,21 +320,24 @@ _TO_DO = {
 }
 
 
-def _to_do(by: str, _target: Target) -> Advice:
-    return Advice(to_do=_TO_DO.get(by, ""))
-
-
 def _timed_out(
-    found: Found, address: str, side: Side, baseline: Baseline
+    found: Found, address: str, side: Side, baseline: Baseline, rules: Sequence[Egress] | None
 ) -> tuple[str, str, Advice]:
     port = found.port
-    first = address.partition(", ")[0]
-    answer = lets_out(baseline, side.cluster, first, port) if first else "maybe"
+    first = next((each for each in (address, *found.addresses) if is_address(each)), "")
+    if not first:
+        return "unknown", f"no answer from {address or 'it'}", Advice()
+    answer = declared = lets_out(baseline, side.cluster, first, port)
+    if rules is not None:
+        answer = rules_let_out(rules, first, port)
     ours = egress_advice(side, first, port)
     nat = "" if is_private(first) or has_internet(baseline) else _NO_INTERNET
     to_do = "; ".join(filter(None, (ours.to_do, nat)))
     theirs = ingress_text(side, port, "the addresses of the network's NAT gateways")
     no_answer = f"no answer from {first}:{port}"
+    if answer == "no" and declared == "yes":
+        text = f"{no_answer}: our security group lacks a rule that the network was applied with"
+        return "own_rule", text, Advice(to_do="terradask apply network adds it again")
     if answer == "no":
         text = f"{no_answer}: our security group lets hosts out to no such address and port"
         return "own_rule", text, Advice(ours.toml, theirs if is_private(first) else "", to_do)
