@@ -53,8 +53,8 @@ def read_rules(found: Iterable[Mapping[str, Any]]) -> list[Egress]:
 def _answers(
     baseline: Baseline, cluster: str, address: IPv4Address | IPv6Address, port: int
 ) -> Iterator[Answer]:
-    rules = [Egress(**one.model_dump()) for one in baseline.egress]
-    for rule in rules_to(rules, address, port, cluster=cluster, vpc_blocks=[baseline.vpc_cidr]):
+    blocks = [baseline.vpc_cidr]
+    for rule in rules_to(baseline.egress, address, port, cluster=cluster, vpc_blocks=blocks):
         yield "maybe" if rule.network is None else "yes"
     if "vpc" in baseline.given or baseline.isolation == "cluster":
         # Hosts reach each other, by their groups.
