@@ -166,12 +166,22 @@ def test_without_declared_clusters_one_counts() -> None:
                     for n in range(30)
                 ]
             },
-            {"L-0EA8095F": 65},
+            {"L-0EA8095F": 63},
         ),
     ],
 )
 def test_what_a_network_needs(network: dict[str, Any], expected: dict[str, int]) -> None:
     assert amounts(settings(network=network), *expected) == expected
+
+
+def test_rules_for_ipv6_are_counted_apart() -> None:
+    rules = [
+        {"destination": destination, "ports": [5432], "reason": "database"}
+        for n in range(10)
+        for destination in (f"10.1.{n}.0/24", f"2001:db8:{n}::/48", f"pl-0000000{n}")
+    ]
+    network = {"dual_stack": True, "egress": rules}
+    assert amounts(settings(network=network), "L-0EA8095F") == {"L-0EA8095F": 23}
 
 
 def test_a_given_network_needs_what_is_made_on_it() -> None:

@@ -66,3 +66,28 @@ def test_a_vpc_goes_last(network: Any) -> None:
     for peer in reversed(peers):
         ec2.delete_security_group(GroupId=peer)
     ec2.delete_vpc(VpcId=vpc)
+
+
+@pytest.mark.parametrize("way", ["ingress", "egress"])
+def test_a_rule_names_a_group_of_its_own_or_a_peered_vpc(network: Any, way: str) -> None:
+    ec2 = network.ec2
+    other = ec2.create_vpc(CidrBlock="10.77.0.0/16")["Vpc"]["VpcId"]
+    made = ec2.create_security_group(GroupName=f"of-{way}", Description="x", VpcId=other)
+    rule = {
+        "IpProtocol": "tcp",
+        "FromPort": 5432,
+        "ToPort": 5432,
+        "UserIdGroupPairs": [{"GroupId": made["GroupId"]}],
+    }
+    rules = {"GroupId": network.security_group, "IpPermissions": [rule]}
+    authorize = getattr(ec2, f"authorize_security_group_{way}")
+    peering = ec2.create_vpc_peering_connection(VpcId=network.vpc_id, PeerVpcId=other)
+    with pytest.raises(ClientError, match=r"InvalidGroup\.NotFound.*belong to different networks"):
+        authorize(**rules)
+    ec2.accept_vpc_peering_connection(
+        VpcPeeringConnectionId=peering["VpcPeeringConnection"]["VpcPeeringConnectionId"]
+    )
+    authorize(**rules)
+    getattr(ec2, f"revoke_security_group_{way}")(**rules)
+    ec2.delete_security_group(GroupId=made["GroupId"])
+    ec2.delete_vpc(VpcId=other)

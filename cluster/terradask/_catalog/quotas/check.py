@@ -66,7 +66,8 @@ GROUPS = Quota("autoscaling", "L-CDE20ADC", "Auto Scaling groups per Region")
 
 #: AWS's default for rules of a group in one direction.
 USUAL_RULES_LIMIT = 60
-_USUAL_EGRESS = 5
+#: To the network, to S3 and to port 443.
+_USUAL_EGRESS = 3
 
 #: Instance families, their name in the quotas' names, and the codes on demand and on Spot, empty
 #: if there is none. P5 has its own on Spot.
@@ -129,13 +130,21 @@ def needs_of(
 
 
 def rules_of_a_group(network: NetworkSettings) -> int:
-    """Return the largest number of rules for destinations that a security group of hosts has: at
-    most five to the network, to S3, to port 443, and over IPv6, beside those of the settings. A
-    prefix list counts as its entries, which the settings don't know.
+    """Return the largest number of rules for destinations that a security group of hosts has, the
+    usual ones included. AWS counts IPv4 and IPv6 apart, and a group or a prefix list as both; a
+    list as its entries, which the settings don't know:
+    https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
     """
     rules = network.all_egress
     groups = [rules_of(rules), *(rules_of(rules, one) for one in named_clusters(rules))]
-    return _USUAL_EGRESS + max(map(len, groups))
+    counts = [
+        (
+            sum(not rule.is_ipv6 for rule in group),
+            sum(rule.is_ipv6 or rule.network is None for rule in group),
+        )
+        for group in groups
+    ]
+    return _USUAL_EGRESS + max(max(count) for count in counts)
 
 
 def _cluster_needs(

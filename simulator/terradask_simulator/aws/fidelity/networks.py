@@ -19,6 +19,8 @@ as AWS does.
 - Revoking a missing rule by its id fails with ``InvalidSecurityGroupRuleId.NotFound``, which the
   Terraform provider treats as success. moto answers ``InvalidPermission.NotFound``, which the
   provider treats as a failure.
+- A rule for a group of a VPC that isn't peered fails with ``InvalidGroup.NotFound``
+  (https://github.com/ansible/ansible/pull/28876). moto takes any group.
 - moto nests the state of a subnet's IPv6 block twice, and has no filter by the association, so that
   the Terraform provider waits forever for a subnet of a dual-stack network.
 """
@@ -40,6 +42,7 @@ def install() -> None:
     _keep_what_is_used()
     _keep_addresses_that_are_used()
     _know_rules()
+    _know_peers()
     _know_blocks()
 
 
@@ -201,6 +204,34 @@ def _revoke_known(kept: str) -> Callable[..., Any]:
         return revoke(backend, **asked)
 
     return revoke_known
+
+
+def _know_peers() -> None:
+    from moto.ec2.exceptions import EC2ClientError
+    from moto.ec2.models.security_groups import SecurityGroupBackend
+
+    def authorize_peered(authorize: Any, backend: Any, *args: Any, **asked: Any) -> Any:
+        name = args[0] if args else asked["group_name_or_id"]
+        group = backend.get_security_group_by_name_or_id(name, asked.get("vpc_id"))
+        for source in asked.get("source_groups") or ():
+            other = backend.get_security_group_from_id(source.get("GroupId"))
+            if None not in (group, other) and not _are_peered(backend, group.vpc_id, other.vpc_id):
+                raise EC2ClientError(
+                    "InvalidGroup.NotFound",
+                    "You have specified two resources that belong to different networks.",
+                )
+        return authorize(backend, *args, **asked)
+
+    for way in ("ingress", "egress"):
+        around(SecurityGroupBackend, f"authorize_security_group_{way}")(authorize_peered)
+
+
+def _are_peered(backend: Any, vpc_id: str, other_id: str) -> bool:
+    return vpc_id == other_id or any(
+        {peering.vpc.id, peering.peer_vpc.id} == {vpc_id, other_id}
+        for peering in backend.vpc_pcxs.values()
+        if peering._status.code == "active"
+    )
 
 
 def _know_blocks() -> None:
