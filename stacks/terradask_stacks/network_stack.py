@@ -349,5 +349,6 @@ class NetworkStack(TerraformStack):
             gpu_image_ids=self._gpu_image_ids,
             gpu_disk_size_gib={role: self._gpu_disk(role) for role in ROLES},
             outside=self._outside,
+            vpc_blocks=self._vpc_blocks(self._settings.network),
             permissions_boundary=boundary,
         )

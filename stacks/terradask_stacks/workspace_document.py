@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from terradask_modules.aws import Fn
-from terradask_modules.egress import Egress
+from terradask_modules.egress import Egress, in_vpc
 from terradask_modules.identity import Role
 from terradask_modules.launch_templates import template_key
 from terradask_modules.names import ROLES, clusters_role_path, log_group_name, secrets_prefix
@@ -58,6 +58,8 @@ class Made:
     gpu_disk_size_gib: Mapping[str, int]
     #: ``clients`` and ``hosts`` -> security group of isolated clusters' hosts.
     outside: Mapping[str, str]
+    #: The VPC's blocks, for rules whose destination is ``vpc``.
+    vpc_blocks: Sequence[str]
     permissions_boundary: str | None
 
 
@@ -72,6 +74,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
     """Return the document."""
     workspace, network, where = settings.workspace, settings.network, made.hosts.where
     offered = offered_disks(workspace, network)
+    egress = in_vpc(network.all_egress, made.vpc_blocks)
     return {
         "format": WORKSPACE_FORMAT,
         "terradask_version": terradask_version(),
@@ -112,7 +115,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             }
             for rule in network.ingress
         ],
-        **({"egress": list(map(_egress, network.all_egress))} if network.all_egress else {}),
+        **({"egress": list(map(_egress, egress))} if egress else {}),
         "scheduler_ports": [list(ports) for ports in ports_for_workers(workspace, network)],
         "host": {
             "wheel_key": made.wheel.key,
