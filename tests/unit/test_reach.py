@@ -112,7 +112,7 @@ def test_a_time_out_is_ours_where_no_rule_lets_hosts_out(
 
 def test_the_rules_in_aws_come_first_where_the_caller_may_read_them() -> None:
     found = Found.read(connection("timeout", "10.1.2.3"))
-    deployed = baseline(egress=[rule("10.1.0.0/16")])
+    deployed = baseline(egress=[rule("10.1.0.0/16"), rule("sg-1", (1433, 1433))])
     side = side_of("etl", CALLER, ["sg-0123"], deployed)
     read = read_target("db:5432", account=ACCOUNT, partition="aws")
 
@@ -129,6 +129,8 @@ def test_the_rules_in_aws_come_first_where_the_caller_may_read_them() -> None:
         {**out, "CidrIpv4": "10.1.0.0/16", "IsEgress": False},
         {**out, "CidrIpv4": "10.1.0.0/16", "IpProtocol": "udp"},
         {**out, "CidrIpv6": "::/0"},
+        # The group of other hosts.
+        {**out, "ReferencedGroupInfo": {"GroupId": "sg-0456"}},
     ):
         removed = judged(other)
         assert removed.refused_by == "own_rule"

@@ -29,8 +29,14 @@ def lets_out(baseline: Baseline, cluster: str, address: str, port: int) -> Answe
     return "yes" if "yes" in found else "maybe" if "maybe" in found else "no"
 
 
-def rules_let_out(rules: Sequence[Egress], address: str, port: int) -> Answer:
-    """Return whether rules of security groups let a host out to a port of an address."""
+def rules_let_out(baseline: Baseline, rules: Iterable[Egress], address: str, port: int) -> Answer:
+    """Return whether rules of a host's security groups let it out to a port of an address.
+
+    In groups of terradask, rules for groups that the settings don't name are for other hosts.
+    """
+    if "security_groups" not in baseline.given:
+        named = {rule.destination.rpartition("/")[2] for rule in baseline.egress}
+        rules = [rule for rule in rules if not rule.is_group or rule.destination in named]
     found = rules_to(rules, ip_address(address), port)
     if not found:
         return "no"

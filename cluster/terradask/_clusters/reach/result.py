@@ -329,7 +329,7 @@ def _timed_out(
         return "unknown", f"no answer from {address or 'it'}", Advice()
     answer = declared = lets_out(baseline, side.cluster, first, port)
     if rules is not None:
-        answer = rules_let_out(rules, first, port)
+        answer = rules_let_out(baseline, rules, first, port)
     ours = egress_advice(side, first, port)
     nat = "" if is_private(first) or has_internet(baseline) else _NO_INTERNET
     to_do = "; ".join(filter(None, (ours.to_do, nat)))
