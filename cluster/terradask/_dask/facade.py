@@ -182,5 +182,5 @@ _EQUIVALENTS: Mapping[str, str] = {
     "security_groups": "the network's: network.security_groups in terradask.toml",
     "host_setup_script": "nothing: name packages in software, or an image as container",
     "extra_bootstrap": "nothing: name packages in software, or an image as container",
-    "mount_bucket": "nothing: tasks read and write network.data_buckets with s3fs or boto3",
+    "mount_bucket": "network.mounts in terradask.toml, for all hosts",
 }
