@@ -245,6 +245,25 @@ def test_more_data_buckets_than_a_role_has_room_for_are_refused_first(
     assert caught.value.allowed == "10240 characters"
 
 
+def test_more_rights_of_tasks_than_a_role_has_room_for_are_refused_first(
+    synth: Callable[..., Document],
+) -> None:
+    table = "arn:aws:dynamodb:us-east-1:123456789012:table/a-table-with-a-long-name"
+    rights = [
+        {"reason": f"table {i}", "actions": ["dynamodb:GetItem"], "resources": [f"{table}-{i}"]}
+        for i in range(60)
+    ]
+    with pytest.raises(InvalidInput) as caught:
+        synth("network", network={"task_rights": rights})
+    assert "60 task rights" in str(caught.value.given)
+    assert caught.value.allowed == "10240 characters"
+    assert "fewer network.data_buckets, network.task_rights" in str(caught.value.advice)
+    # The boundary has less room, for all clusters together.
+    rights = [{**one, "clusters": ["etl"]} for one in rights[:30]]
+    with pytest.raises(InvalidInput, match="bounds the roles of isolated clusters is longer"):
+        synth("network", workspace={"isolation": "cluster"}, network={"task_rights": rights})
+
+
 def test_user_data_is_the_same_for_both_roles_and_names_no_cluster(network: Document) -> None:
     texts = {each["user_data"] for each in network["resource"]["aws_launch_template"].values()}
 

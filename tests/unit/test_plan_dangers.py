@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from terradask._plans.summary import PlanSummary
+from terradask_modules.policies import PolicyScope, worker_policy
+from terradask_modules.task_rights import DataBucket, TaskRight
+from terradask_modules.where import Where
 
 from .plan_documents import changed_resource, dangers_of, policy_text, rule_to, summary_of
 
@@ -135,6 +139,21 @@ def test_policy_added_to_a_role_that_is_there_widens_it():
     with_role = changed_resource({"name": "worker"}, kind="aws_iam_role")
     added["resource_changes"] += with_role["resource_changes"]
     assert summary_of(added).dangers == ()
+
+
+def test_wider_rights_of_tasks_are_dangers():
+    where = Where(partition="aws", region="us-east-1", account="123456789012", workspace="default")
+    table = "arn:aws:dynamodb:us-east-1:123456789012:table/prices"
+    right = TaskRight(reason="prices", actions=("dynamodb:GetItem",), resources=(table,))
+    read = PolicyScope(where=where, data_buckets=[DataBucket(path="lake", access="read")])
+    more = replace(read, data_buckets=[DataBucket(path="lake")], task_rights=[right])
+
+    (told,) = dangers_of({"policy": worker_policy(more)}, {"policy": worker_policy(read)})
+    assert told == (
+        f"allows dynamodb:GetItem on {table}; allows s3:AbortMultipartUpload, s3:DeleteObject, "
+        "s3:ListMultipartUploadParts, s3:PutObject on arn:aws:s3:::lake/*"
+    )
+    assert dangers_of({"policy": worker_policy(read)}, {"policy": worker_policy(more)}) == []
 
 
 def test_role_that_loses_its_boundary_is_wider():

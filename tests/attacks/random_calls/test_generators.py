@@ -16,6 +16,7 @@ from botocore.validate import ParamValidator
 
 from terradask_modules.caller_policies import CallerScope, caller_policies
 from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.task_rights import TaskPolicy
 from terradask_modules.where import Where
 
 from ...simulator.acting import ACCOUNT, REGION
@@ -27,6 +28,7 @@ from .rights import NOT_CALLED, NoCall, Right, calls_of, rights_of
 SHARED = PolicyScope(
     where=Where(partition="aws", region=REGION, account=ACCOUNT, workspace="default"),
     data_buckets=("lake/raw",),
+    task_policies=(TaskPolicy(arn=f"arn:aws:iam::{ACCOUNT}:policy/queries"),),
     kms_key_arn=f"arn:aws:kms:{REGION}:{ACCOUNT}:key/0",
     session_manager=True,
 )
