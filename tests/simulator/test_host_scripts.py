@@ -124,9 +124,10 @@ def test_scripts_live_with_their_hosts(strict_sim: Simulator, folder: Path) -> N
             (worker,) = cluster.observed
         assert made == f"etl worker workers {worker}"
         assert re.fullmatch(r"etl scheduler scheduler i-[0-9a-f]+", by_scheduler)
+        ready = "terradask-boot: host_setup: licence is ready"
+        eventually(lambda: ready in log_of(strict_sim, worker))
         Workspace.load().deployment("etl").stop()
         log = eventually(lambda: "exit code 4" in (log := log_of(strict_sim, worker)) and log)
-        assert "terradask-boot: host_setup: licence is ready" in log
         assert f"terradask-host: host_leave: gave back the licence of {worker}" in log
         assert "terradask-host: ERROR: network.host_leave ended with exit code 4." in log
 
