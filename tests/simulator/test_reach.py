@@ -22,9 +22,24 @@ from ..command import in_this_process
 from ..quick_provider import QuickProvider
 from ..waiting import PROCESS_SECONDS
 from .acting import ACCOUNT, Account
-from .walled import SETTINGS
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
+
+SETTINGS = """
+[workspace]
+name = "proven"
+[network]
+vpc_id = "{vpc_id}"
+[network.subnets."us-east-1a"]
+scheduler = "{public_subnet_id}"
+worker = "{private_subnet_id}"
+[[network.ingress]]
+cidr = "127.0.0.0/8"
+[cluster]
+n_workers = 1
+max_workers = 2
+[clusters.one]
+"""
 
 DATABASE = "orders.proven.internal"
 TABLE = f"arn:aws:dynamodb:us-east-1:{ACCOUNT}:table/prices"
@@ -123,7 +138,6 @@ def test_the_lines_that_reach_prints_open_what_it_names(
         found = s3.get_object(Bucket=f"terradask-default-{ACCOUNT}-us-east-1", Key="workspace.json")
         shared = json.load(found["Body"])
         own = SETTINGS.format(**shared, **shared["zones"]["us-east-1a"])
-        own = own.replace("walled", "proven").replace('isolation = "cluster"\n', "")
         settings = tmp_path / "terradask.toml"
         settings.write_text(own)
         key, secret = _data(owner, stack)
