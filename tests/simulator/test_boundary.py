@@ -49,6 +49,8 @@ def test_the_network_is_made_within_the_boundary_and_the_caller_gets_no_further(
         shared = json.load(found["Body"])
         settings = SETTINGS.format(**shared, **shared["zones"]["us-east-1a"])
         settings = settings.replace("walled", "bounded").replace('isolation = "cluster"\n', "")
+        # Rules for single clusters need isolation.
+        settings = settings.replace('clusters = ["one"]\n', "")
         (tmp_path / "terradask.toml").write_text(settings)
         documents = _printed(sim, tmp_path, "setup")
         iam = owner.client("iam")

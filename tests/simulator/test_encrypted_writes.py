@@ -52,6 +52,8 @@ def test_a_workspace_lives_where_writes_must_name_their_encryption(
         shared = json.load(found["Body"])
         settings = SETTINGS.format(**shared, **shared["zones"]["us-east-1a"])
         settings = settings.replace("walled", "strict").replace('isolation = "cluster"\n', "")
+        # Rules for single clusters need isolation.
+        settings = settings.replace('clusters = ["one"]\n', "")
         key = owner.client("kms").create_key()["KeyMetadata"]["Arn"]
         settings = settings.replace("[network]\n", f'[network]\nkms_key_arn = "{key}"\n', 1)
         (tmp_path / "terradask.toml").write_text(settings)
