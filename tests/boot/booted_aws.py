@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -65,6 +66,21 @@ class BootedAws:
     power: Power
     without_token: list[str]
     registry: ContainerRegistry
+
+    def secret_of_hosts(self, text: str) -> str:
+        """Keep a secret that the roles of hosts may read; return its ARN."""
+        with (
+            contextlib.closing(self.sim.client("secretsmanager")) as secrets,
+            contextlib.closing(self.sim.client("iam")) as iam,
+        ):
+            arn = str(secrets.create_secret(Name="team/registry", SecretString=text)["ARN"])
+            may = {"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": arn}
+            policy = json.dumps({"Version": "2012-10-17", "Statement": [may]})
+            for role in ("scheduler", "worker"):
+                iam.put_role_policy(
+                    RoleName=f"terradask-default-{role}", PolicyName="team", PolicyDocument=policy
+                )
+        return arn
 
     def log(self, cluster: str, instance_id: str) -> str:
         """Return what a host has written to CloudWatch so far."""

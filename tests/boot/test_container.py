@@ -5,6 +5,7 @@ runs it, and what a task there can do and see.
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import resource
 from collections.abc import Callable
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.boot]
 
 BOOT_SECONDS = 420
 REPOSITORY = "team/dask"
+PASSWORD = "a-password-that-is-planted"
 _CLONE_NEWUSER = 0x10000000
 
 
@@ -40,6 +42,8 @@ def _looking() -> Callable[[str], dict[str, Any]]:
             "mark": Path(mark).read_text(),
             "extra": Path(f"{mark}.extra").read_text().strip(),
             "environ": {name: os.environ.get(name) for name in ("OF_IMAGE", "OF_RUN", "HOME")},
+            "secret": os.environ.get("OF_SECRET"),
+            "shown": Path("/proc/self/environ").read_text(),
             "uid": os.getuid(),
             "capabilities": {name: status[name] for name in ("CapEff", "CapBnd", "CapInh")},
             "no_new_privileges": status["NoNewPrivs"],
@@ -67,9 +71,13 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
 
     digest = image.push(aws.registry, REPOSITORY, "1")
     name = f"{aws.registry.address}/{REPOSITORY}"
+    aws.registry.users, aws.registry.by_token = {"robot": PASSWORD}, True
+    login = aws.secret_of_hosts(json.dumps({"username": "robot", "password": PASSWORD}))
     cluster = Cluster(
         "boxed",
         container=f"{name}:1",
+        container_credentials=login,
+        secrets={"OF_SECRET": f"{login}:password"},
         n_workers=1,
         connect="private",
         timeout=BOOT_SECONDS,
@@ -87,6 +95,8 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
     assert found["mark"] == "made in the test"
     assert found["extra"] == "nothing"
     assert found["environ"] == {"OF_IMAGE": "yes", "OF_RUN": "yes", "HOME": "/var/lib/terradask"}
+    assert found["secret"] == PASSWORD
+    assert PASSWORD not in found["shown"]
     assert found["uid"] != 0
     assert set(found["capabilities"].values()) == {"0" * 16}
     assert found["no_new_privileges"] == "1"
@@ -104,4 +114,5 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
     eventually(lambda: machine.is_off, explain=machine.console)
     log = aws.log("boxed", of_scheduler)
     assert f"unpacked {name}:1@{digest}" in log
+    assert PASSWORD not in log
     assert log.index("Closing scheduler. Reason: host-leaves") < log.index("terradask-host: left")
