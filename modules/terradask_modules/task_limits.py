@@ -7,10 +7,10 @@ a role with one denies the same by its own policy (`guard_statements`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from terradask_modules.iam import Statement, deny
+from terradask_modules.iam import Statement, deny, listed, statements_of
 from terradask_modules.image_rights import PULL_ACTIONS, repository_arn
 from terradask_modules.names import (
     ACCOUNTS,
@@ -200,6 +200,25 @@ def overlap(text: str, guard: str) -> bool:
                 after.add(place + 1)
         reached = _past_stars(signs, after)
     return len(signs) in reached
+
+
+def could_allow(document: Mapping[str, Any], action: str, resource: str) -> bool:
+    """Return whether a statement of a policy document could allow anything of an action on a
+    resource, both with wildcards; its conditions are left open.
+    """
+    action, resource = (text.replace("*", "**") for text in (action.lower(), resource))
+    return any(
+        one.get("Effect") == "Allow"
+        and (
+            "NotAction" in one
+            or any(overlap(str(each).lower(), action) for each in listed(one.get("Action")))
+        )
+        and (
+            "NotResource" in one
+            or any(_reaches(str(each), resource) for each in listed(one.get("Resource")))
+        )
+        for one in statements_of(document)
+    )
 
 
 def _past_stars(signs: str, places: set[int]) -> set[int]:

@@ -337,6 +337,38 @@ def test_data_is_a_given_roles_own_affair() -> None:
     assert found.where == "network.data_buckets"
 
 
+def test_rights_of_tasks_that_the_boundary_leaves_out_are_told() -> None:
+    table = "arn:aws:dynamodb:us-east-1:123456789012:table/prices"
+    asked = {
+        "instance_profiles": None,
+        "data_buckets": ["lake/raw"],
+        "task_rights": [
+            {"reason": "prices", "actions": ["dynamodb:GetItem"], "resources": [table]},
+            {"reason": "all tables", "actions": ["dynamodb:Query"], "resources": [f"{table}*"]},
+        ],
+    }
+
+    def told(*statements: dict[str, Any]) -> list[tuple[str, Any]]:
+        document = {"Statement": [{"Effect": "Allow", **one} for one in statements]}
+        described = {**healthy(), "boundary_document": document}
+        found = findings(described, **asked)
+        assert all(isinstance(finding, LikelyFinding) for finding in found)
+        return [(finding.where, finding.given) for finding in found]
+
+    right, bucket = "network.task_rights", "network.data_buckets"
+    nothing = [(bucket, "lake/raw"), (right, "prices"), (right, "all tables")]
+    assert told() == told({"Action": "iam:*", "Resource": "*"}) == nothing
+    assert told({"Action": "*", "Resource": "*"}) == []
+    assert told({"NotAction": "iam:*", "Resource": "*"}) == []
+    assert told({"Action": ["S3:Get*", "dynamodb:GetItem"], "Resource": "*"}) == nothing[2:]
+    lake = {"Action": "s3:GetObject", "Resource": "arn:aws:s3:::lake/raw/2026/*"}
+    assert told(lake) == nothing[1:]
+    assert told({**lake, "Resource": "arn:aws:s3:::lakes/*"}) == nothing
+    # As hosts' own boundary has them.
+    one = {"Action": "dynamodb:*", "Resource": [table, f"{table}-2"]}
+    assert told(lake, one) == []
+
+
 def test_an_endpoint_for_s3_counts_in_its_own_tables_alone() -> None:
     described = healthy()
     _without_internet(described, *SERVICES)

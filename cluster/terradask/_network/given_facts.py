@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed
 from terradask._common.side_by_side import side_by_side
+from terradask._network.task_policies import read_policy_document
 from terradask.errors import AccessDenied
 from terradask_modules.names import TAG_WORKSPACE
 
@@ -54,6 +55,8 @@ class GivenFacts:
     #: Name -> the instance profile with its roles in IAM's description.
     profiles: Mapping[str, Description] | None = None
     boundaries: Mapping[str, Description] | None = None
+    #: The boundary's document, if tasks have rights that it must allow.
+    boundary_document: Description | None = None
     #: ARN -> the key's metadata.
     keys: Mapping[str, Description] | None = None
     key_policy: Description | None = None
@@ -68,9 +71,9 @@ def describe_given(settings: Settings, aws: Aws) -> GivenFacts:
     Permissions needed: ``ec2:DescribeVpcs``, ``DescribeVpcAttribute``, ``DescribeSubnets``,
     ``DescribeRouteTables``, ``DescribeVpcEndpoints``, ``DescribeSecurityGroups``,
     ``DescribeImages``; ``iam:GetInstanceProfile``, ``iam:GetPolicy``; ``kms:DescribeKey``,
-    ``kms:GetKeyPolicy``; with destinations that are security groups or prefix lists
-    ``ec2:DescribeVpcPeeringConnections``, ``DescribeManagedPrefixLists``. Results without
-    permission are left out.
+    ``kms:GetKeyPolicy``; with rights of tasks and a boundary ``iam:GetPolicyVersion``; with
+    destinations that are security groups or prefix lists ``ec2:DescribeVpcPeeringConnections``,
+    ``DescribeManagedPrefixLists``. Results without permission are left out.
     """
     network = settings.network
     jobs = {**_jobs(network, aws), **_destination_jobs(settings, aws)}
@@ -122,6 +125,8 @@ def _jobs(network: NetworkSettings, aws: Aws) -> dict[str, Callable[[], Any]]:
         )
     if boundary is not None:
         jobs["boundaries"] = lambda: _boundary(aws.client("iam"), boundary)
+        if network.data or network.rights:
+            jobs["boundary_document"] = lambda: read_policy_document(aws.client("iam"), boundary)
     if key_arn is not None:
         jobs["keys"] = lambda: _key(aws.client("kms"), key_arn)
         jobs["key_policy"] = lambda: _key_policy(aws.client("kms"), key_arn)

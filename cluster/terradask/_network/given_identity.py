@@ -10,12 +10,13 @@ from terradask._network.given_network import LikelyFinding, own_tag
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.names import ROLES
 from terradask_modules.partitions import SUFFIXES, dns_suffix, partition_of
+from terradask_modules.task_limits import could_allow
 from terradask_stacks.errors import Finding
 from terradask_stacks.settings.network import IMAGE_SETTINGS
 
 if TYPE_CHECKING:
     from terradask._network.given_facts import Description, GivenFacts
-    from terradask_stacks.settings import Settings
+    from terradask_stacks.settings import NetworkSettings, Settings
 
 #: The role with which Auto Scaling launches instances.
 AUTO_SCALING_ROLE = "role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"
@@ -33,6 +34,8 @@ def identity_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding
             allowed="a managed policy of this account, or of AWS's",
             advice="correct it; aws iam list-policies --scope Local lists the existing ones",
         )
+    if boundary is not None and facts.boundary_document is not None:
+        yield from _boundary_findings(settings.network, boundary, facts.boundary_document)
     yield from _key_findings(settings, facts)
     yield from _image_findings(settings, facts)
 
@@ -62,6 +65,33 @@ def key_policy_names(policy: Description, kind: str, ending: str) -> bool:
         )
         for statement in statements_of(policy)
     )
+
+
+def _boundary_findings(
+    network: NetworkSettings, boundary: str, document: Description
+) -> Iterator[Finding]:
+    """Find rights of tasks that the boundary of their roles leaves without effect."""
+    buckets = [
+        ("network.data_buckets", one.path, "s3:GetObject", f"arn:*:s3:::{one.path}/*")
+        for one in network.data
+    ]
+    rights = [
+        ("network.task_rights", one.reason, action, resource)
+        for one in network.rights
+        for action in one.actions
+        for resource in one.resources
+    ]
+    for where, what, action, resource in (*buckets, *rights):
+        if not could_allow(document, action, resource):
+            yield LikelyFinding(
+                where=where,
+                problem=f"the permissions boundary of tasks' roles allows no {action} on "
+                f"{resource}, so this has no effect",
+                given=what,
+                allowed=f"what {boundary} allows",
+                advice="have the boundary extended (terradask iam setup prints it again, if it is "
+                "terradask's), or leave the entry out",
+            )
 
 
 def _profile_findings(settings: Settings, facts: GivenFacts) -> Iterator[Finding]:

@@ -34,7 +34,7 @@ def read_task_policies(settings: Settings, aws: Aws) -> dict[str, list[Statement
     findings: list[Finding] = []
     for arn in arns:
         try:
-            document = _document(aws.client("iam"), arn)
+            document = read_policy_document(aws.client("iam"), arn)
         except AccessDenied as error:
             raise SettingsError.of(
                 where="network.task_rights",
@@ -54,7 +54,8 @@ def read_task_policies(settings: Settings, aws: Aws) -> dict[str, list[Statement
     return found
 
 
-def _document(client: Any, arn: str) -> Mapping[str, Any] | None:
+def read_policy_document(client: Any, arn: str) -> Mapping[str, Any] | None:
+    """Return what a managed policy says now; None if there is none."""
     with unless("NoSuchEntity"):
         version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
         found = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]

@@ -114,12 +114,12 @@ def _see_boundary(scope: CallerScope) -> list[Statement]:
         return [
             allow("SeeBoundary", ["iam:GetPolicy", "iam:GetPolicyVersion"], scope.made_boundary)
         ]
-    # A given boundary is only read.
-    return (
-        []
-        if scope.permissions_boundary is None
-        else [allow("SeeBoundary", "iam:GetPolicy", scope.permissions_boundary)]
-    )
+    # A given boundary is only read; where tasks have rights, compared with these.
+    if scope.permissions_boundary is None:
+        return []
+    compared = scope.hosts.data_buckets or scope.hosts.task_rights
+    reading = ["iam:GetPolicy", *(["iam:GetPolicyVersion"] if compared else [])]
+    return [allow("SeeBoundary", one_or_many(reading), scope.permissions_boundary)]
 
 
 def _see_task_policies(scope: CallerScope) -> list[Statement]:
