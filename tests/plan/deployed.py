@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import boto3
+from rich.console import Console
 
 from terradask._common.progress import ProgressEvent, ResourceChanged
+from terradask._plans.render_terminal import to_terminal
+from terradask._plans.summary import PlanSummary
 
+from ..golden import UPDATE_VARIABLE
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
 #: Newer than the provider's and the S3 backend's own lists of regions.
 REGION = "ap-southeast-6"
 BUCKET = f"terradask-default-123456789012-{REGION}"
@@ -31,6 +39,18 @@ cidr = "203.0.113.7/32"
 [cluster]
 max_workers = 5
 """
+
+
+def keep_picture(summary: PlanSummary, name: str) -> None:
+    """Draw a plan as a terminal shows it; with `UPDATE_VARIABLE` the docs get the picture."""
+    console = Console(file=io.StringIO(), record=True, width=120, force_terminal=True)
+    console.print(to_terminal(summary, details=False))
+    drawn = console.export_svg(title="terradask plan network", unique_id="plan")
+    # Without fonts that a browser would load from elsewhere.
+    picture = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
+    assert "lets hosts out" in picture.replace("&#160;", " ")
+    if os.environ.get(UPDATE_VARIABLE):
+        (IMAGES / name).write_text(picture)
 
 
 def groups() -> list[str]:

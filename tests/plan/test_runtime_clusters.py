@@ -51,6 +51,7 @@ from .deployed import (
     STATE_BUCKET,
     STATE_KEY,
     groups,
+    keep_picture,
     keys,
     killing_terraform,
 )
@@ -224,7 +225,9 @@ def test_destinations_are_rules_with_their_reason_and_no_others_stay(
         f"admit {group} (terradask-default-worker)"
     )
     assert dangers["aws_route.public-to-10_1_0_0_16"] == f"routes 10.1.0.0/16 through {through}"
-    assert {finding.check for finding in reaching.report(plan).findings} == {"P3"}
+    report = reaching.report(plan)
+    assert {finding.check for finding in report.findings} == {"P3"}
+    keep_picture(plan.summary, "plan-egress.svg")
     reaching.apply(plan)
     assert [rule.reason for rule in reaching.baseline().egress] == [
         "orders database",
