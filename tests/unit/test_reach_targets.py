@@ -29,6 +29,7 @@ def read(text: str) -> Target:
         ("s3://lake/2026/a.parquet", "s3", {"bucket": "lake", "is_prefix": False}),
         ("s3://lake/2026/", "s3", {"key": "2026/", "is_prefix": True}),
         ("s3://lake", "s3", {"key": "", "is_prefix": True}),
+        ("s3://lake/a*", "s3", {"key": "a*", "is_prefix": False}),
         ("arn:aws:s3:::lake/2026/*", "s3", {"bucket": "lake", "key": "2026/", "is_prefix": True}),
         (
             f"arn:aws:secretsmanager:us-east-1:{OWN}:secret:db-AbCdEf:password::",

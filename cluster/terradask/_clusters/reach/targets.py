@@ -93,7 +93,8 @@ def _unreadable(given: str, why: str) -> InvalidInput:
 def _s3(text: str, bucket: str, key: str) -> Target:
     if not _BUCKET.fullmatch(bucket):
         raise _unreadable(text, "it has no bucket's name")
-    key = key.removesuffix("*")
+    if key == "*" or key.endswith("/*"):
+        key = key.removesuffix("*")
     is_prefix = not key or key.endswith("/")
     return Target(text, "s3", {"bucket": bucket, "key": key, "is_prefix": is_prefix})
 
