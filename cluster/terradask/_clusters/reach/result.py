@@ -178,7 +178,7 @@ class Found:
             _text_or_none(given.get("endpoint")),
             _text_or_none(given.get("proxy")),
             _texts(given.get("problem")),
-            tuple(map(_texts, _listed(given.get("calls")))),
+            tuple(one for one in map(_texts, _listed(given.get("calls"))) if one.get("call")),
         )
 
     @property
@@ -235,6 +235,8 @@ def judge(
     elif refusals and not (allowed and target.kind in _ANY_CALL):
         by, text = _of_calls(refusals)
         advice = call_advice(target, refusals, side)
+    elif found.connected_seconds is None if target.kind in CONNECTED else not allowed:
+        by, text, advice = "unknown", "the host's answer has no result for it", Advice()
     else:
         return Reached(target.text, "reached", text=_reached_text(target, found, refusals), **facts)
     return Reached(
