@@ -256,11 +256,26 @@ def test_while_aws_does_not_answer_new_processes_get_what_was_read_before() -> N
     secrets = reader({"A": SECRET}, aws, log=log)
     secrets.read()
     aws.errors = [refusal("InternalServiceError", "x")] * 2
-    for error in aws.errors:
-        error.response["ResponseMetadata"] = {"HTTPStatusCode": 500}
     assert [secrets.read(), secrets.read(), secrets.read()] == [{"A": VALUE}] * 3
     (told,) = log
     assert "new processes get the values that were read before" in told
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        refusal("ThrottlingException", "Rate exceeded"),
+        refusal("ExpiredTokenException", "The security token included in the request is expired"),
+        ConnectTimeoutError(endpoint_url="https://x"),
+    ],
+)
+def test_only_a_refusal_takes_them_from_new_processes(error: Exception) -> None:
+    aws = Scripted()
+    secrets = reader({"A": SECRET}, aws)
+    secrets.read()
+    aws.errors = [error]
+    assert secrets.read() == {"A": VALUE}
+    assert aws.errors == []
 
 
 def test_a_right_that_was_taken_away_leaves_nothing() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from terradask_host.agent.aws import Aws, error_code, is_aws_error, passes
+from terradask_host.agent.aws import Aws, error_code, is_aws_error
 from terradask_host.agent.retry import backoff
 from terradask_host.documents import Run
 from terradask_host.errors import SecretUnreadable
@@ -24,6 +24,9 @@ from terradask_host.trouble import Trouble
 #: AWS's codes for a missing right: on the secret, or on the key that encrypts it.
 _DENIED = frozenset({"AccessDeniedException", "AccessDenied"})
 _MISSING = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
+_UNDECIPHERABLE = frozenset({"DecryptionFailure", "InvalidKeyId"})
+#: Its codes that no wait changes; a deleted secret has the last one.
+_FINAL = _MISSING | _UNDECIPHERABLE | {"InvalidRequestException"}
 _READ = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
 
@@ -118,7 +121,9 @@ class ReferencedSecrets:
                 self._trouble.is_over()
             except SecretUnreadable as error:
                 cause = error.__cause__
-                if self._values is None or not isinstance(cause, Exception) or not passes(cause):
+                if self._values is None or not isinstance(cause, Exception):
+                    raise
+                if error_code(cause) in _FINAL | _DENIED:
                     raise
                 self._trouble.note(f"new processes get the values that were read before: {error}")
             self._read_at = time.monotonic()
@@ -151,8 +156,8 @@ class ReferencedSecrets:
             except Exception as error:
                 if not is_aws_error(error):
                     raise
-                may_pass = passes(error) or error_code(error) in _DENIED
-                if not may_pass or time.monotonic() - began + seconds > deadline:
+                is_final = error_code(error) in _FINAL
+                if is_final or time.monotonic() - began + seconds > deadline:
                     raise self._refusal(name, reference, error) from error
             pause(seconds)
         raise AssertionError("backoff never ends")
@@ -187,7 +192,7 @@ class ReferencedSecrets:
         elif "marked for deletion" in answer:
             why = "it is marked for deletion"
             advice = f"aws secretsmanager restore-secret --secret-id {reference.arn}"
-        elif code in {"DecryptionFailure", "InvalidKeyId"}:
+        elif code in _UNDECIPHERABLE:
             why, advice = "AWS can't decrypt it", "Enable the key that encrypts it, or restore it"
         elif hasattr(error, "response"):
             why, advice = f"AWS answers {code}", "Start the cluster again when that is over"
