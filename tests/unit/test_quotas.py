@@ -13,6 +13,7 @@ from terradask._catalog.quotas.check import (
     check_network_quotas,
     check_quotas,
     request_more,
+    rules_of_a_group,
 )
 from terradask._synthesis.resolve_cluster import named_or_default
 from terradask._workspace.workspace import Workspace
@@ -182,6 +183,19 @@ def test_rules_for_ipv6_are_counted_apart() -> None:
     ]
     network = {"dual_stack": True, "egress": rules}
     assert amounts(settings(network=network), "L-0EA8095F") == {"L-0EA8095F": 23}
+
+
+def test_given_groups_get_no_rules() -> None:
+    rule = {"destination": "10.1.0.0/16", "ports": [5432], "reason": "database"}
+    subnet, group = "subnet-0123456789abcdef0", "sg-0123456789abcdef0"
+    network = {
+        "vpc_id": "vpc-0123456789abcdef0",
+        "subnets": {"us-east-1a": {"scheduler": subnet, "worker": subnet}},
+        "egress": [rule],
+    }
+    assert rules_of_a_group(settings(network=network).network) == 4
+    network["security_groups"] = {"scheduler": group, "worker": group}
+    assert rules_of_a_group(settings(network=network).network) == 3
 
 
 def test_a_given_network_needs_what_is_made_on_it() -> None:

@@ -135,7 +135,7 @@ def rules_of_a_group(network: NetworkSettings) -> int:
     list as its entries, which the settings don't know:
     https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
     """
-    rules = network.all_egress
+    rules = () if network.security_groups is not None else network.all_egress
     groups = [rules_of(rules), *(rules_of(rules, one) for one in named_clusters(rules))]
     counts = [
         (
