@@ -55,7 +55,7 @@ def read_task_policies(settings: Settings, aws: Aws) -> dict[str, list[Statement
 
 
 def read_policy_document(client: Any, arn: str) -> Mapping[str, Any] | None:
-    """Return what a managed policy says now; None if there is none."""
+    """Return a managed policy's document as it is now; None if there is no such policy."""
     with unless("NoSuchEntity"):
         version = client.get_policy(PolicyArn=arn)["Policy"]["DefaultVersionId"]
         found = client.get_policy_version(PolicyArn=arn, VersionId=version)["PolicyVersion"]
