@@ -92,6 +92,9 @@ _EXAMPLES: dict[str, str] = {
     "cluster.software": '["pandas==3.0.1"]',
     "cluster.software_lock": '"requirements.txt"',
     "cluster.container": '"ghcr.io/dask/dask:2026.7.1-py3.12"',
+    "cluster.container_credentials": (
+        '"arn:aws:secretsmanager:us-east-1:123456789012:secret:registry-AbCdEf"'
+    ),
     "cluster.package_sync": "true",
     "cluster.local_modules": "true",
     "cluster.package_sync_ignore": '["jupyterlab"]',

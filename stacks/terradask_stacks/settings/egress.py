@@ -101,8 +101,8 @@ class EgressSettings(Section):
 
     egress: Annotated[list[EgressRule], AfterValidator(_rules_differ)] = Field(
         default=[],
-        description="Rules that let hosts out to databases and other services, beside port 443 "
-        "and the network itself. Each has a reason. Empty: none.",
+        description="Destinations of hosts beside port 443 and the network itself, such as "
+        "databases, each with its reason.",
     )
 
     routes: dict[
