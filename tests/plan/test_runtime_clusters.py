@@ -241,8 +241,6 @@ def test_destinations_are_rules_with_their_reason_and_no_others_stay(
     ) in found.found
     again = reaching.plan_network()
     assert (again.changed, again.summary.drift) == (False, ())
-
-    # Another port, opened by hand, beside those of the settings.
     by_hand = {"IpProtocol": "tcp", "FromPort": 1433, "ToPort": 1433}
     by_hand["IpRanges"] = [{"CidrIp": "10.1.0.0/16"}]
     ec2.authorize_security_group_egress(GroupId=group, IpPermissions=[by_hand])
@@ -252,7 +250,9 @@ def test_destinations_are_rules_with_their_reason_and_no_others_stay(
     assert (found.severity, found.address) == ("error", "aws_security_group.worker")
     assert "allows egress to 10.1.0.0/16 at port 1433, which the settings don't name" in str(found)
     ec2.revoke_security_group_egress(GroupId=group, IpPermissions=[by_hand])
-    assert workspace.apply(workspace.plan_network()).egress == []
+    going = workspace.plan_network()
+    assert {finding.check for finding in workspace.report(going).findings} == {"P3"}
+    assert workspace.apply(going).egress == []
 
 
 def test_more_addresses_than_the_account_may_have_are_refused_before_the_first(

@@ -11,6 +11,7 @@ from terradask._plans.policy.document import Unknown, read
 from terradask._plans.policy.patterns import forbidden_in_user_data, secrets_in
 from terradask.errors import InvalidInput
 from terradask.policy import DataBucket, TaskPolicy, TaskRight, WorkspaceRules, evaluate
+from terradask_modules.policies import trust_policy
 from terradask_stacks.settings import PolicySettings
 
 from .policy_plans import OPEN, RULE, TODAY, found, plan, resource
@@ -148,6 +149,56 @@ def test_a_rule_that_the_plan_removes_or_narrows_is_not_held_against_its_group()
     assert found(plan(group, resource(f"{RULE}.in", None, ("forget",), before=OPEN))) == [
         ("P2", "aws_security_group.scheduler")
     ]
+
+
+def test_a_destination_that_the_plan_removes_or_changes_is_not_held_against_its_group() -> None:
+    rule = "aws_vpc_security_group_egress_rule.out"
+    out = {
+        "security_group_id": "sg-1",
+        "ip_protocol": "tcp",
+        "from_port": 5432,
+        "to_port": 5432,
+        "cidr_ipv4": "52.1.0.0/16",
+    }
+
+    def group(**more: Any) -> dict[str, Any]:
+        inline = {"from_port": 5432, "to_port": 5432, "protocol": "tcp"}
+        inline |= {"cidr_blocks": ["52.1.0.0/16"], **more}
+        return resource(
+            "aws_security_group.scheduler", {"id": "sg-1", "egress": [inline]}, ("no-op",)
+        )
+
+    assert found(plan(group(), resource(rule, None, ("delete",), before=out))) == []
+    assert found(plan(group(), resource(rule, out, ("no-op",), before=out))) == [("P2", rule)]
+    for by_hand in (group(protocol="udp"), group(to_port=5433)):
+        assert found(plan(by_hand, resource(rule, None, ("delete",), before=out))) == [
+            ("P2", "aws_security_group.scheduler")
+        ]
+
+
+def test_a_right_that_the_plan_removes_is_not_held_against_its_role() -> None:
+    def document(action: str) -> str:
+        return json.dumps(
+            {"Statement": [{"Effect": "Allow", "Action": action, "Resource": "arn:aws:sqs:::q"}]}
+        )
+
+    def role(name: str, action: str) -> dict[str, Any]:
+        values = {
+            "name": "r",
+            "assume_role_policy": trust_policy("aws"),
+            "inline_policy": [{"name": name, "policy": document(action)}],
+        }
+        return resource("aws_iam_role.worker", values, ("no-op",))
+
+    before = {"role": "r", "name": "p", "policy": document("sqs:SendMessage")}
+    address = "aws_iam_role_policy.worker"
+    going = resource(address, None, ("delete",), before=before)
+
+    assert found(plan(role("p", "sqs:SendMessage"), going)) == []
+    staying = resource(address, before, ("no-op",), before=before)
+    assert found(plan(role("p", "sqs:SendMessage"), staying)) == [("P6", address)]
+    for by_hand in (role("other", "sqs:SendMessage"), role("p", "sqs:*")):
+        assert found(plan(by_hand, going)) == [("P6", "aws_iam_role.worker")]
 
 
 def test_groups_that_were_given_by_their_ids_are_known_by_who_carries_them() -> None:

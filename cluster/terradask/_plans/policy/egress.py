@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from terradask._plans.policy.document import PlanDocument, Resource, Unknown
 from terradask._plans.policy.findings import PolicyFinding, error, warning
-from terradask._plans.policy.openings import Opening, network_of, read_rule
+from terradask._plans.policy.openings import Opening, beyond, network_of, read_rule
 from terradask_modules.egress import Egress, outside_group
 from terradask_modules.iam import listed
 from terradask_modules.ingress import Network, is_within, ports_text
@@ -25,19 +25,32 @@ def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         for name in ("cidr_block", "ipv6_cidr_block")
         if (network := network_of(vpc.values.get(name))) is not None
     ]
-    for resource in document.of(*_RULES, *_GROUPS):
+    for rule in _rules(document):
+        if rule.span == _HTTPS and str(rule.protocol) in ("tcp", "6"):
+            continue
+        for network in rule.networks:
+            if not _is_inside(network, inside, document):
+                yield from _judged(document, rule, str(network))
+        for value in rule.blocks:
+            if network_of(value) is None and document.find(value, "aws_vpc") is None:
+                yield _unproven(rule, "a destination that is known only after the apply")
+        for value in (*rule.groups, *rule.prefix_lists):
+            if isinstance(value, str) and document.find(value, "aws_security_group") is None:
+                yield from _judged(document, rule, value)
+
+
+def _rules(document: PlanDocument) -> Iterator[Opening]:
+    """Yield rules of their own, and what a group has besides: the provider repeats them there, also
+    those that the plan removes.
+    """
+    rules = [rule for resource in document.of(*_RULES) for rule in _egress_of(resource)]
+    yield from rules
+    removed = (one for one in document.before if one.type in _RULES)
+    declared = [*rules, *(rule for resource in removed for rule in _egress_of(resource))]
+    for resource in document.of(*_GROUPS):
         for rule in _egress_of(resource):
-            if rule.span == _HTTPS and str(rule.protocol) in ("tcp", "6"):
-                continue
-            for network in rule.networks:
-                if not _is_inside(network, inside, document):
-                    yield from _judged(document, rule, str(network))
-            for value in rule.blocks:
-                if network_of(value) is None and document.find(value, "aws_vpc") is None:
-                    yield _unproven(rule, "a destination that is known only after the apply")
-            for value in (*rule.groups, *rule.prefix_lists):
-                if isinstance(value, str) and document.find(value, "aws_security_group") is None:
-                    yield from _judged(document, rule, value)
+            if (rest := beyond(rule, declared)) is not None:
+                yield rest
 
 
 def _judged(document: PlanDocument, rule: Opening, destination: str) -> Iterator[PolicyFinding]:

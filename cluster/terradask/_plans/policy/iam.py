@@ -32,6 +32,7 @@ from terradask._plans.policy.grants import (
     unproven_grants,
     where_of,
 )
+from terradask._plans.policy.values import decoded
 from terradask_modules.iam import listed, statements_of
 from terradask_modules.kinds import KINDS
 from terradask_modules.policies import bucket_policy, trust_policy
@@ -68,7 +69,11 @@ def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
         yield from rights.policy_findings(resource, "policy", resource.values.get("policy"))
     for role in document.of("aws_iam_role"):
         for inline in listed(role.values.get("inline_policy")):
-            if isinstance(inline, Mapping) and inline.get("policy"):
+            if (
+                isinstance(inline, Mapping)
+                and inline.get("policy")
+                and not _stands_alone(document, role, inline)
+            ):
                 yield from rights.policy_findings(role, "inline_policy", inline["policy"])
         where = where_of(document.scope)
         writer = WRITERS.get(role.name)
@@ -78,6 +83,19 @@ def iam_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
     yield from _resource_policies(document)
     yield from _managed_policy_findings(document)
     yield from _roles(document)
+
+
+def _stands_alone(document: PlanDocument, role: Resource, inline: Mapping[str, Any]) -> bool:
+    """Return whether a role's policy is one that the plan has, changes or removes as a resource:
+    the provider repeats it at the role, as it was.
+    """
+    return any(
+        each.type == "aws_iam_role_policy"
+        and (each.values.get("role"), each.values.get("name"))
+        == (role.values.get("name"), inline.get("name"))
+        and decoded(each.values.get("policy")) == decoded(inline["policy"])
+        for each in document.before
+    )
 
 
 class _Rights:

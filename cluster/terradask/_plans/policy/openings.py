@@ -98,7 +98,7 @@ def openings(document: PlanDocument) -> list[Opening]:
             for opening in openings_of(rule)
         ),
     ]
-    return found + [rest for opening in inline if (rest := _beyond(opening, declared)) is not None]
+    return found + [rest for opening in inline if (rest := beyond(opening, declared)) is not None]
 
 
 class PrefixLists:
@@ -167,9 +167,14 @@ def read_rule(address: str, group: Any, values: Mapping[str, Any]) -> Opening:
     )
 
 
-def _beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
+def beyond(opening: Opening, rules: Sequence[Opening]) -> Opening | None:
     """Return a group's entries beside its rules, which the provider repeats there."""
-    same = [rule for rule in rules if (rule.group, rule.span) == (opening.group, opening.span)]
+    same = [
+        rule
+        for rule in rules
+        if (rule.group, rule.span, str(rule.protocol))
+        == (opening.group, opening.span, str(opening.protocol))
+    ]
     listed_sources = {
         each for rule in same for each in (*rule.blocks, *rule.groups, *rule.prefix_lists)
     }
