@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from email.utils import format_datetime
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote, unquote
 
 from botocore.auth import UNSIGNED_PAYLOAD, S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
@@ -271,7 +271,11 @@ def _expected_signature(
         if name in headers
     }
     path, _, query = environ["REQUEST_URI"].partition("?")
-    kept = [part for part in query.split("&") if not part.startswith("X-Amz-Signature=")]
+    kept = [
+        _encoded(part)
+        for part in query.split("&")
+        if part and not part.startswith("X-Amz-Signature=")
+    ]
     request = AWSRequest(
         method=environ["REQUEST_METHOD"],
         url=f"http://{environ['HTTP_HOST']}{path}?{'&'.join(kept)}",
@@ -283,6 +287,14 @@ def _expected_signature(
     canonical = signer.canonical_request(request)
     value: str = signer.signature(signer.string_to_sign(request, canonical), request)
     return value
+
+
+def _encoded(parameter: str) -> str:
+    """Return a parameter of a query as it is signed: callers may send some characters as they are,
+    such as s3fs the slash of ``delimiter=/``.
+    """
+    name, _, value = parameter.partition("=")
+    return "=".join(quote(unquote(part), safe="-_.~") for part in (name, value))
 
 
 class _Received(SigV4Auth):
