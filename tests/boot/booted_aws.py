@@ -29,6 +29,10 @@ from .wires import CIDR, reachable
 #: What hosts without a run are launched from, and the cluster that they say they are of.
 TEMPLATE, NO_CLUSTER = "terradask-default-worker", "none"
 
+#: What hosts mount, and one of its files.
+LAKE = {"path": "/data/lake", "bucket": "lake"}
+LAKE_FILE, LAKE_TEXT = "prices.csv", "1,2"
+
 
 class BootSimulator(Simulator):
     """An embedded AWS with private addresses that machines can have."""
@@ -44,6 +48,7 @@ class BootSimulator(Simulator):
             "TERRADASK_NETWORK__CIDR": CIDR,
             "TERRADASK_NETWORK__ARCHITECTURES": '["x86_64"]',
             "TERRADASK_NETWORK__HOST_PACKAGES": str(PACKAGES),
+            "TERRADASK_NETWORK__MOUNTS": json.dumps([LAKE]),
             "TERRADASK_CLUSTER__SCHEDULER_OPTIONS": '{"dashboard": false}',
         }
 
@@ -103,6 +108,9 @@ def booted_aws(provider: QuickProvider, folder: Path) -> Iterator[BootedAws]:
     with ExitStack() as stack:
         sim = stack.enter_context(BootSimulator.start(enforce_iam=True, boot_hosts=False))
         sim.provider = provider
+        with contextlib.closing(sim.client("s3")) as s3:
+            s3.create_bucket(Bucket=LAKE["bucket"])
+            s3.put_object(Bucket=LAKE["bucket"], Key=LAKE_FILE, Body=LAKE_TEXT)
         # The generated rights suffice to bring the host program's packages too.
         with sim.acting_as("setup", *_setup_policies()):
             workspace = Workspace.load(network={"zones": ["us-east-1a"]})
@@ -153,6 +161,7 @@ def _image(endpoint: str, index: str, registry: str) -> dict[str, str]:
         f"{system}/terradask-host.service.d/index.conf": (
             f"[Service]\nEnvironment=UV_DEFAULT_INDEX={index}/simple\n"
         ),
+        "usr/sbin/mount.mount-s3": Path(__file__).with_name("mount_by_s3fs.sh").read_text(),
         f"{system}/aws.socket": f"[Socket]\nListenStream=127.0.0.1:{address.port}\n",
         # AWS is there until the machine is off.
         f"{system}/aws.service": (

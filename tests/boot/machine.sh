@@ -48,7 +48,7 @@ mount -t cgroup2 cgroup2 sys/fs/cgroup
 mount -t tmpfs -o mode=755 tmpfs dev
 mount -t tmpfs -o mode=755 tmpfs run
 mkdir dev/pts dev/shm run/lock
-for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0; do
+for device in null:1:3 zero:1:5 full:1:7 random:1:8 urandom:1:9 tty:5:0 fuse:10:229; do
   IFS=: read -r file major minor <<<"$device"
   mknod -m 666 "dev/$file" c "$major" "$minor"
 done

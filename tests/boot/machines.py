@@ -49,6 +49,7 @@ class Machine:
             path = folder / "files" / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
+            path.chmod(0o755 if "bin/" in name else 0o644)
         self.name = "ip-" + address.replace(".", "-")
         #: Of `time.time`.
         self.started_at = time.time()

@@ -26,7 +26,7 @@ BOOT_LOCK = ROOT / "host/terradask_host/boot.lock"
 
 _DEBIAN = (
     "systemd,systemd-sysv,libpam-systemd,dbus,udev,kmod,procps,cloud-init,awscli,python3,"
-    "python3-venv,curl,ca-certificates,iproute2,netbase,xfsprogs,mdadm"
+    "python3-venv,curl,ca-certificates,iproute2,netbase,xfsprogs,mdadm,s3fs"
 )
 _SUITE = "bookworm"
 #: What an image of Amazon's has.

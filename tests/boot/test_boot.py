@@ -7,8 +7,10 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import re
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from terradask import Cluster
 from terradask_modules.names import bucket_name
 
 from ..waiting import eventually
-from .booted_aws import NO_CLUSTER, TEMPLATE, BootedAws, launch
+from .booted_aws import LAKE, LAKE_FILE, LAKE_TEXT, NO_CLUSTER, TEMPLATE, BootedAws, launch
 from .machines import Machine, Special
 
 pytestmark = [pytest.mark.boot]
@@ -32,6 +34,7 @@ BOOT_SECONDS = 420
 #: What a host that can't boot is to report: its reason, or its last lines too.
 BROKEN = {
     "another-wheel": "sha256sum",
+    "missing-bucket": r"network\.mounts: /data/lake \(bucket missing\) can't be mounted: .*\[CRT\]",
     "full-disk": r"\((\d|\d\d) MiB left on the disk\)",
 }
 #: Room for cloud-init, and not for packages.
@@ -48,6 +51,21 @@ NO_INDEX_FILES = {
         f"[Service]\nEnvironment=UV_DEFAULT_INDEX={NO_INDEX}\n"
     ),
 }
+
+
+def _reading() -> Callable[[str], tuple[str, str, str]]:
+    """Return a function that hosts, which don't have this module, get whole."""
+
+    def read(name: str) -> tuple[str, str, str]:
+        """Return where it is mounted, a file's text, and why none can be written beside it."""
+        folder, refusal = Path(os.environ["TERRADASK_MOUNT_DATA_LAKE"]), ""
+        try:
+            (folder / "new").write_text("")
+        except OSError as error:
+            refusal = str(error.strerror)
+        return str(folder), (folder / name).read_text(), refusal
+
+    return read
 
 
 @dataclass
@@ -100,8 +118,11 @@ def broken(aws: BootedAws) -> dict[str, LoneHost]:
         contextlib.closing(aws.sim.client("ec2")) as ec2,
         contextlib.closing(aws.sim.client("s3")) as s3,
     ):
-        planted = _planted_user_data(s3, user_data(ec2))
-        besides = {"another-wheel": {"UserData": planted}}
+        given = user_data(ec2)
+        besides = {
+            "another-wheel": {"UserData": _planted_user_data(s3, given)},
+            "missing-bucket": {"UserData": given.replace('"lake"', '"missing"')},
+        }
         return {name: LoneHost(aws, launch(ec2, name, **besides.get(name, {}))) for name in BROKEN}
 
 
@@ -142,6 +163,8 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
         with Client(cluster) as client:
             client.wait_for_workers(1, timeout=BOOT_SECONDS)
             assert client.submit(sum, range(100)).result() == 4950
+            found = client.submit(_reading(), LAKE_FILE).result()
+            assert found == (LAKE["path"], LAKE_TEXT, "Read-only file system")
             addresses = [cluster.scheduler_address, *client.scheduler_info()["workers"]]
             where = client.submit(socket.gethostname).result()
             assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
@@ -181,7 +204,7 @@ def test_a_host_that_can_not_boot_says_why_and_powers_off(
     eventually(lambda: host.state() in ("shutting-down", "terminated"))
     log = aws.log(NO_CLUSTER, host.instance_id)
     assert "cloud-init: Cloud-init v. " in log
-    assert re.search(r"^terradask-boot: ERROR: boot\.sh failed at line ", log, re.MULTILINE)
+    assert re.search(r"^terradask-boot: ERROR: boot\.sh failed(: | at line )", log, re.MULTILINE)
 
 
 def test_every_fact_was_asked_for_with_a_token(aws: BootedAws, broken: dict[str, LoneHost]) -> None:

@@ -18,7 +18,7 @@ from terradask import Cluster, Workspace
 
 from ..waiting import eventually
 from . import image
-from .booted_aws import BootedAws
+from .booted_aws import LAKE, LAKE_FILE, LAKE_TEXT, BootedAws
 
 pytestmark = [pytest.mark.boot]
 
@@ -28,10 +28,10 @@ PASSWORD = "a-password-that-is-planted"
 _CLONE_NEWUSER = 0x10000000
 
 
-def _looking() -> Callable[[str], dict[str, Any]]:
+def _looking() -> Callable[[str, str], dict[str, Any]]:
     """Return a function that hosts, which don't have this module, get whole."""
 
-    def look(mark: str) -> dict[str, Any]:
+    def look(mark: str, lake: str) -> dict[str, Any]:
         """Return what a task in the container finds."""
         status = dict(
             line.split(":\t", 1) for line in Path("/proc/self/status").read_text().splitlines()
@@ -54,6 +54,7 @@ def _looking() -> Callable[[str], dict[str, Any]]:
                 for path in ("/etc/terradask", "/etc/systemd", "/usr/bin/apt-get", "/var/log")
                 if Path(path).exists()
             ],
+            "lake": Path(lake).read_text(),
             "keys": next(mount[2] for mount in mounts if mount[1] == "/run/terradask"),
             "program": next(mount[3] for mount in mounts if mount[1] == "/opt/terradask"),
             "spilled_to": Path.cwd().parts[:4],
@@ -89,9 +90,10 @@ def test_dask_runs_in_the_image_with_the_hosts_limits(aws: BootedAws) -> None:
         assert Workspace.load().deployment("boxed").run().container == f"{name}:1@{digest}"
         with Client(cluster) as client:
             client.wait_for_workers(1, timeout=BOOT_SECONDS)
-            found = client.submit(_looking(), image.MARK).result()
+            found = client.submit(_looking(), image.MARK, f"{LAKE['path']}/{LAKE_FILE}").result()
             assert client.run_on_scheduler(Path(image.MARK).exists)
         booted = dict(list(aws.power.machines.items())[-2:])
+    assert found["lake"] == LAKE_TEXT
     assert found["mark"] == "made in the test"
     assert found["extra"] == "nothing"
     assert found["environ"] == {"OF_IMAGE": "yes", "OF_RUN": "yes", "HOME": "/var/lib/terradask"}
