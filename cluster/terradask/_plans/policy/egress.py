@@ -40,7 +40,7 @@ def egress_findings(document: PlanDocument) -> Iterator[PolicyFinding]:
 
 
 def _rules(document: PlanDocument) -> Iterator[Opening]:
-    """Yield rules of their own, and what a group has besides: the provider repeats them there, also
+    """Yield rules of their own, and a group's others: the provider repeats all at the group, also
     those that the plan removes.
     """
     rules = [rule for resource in document.of(*_RULES) for rule in _egress_of(resource)]
