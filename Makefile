@@ -26,7 +26,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium prometheus toolchain $(VENV)/.conda $(VENV)/.warm ## Create .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium prometheus postgresql toolchain $(VENV)/.conda $(VENV)/.warm ## Create .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -105,14 +105,28 @@ prometheus: ## Unpack Debian's Prometheus, for the test of metrics
 			|| echo "setup: Prometheus could not be unpacked: its test will be skipped" >&2; \
 	fi
 
+# A server of its own starts in the test alone: no cluster is made, and so no service starts.
+.PHONY: postgresql
+postgresql: ## Install Debian's PostgreSQL, for the test of the example with a company's data
+	@if ! command -v initdb >/dev/null && ! ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; then \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "setup: Debian's PostgreSQL"; \
+			mkdir -p /etc/postgresql-common && { [ -e /etc/postgresql-common/createcluster.conf ] || echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf; }; \
+			{ apt-get install -qq -y --no-install-recommends postgresql || { apt-get update -qq && apt-get install -qq -y --no-install-recommends postgresql; }; } >/dev/null 2>&1 \
+				|| echo "setup: PostgreSQL could not be installed: the test of a company's data will be skipped" >&2; \
+		else \
+			echo "setup: no PostgreSQL here (apt-get install postgresql): the test of a company's data will be skipped" >&2; \
+		fi; \
+	fi
+
 # What machines boot in `make boot-test`: made once, in the user's cache, by Debian's mmdebstrap; and the packages that they install.
 .PHONY: boot-system
 boot-system: $(VENV)/.installed
 	@if [ "$$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then \
 		echo "boot-test: takes root and Debian's packages: will be skipped" >&2; \
 	else \
-		command -v mmdebstrap >/dev/null \
-			|| { apt-get install -qq -y --no-install-recommends mmdebstrap || { apt-get update -qq && apt-get install -qq -y --no-install-recommends mmdebstrap; }; } >/dev/null 2>&1; \
+		command -v mmdebstrap >/dev/null && command -v nft >/dev/null \
+			|| { apt-get install -qq -y --no-install-recommends mmdebstrap nftables || { apt-get update -qq && apt-get install -qq -y --no-install-recommends mmdebstrap nftables; }; } >/dev/null 2>&1; \
 		$(BIN)/python -m tests.boot.system || echo "boot-test: Debian's files could not be had: will be skipped" >&2; \
 	fi
 

@@ -24,7 +24,7 @@ from ..quick_provider import QuickProvider
 from .machines import Power
 from .metadata_service import metadata_service
 from .system import PACKAGES
-from .wires import CIDR, reachable
+from .wires import CIDR, ROUTER, reachable
 
 #: What hosts without a run are launched from, and the cluster that they say they are of.
 TEMPLATE, NO_CLUSTER = "terradask-default-worker", "none"
@@ -46,6 +46,8 @@ class BootSimulator(Simulator):
             **super().overlay,
             **self.provider.environ,
             "TERRADASK_NETWORK__CIDR": CIDR,
+            # The client is where the router is.
+            "TERRADASK_NETWORK__INGRESS": json.dumps([{"cidr": f"{ROUTER}/32"}]),
             "TERRADASK_NETWORK__ARCHITECTURES": '["x86_64"]',
             "TERRADASK_NETWORK__HOST_PACKAGES": str(PACKAGES),
             "TERRADASK_NETWORK__MOUNTS": json.dumps([LAKE]),
@@ -192,6 +194,10 @@ def launch(ec2: Any, name: str, **besides: Any) -> str:
         "terradask:group": "workers",
         "terradask:run:python": "3.11",
     }
+    (version,) = ec2.describe_launch_template_versions(
+        LaunchTemplateName=TEMPLATE, Versions=["$Latest"]
+    )["LaunchTemplateVersions"]
+    (interface,) = version["LaunchTemplateData"]["NetworkInterfaces"]
     instance = ec2.run_instances(
         LaunchTemplate={"LaunchTemplateName": TEMPLATE},
         MinCount=1,
@@ -202,7 +208,10 @@ def launch(ec2: Any, name: str, **besides: Any) -> str:
                 "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
             }
         ],
-        NetworkInterfaces=[{"DeviceIndex": 0, "SubnetId": subnet["SubnetId"]}],
+        # Without groups it would have the VPC's default one, which admits nothing.
+        NetworkInterfaces=[
+            {"DeviceIndex": 0, "SubnetId": subnet["SubnetId"], "Groups": interface["Groups"]}
+        ],
         **besides,
     )["Instances"][0]
     return str(instance["InstanceId"])

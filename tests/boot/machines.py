@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..waiting import eventually
+from .firewall import Firewall, put
 from .system import SYSTEM
 from .wires import connect
 
@@ -37,12 +38,21 @@ class Machine:
         Its card's.
     files
         Text by path, on its disk from the start.
+    firewall
+        Its first one; see `let`.
     disk
         The size of its disk, as mount takes it; empty: no limit.
     """
 
     def __init__(
-        self, folder: Path, number: int, address: str, *, files: Mapping[str, str], disk: str = ""
+        self,
+        folder: Path,
+        number: int,
+        address: str,
+        *,
+        files: Mapping[str, str],
+        firewall: str,
+        disk: str = "",
     ) -> None:
         self.folder, self.address = folder, address
         for name, text in files.items():
@@ -62,12 +72,25 @@ class Machine:
             )
         own, its = (Path(f"/proc/{who}/ns/net") for who in ("thread-self", self.process.pid))
         eventually(lambda: not own.samefile(its))
+        self._firewall = ""
+        self.let(firewall)
         connect(self.process.pid, number, address, folder)
 
     @property
     def is_off(self) -> bool:
         """Whether it has no power any more."""
         return self.process.poll() is not None
+
+    def let(self, firewall: str) -> None:
+        """Let packets pass by a firewall from now on."""
+        if firewall != self._firewall and not self.is_off:
+            try:
+                put(firewall, self.process.pid)
+            except subprocess.CalledProcessError:
+                # It may have powered off meanwhile.
+                if not self.is_off:
+                    raise
+            self._firewall = firewall
 
     def press_power_button(self) -> None:
         """Ask it to power off."""
@@ -152,12 +175,20 @@ class Power:
 
     def _run(self) -> None:
         pressed: set[str] = set()
+        others = ""
         while not self._ended.wait(_LOOK_SECONDS):
-            for instance in self._instances():
+            instances = self._instances()
+            firewall = Firewall(self._ec2)
+            if others != firewall.of_others():
+                put(others := firewall.of_others())
+            for instance in instances:
                 key, state = instance["InstanceId"], instance["State"]["Name"]
                 machine = self.machines.get(key)
-                if machine is None and state in ("pending", "running"):
-                    self.machines[key] = self._boot(instance)
+                rules = firewall.of_machine(instance.get("PrivateIpAddress", ""))
+                if machine is not None and rules:
+                    machine.let(rules)
+                if machine is None and state in ("pending", "running") and rules:
+                    self.machines[key] = self._boot(instance, rules)
                 elif machine is not None and machine.is_off and state == "running":
                     self._ec2.terminate_instances(InstanceIds=[key])
                 elif machine is not None and state not in ("pending", "running"):
@@ -169,7 +200,7 @@ class Power:
         answer = self._ec2.describe_instances()
         return [each for found in answer["Reservations"] for each in found["Instances"]]
 
-    def _boot(self, instance: Mapping[str, Any]) -> Machine:
+    def _boot(self, instance: Mapping[str, Any], firewall: str) -> Machine:
         tags = {tag["Key"]: tag["Value"] for tag in instance["Tags"]}
         special = self.special.get(tags.get("Name", ""), Special())
         folder = self._folder / instance["InstanceId"]
@@ -179,5 +210,6 @@ class Power:
             next(self._numbers),
             instance["PrivateIpAddress"],
             files={**self.files, **special.files},
+            firewall=firewall,
             disk=special.disk,
         )

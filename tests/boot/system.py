@@ -62,6 +62,7 @@ mount -t cgroup2 none "$1/groups"
 mount -t overlay overlay -o "lowerdir=/etc,upperdir=$1/upper,workdir=$1/work" "$1/root"
 ip link add probe type bridge
 ip link add probe0 type veth peer name probe1
+nft "add table inet probe; add chain inet probe one; add rule inet probe one ct state new drop"
 """
 
 
@@ -69,9 +70,9 @@ def why_not() -> str:
     """Return why machines can't boot here, or nothing."""
     if sys.platform != "linux" or os.geteuid():
         return "machines boot in namespaces, which takes Linux and root"
-    missing = [name for name in ("unshare", "nsenter", "ip") if shutil.which(name) is None]
+    missing = [name for name in ("unshare", "nsenter", "ip", "nft") if shutil.which(name) is None]
     if missing:
-        return f"{', '.join(missing)} missing: apt-get install util-linux iproute2"
+        return f"{', '.join(missing)} missing: apt-get install util-linux iproute2 nftables"
     if not SYSTEM.is_dir() or not PACKAGES.is_dir():
         return "no files to boot: make boot-system, which takes mmdebstrap and the network"
     return _refused()

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from terradask_modules.names import bucket_name
 from ..waiting import eventually
 from .booted_aws import LAKE, LAKE_FILE, LAKE_TEXT, NO_CLUSTER, TEMPLATE, BootedAws, launch
 from .machines import Machine, Special
+from .wires import answer_at
 
 pytestmark = [pytest.mark.boot]
 
@@ -31,6 +33,8 @@ pytestmark = [pytest.mark.boot]
 LOWEST_PORT_FILE = "/proc/sys/net/ipv4/ip_unprivileged_port_start"
 
 BOOT_SECONDS = 420
+#: In another network, to which the router leads.
+PEERED_ADDRESS = "10.99.0.5"
 #: What a host that can't boot is to report: its reason, or its last lines too.
 BROKEN = {
     "another-wheel": "sha256sum",
@@ -168,6 +172,7 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
             addresses = [cluster.scheduler_address, *client.scheduler_info()["workers"]]
             where = client.submit(socket.gethostname).result()
             assert client.submit(Path(LOWEST_PORT_FILE).read_text).result().split() == ["80"]
+            _check_security_groups(aws, client)
             ids = {machine.address: id_ for id_, machine in aws.power.machines.items()}
             mine = [ids[urlsplit(address).hostname or ""] for address in addresses]
             eventually(lambda: FETCHED.search(aws.log("boot", mine[1])))
@@ -180,6 +185,53 @@ def test_a_cluster_boots_computes_and_powers_off(aws: BootedAws) -> None:
     assert where == f"ip-{machines[1].address.replace('.', '-')}"
     for machine in machines:
         eventually(lambda machine=machine: machine.is_off, explain=machine.console)
+
+
+def _check_security_groups(aws: BootedAws, client: Any) -> None:
+    """Check that tasks reach a database in the network with a rule of its own group, and one of a
+    peered network with a rule of workers' group too.
+    """
+
+    def connect(address: str) -> str:
+        try:
+            socket.create_connection((address, 5432), timeout=1).close()
+        except OSError as error:
+            return type(error).__name__
+        return "connected"
+
+    def tried(address: str) -> str:
+        return str(client.submit(connect, address, pure=False).result())
+
+    with contextlib.closing(aws.sim.client("ec2")) as ec2:
+        (workers,) = (
+            group["GroupId"]
+            for group in ec2.describe_security_groups()["SecurityGroups"]
+            if group["GroupName"] == "terradask-default-worker"
+        )
+        (subnet,) = ec2.describe_subnets(
+            Filters=[{"Name": "tag:terradask:workspace", "Values": ["default"]}]
+        )["Subnets"][:1]
+        database = ec2.create_security_group(
+            GroupName="database", Description="of the test", VpcId=subnet["VpcId"]
+        )["GroupId"]
+        address = aws.sim.add_interface(subnet["SubnetId"], [database])
+        rule = {"IpProtocol": "tcp", "FromPort": 5432, "ToPort": 5432}
+        with ExitStack() as servers:
+            for each in (address, PEERED_ADDRESS):
+                answer_at(each)
+                servers.enter_context(socket.create_server((each, 5432)))
+            eventually(lambda: tried(address) == "TimeoutError")
+            ec2.authorize_security_group_ingress(
+                GroupId=database,
+                IpPermissions=[{**rule, "UserIdGroupPairs": [{"GroupId": workers}]}],
+            )
+            eventually(lambda: tried(address) == "connected")
+            assert tried(PEERED_ADDRESS) == "TimeoutError"
+            ec2.authorize_security_group_egress(
+                GroupId=workers,
+                IpPermissions=[{**rule, "IpRanges": [{"CidrIp": f"{PEERED_ADDRESS}/32"}]}],
+            )
+            eventually(lambda: tried(PEERED_ADDRESS) == "connected")
 
 
 def test_a_host_needs_no_index_for_its_own_program(aws: BootedAws) -> None:

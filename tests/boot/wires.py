@@ -51,6 +51,11 @@ def own_network() -> Iterator[None]:
         os.close(before)
 
 
+def answer_at(address: str) -> None:
+    """Let servers of this network namespace answer at one more address, behind the router."""
+    _ip("addr", "add", f"{address}/32", "dev", _BRIDGE)
+
+
 def connect(pid: int, number: int, address: str, folder: Path) -> None:
     """Give the network namespace of a process a card on the bridge, and say its address."""
     wire = f"wire{number}"

@@ -2,6 +2,7 @@
 another one.
 """
 
+import os
 import time
 
 
@@ -26,3 +27,44 @@ def behind(gate):
         return number + 1
 
     return waiting
+
+
+def connect_to_orders() -> str:
+    """Connect to the database of the example with company data; return the error."""
+    import pg8000.native
+
+    try:
+        pg8000.native.Connection(
+            "reader",
+            host="orders.db.internal",
+            database="orders",
+            password=os.environ["ORDERS_PASSWORD"],
+            timeout=1,
+        ).close()
+    except pg8000.native.InterfaceError as error:
+        return f"{error} {error.__cause__!r}"
+    return "connected"
+
+
+def read_prices() -> str:
+    """Read its table; return the error."""
+    import boto3
+    from botocore.exceptions import ClientError
+
+    try:
+        boto3.client("dynamodb").scan(TableName="prices")
+    except ClientError as error:
+        return str(error)
+    return "read"
+
+
+def read_managers() -> str:
+    """Read its encrypted object; return the error."""
+    import boto3
+    from botocore.exceptions import ClientError
+
+    try:
+        boto3.client("s3").get_object(Bucket="company-lake", Key="2026/managers.csv")
+    except ClientError as error:
+        return str(error)
+    return "read"
