@@ -10,7 +10,7 @@ import pytest
 from terradask import Workspace
 from terradask._common.progress import Message, ProgressEvent
 from terradask._network.baseline import Baseline
-from terradask.errors import TerraformError
+from terradask.errors import InUse, TerraformError
 
 from .deployed import REGION, STATE_BUCKET, STATE_KEY
 
@@ -131,3 +131,34 @@ def test_a_topic_changes_rights_and_templates_in_place(workspace: Workspace):
         "update",
     )
     assert telling.report(plan).findings == workspace.report(workspace.plan_network()).findings
+
+
+@pytest.mark.life
+def test_a_rule_of_anothers_group_keeps_the_network_until_it_is_removed(workspace: Workspace):
+    ec2, baseline = boto3.client("ec2", REGION), workspace.baseline()
+    worker = baseline.security_groups["worker"]
+    database = ec2.create_security_group(
+        GroupName="orders", Description="database", VpcId=baseline.vpc_id
+    )["GroupId"]
+    permission = {"IpProtocol": "tcp", "FromPort": 5432, "ToPort": 5432}
+    peer = [{"GroupId": worker}]
+    (rule,) = ec2.authorize_security_group_ingress(
+        GroupId=database, IpPermissions=[{**permission, "UserIdGroupPairs": peer}]
+    )["SecurityGroupRules"]
+    before, removal = workspace.baseline(), workspace.plan_network(destroy=True)
+    for destroy in (workspace.destroy_network, lambda: workspace.apply(removal)):
+        with pytest.raises(InUse) as caught:
+            destroy()
+        assert caught.value.given == f"{database} (orders): TCP 5432 from {worker}"
+        assert (
+            f"aws ec2 revoke-security-group-ingress --group-id {database} "
+            f"--security-group-rule-ids {rule['SecurityGroupRuleId']};"
+        ) in str(caught.value)
+    assert not workspace.plan_network().changed
+    assert workspace.baseline() == before
+    ec2.revoke_security_group_ingress(
+        GroupId=database, SecurityGroupRuleIds=[rule["SecurityGroupRuleId"]]
+    )
+    ec2.delete_security_group(GroupId=database)
+    workspace.apply(removal)
+    assert worker not in {g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"]}

@@ -252,8 +252,7 @@ def test_tasks_reach_the_data_of_the_settings_alone(
         workspace(without_the_lines(text))
         eventually(lambda: "TimeoutError" in tried(client, connect_to_orders))
         whole = tomllib.loads(text)["network"]
-        with Cluster.from_name("orders") as again:
-            found = again.reach(company.targets, timeout=STEP_SECONDS)
+        found = cluster.reach(company.targets, timeout=STEP_SECONDS)
         database, an_object, a_file, table, secret = found
         assert database.refused_by == "own_rule", database
         (rule,) = tomllib.loads(database.toml)["network"]["egress"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,6 +18,7 @@ from terradask._clusters.reach.result import Found, Reach, Reached, judge
 from terradask._clusters.reach.targets import read_target
 from terradask._dask import reach as client
 from terradask._dask.reach import ReachTests, explain, side_of
+from terradask._network.baseline import Baseline
 from terradask.cli import command
 from terradask.errors import AccessDenied, InvalidInput, WorkersMissing
 from terradask_host.commands import TryTargets
@@ -429,7 +431,12 @@ def test_the_command_prints_it_and_fails_unless_all_is_reached(
 # ---- who tries -----------------------------------------------------------------------------------
 
 
-def asking(names: list[str], sent: list[TryTargets], **groups: set[str]) -> ReachTests:
+def asking(
+    names: list[str],
+    sent: list[TryTargets],
+    network: Callable[[], Baseline] = baseline,
+    **groups: set[str],
+) -> ReachTests:
     async def send(sent_command: TryTargets) -> dict[str, Any]:
         sent.append(sent_command)
         return {"results": [{"calls": []}] * len(sent_command.targets)}
@@ -446,8 +453,7 @@ def asking(names: list[str], sent: list[TryTargets], **groups: set[str]) -> Reac
     pool: Any = SimpleNamespace(
         groups={name: SimpleNamespace(observed=hosts) for name, hosts in groups.items()}
     )
-    workspace: Any = SimpleNamespace(baseline=baseline)
-    return ReachTests(workspace, connection, pool, call, lambda _event: None)
+    return ReachTests(network, connection, pool, call, lambda _event: None)
 
 
 def test_a_worker_of_the_group_tries_or_the_scheduler() -> None:
@@ -466,6 +472,19 @@ def test_a_worker_of_the_group_tries_or_the_scheduler() -> None:
     assert [one.worker for one in sent] == ["i-0a", "i-0b", None]
     assert [one.seconds for one in sent] == [10.0, 10.0, 3.0]
     assert TryTargets.read(sent[0].to_document()) == sent[0]
+
+
+def test_a_network_applied_meanwhile_is_what_time_outs_are_judged_by() -> None:
+    networks = [baseline(egress=[rule("10.64.0.0/16")]), baseline()]
+    tests = asking(["i-0a"], [], workers={"i-0a"}, network=lambda: networks.pop(0))
+    tests.pool.deployment = SimpleNamespace(aws=None)  # type: ignore[assignment]
+
+    async def send(_command: TryTargets) -> dict[str, Any]:
+        return {"results": [connection("timeout", "10.64.7.7")]}
+
+    tests.connection.send = send  # type: ignore[method-assign]
+    refusers = [asyncio.run(tests.reach("db:5432")).results[0].refused_by for _ in range(2)]
+    assert refusers == ["their_rule", "own_rule"]
 
 
 def test_only_the_worker_on_the_schedulers_host_may_be_left() -> None:

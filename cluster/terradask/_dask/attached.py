@@ -72,6 +72,9 @@ class Attached:
         progress: Progress,
     ) -> Attached:
         """Connect to the scheduler, and create the parts around that connection."""
+        # Loads pydantic.
+        from terradask._network.baseline import read_baseline
+
         deployment, run_id = provisioned.deployment, provisioned.attachment.run.run_id
         dialer = dialer_for(provisioned, call)
         async with AsyncExitStack() as cleanup:
@@ -120,7 +123,13 @@ class Attached:
             else None,
             PackageUpdates(deployment, connection, call, progress),
             JobRequests(connection, deployment, call),
-            ReachTests(provisioned.workspace, connection, pool, call, progress),
+            ReachTests(
+                partial(read_baseline, deployment.aws, deployment.bucket),
+                connection,
+                pool,
+                call,
+                progress,
+            ),
         )
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._dask.pool import WorkerPool
     from terradask._network.baseline import Baseline
-    from terradask._workspace.workspace import Workspace
     from terradask_modules.egress import Egress
 
 MOST_TARGETS = 50
@@ -39,7 +38,8 @@ _GROUP = re.compile("sg-[0-9a-z]{1,40}")
 class ReachTests:
     """Has a host of a cluster try targets, and explains what it finds."""
 
-    workspace: Workspace
+    #: Reads the network, which may have been applied since the last time.
+    read_baseline: Callable[[], Baseline]
     connection: SchedulerConnection
     pool: WorkerPool
     call: Call
@@ -97,12 +97,13 @@ class ReachTests:
 
         Notes
         -----
-        Permissions needed: those to attach. With ``ec2:DescribeSecurityGroupRules``, time-outs are
-        compared with the rules in AWS, else with those that the network was applied with.
+        The network is read anew each time. Permissions needed: those to attach. With
+        ``ec2:DescribeSecurityGroupRules``, time-outs are compared with the rules in AWS, else with
+        those that the network was applied with.
         """
         given = [targets] if isinstance(targets, str) else list(targets)
         seconds = _checked(given, group, scheduler, timeout)
-        baseline = await self.call(self.workspace.baseline)
+        baseline = await self.call(self.read_baseline)
         where = baseline.where
         read = [read_target(one, account=where.account, partition=where.partition) for one in given]
         worker = None if scheduler else self._choose_worker(group)

@@ -15,7 +15,8 @@ from terradask_modules.kinds import KINDS
 from terradask_modules.names import NETWORK_STACK, SCHEDULER_GROUP
 
 _GROUP = "aws_autoscaling_group"
-_LOST = ("delete", "replace")
+#: Actions that remove a resource.
+LOST = ("delete", "replace")
 #: How many resources to name before counting the rest.
 _NAMED = 3
 _NAMED_IN_ERROR = 5
@@ -45,7 +46,7 @@ class RunningCluster:
 def may_affect(summary: PlanSummary) -> bool:
     """Return whether a plan can affect a running cluster, so that AWS must be asked."""
     return any(
-        change.action in _LOST or (change.action == "update" and change.type == _GROUP)
+        change.action in LOST or (change.action == "update" and change.type == _GROUP)
         for change in summary.changes
     )
 
@@ -82,7 +83,7 @@ def _lost_resources(summary: PlanSummary, cluster: RunningCluster) -> list[str]:
 
 
 def _removes(change: Change, cluster: RunningCluster) -> bool:
-    if change.action not in _LOST:
+    if change.action not in LOST:
         return False
     if change.type == _GROUP:
         # A group without workers may be removed.
@@ -93,7 +94,7 @@ def _removes(change: Change, cluster: RunningCluster) -> bool:
 
 
 def _on_network(summary: PlanSummary, cluster: RunningCluster) -> Iterator[Danger]:
-    lost = [change.address for change in summary.changes if change.action in _LOST]
+    lost = [change.address for change in summary.changes if change.action in LOST]
     if lost:
         yield Danger(
             "running",
@@ -123,7 +124,7 @@ def _refused(summary: PlanSummary, cluster: RunningCluster) -> str:
 
 def _group_effect(change: Change, cluster: RunningCluster) -> str | None:
     group = change.address.rpartition(".")[2]
-    if change.action in _LOST:
+    if change.action in LOST:
         if change.type != _GROUP:
             return _loss_to_hosts(change) or None
         if group == SCHEDULER_GROUP:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 from terradask._aws.service_roles import ensure_service_roles
 from terradask._cleanup.orphans import Inventory
+from terradask._cleanup.outside_rules import refuse_named_groups, security_groups
 from terradask._cleanup.scan import Scan
 from terradask._cleanup.sweep import ClusterActions, Sweeper
 from terradask._observe.keys import check_may_change
-from terradask._plans.impact import refuse_while_running
+from terradask._plans.impact import LOST, refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
 from terradask._plans.saved import Plan
 from terradask._workspace.clusters import Clusters
@@ -90,10 +91,11 @@ class Applier:
             recovery = self.stacks.network_recovery(stack)
             if plan.destroy:
                 self.clusters.refuse_network_in_use()
+                self._refuse_named_groups(stack)
                 recovery.remove_unknown()
                 stack.apply(plan)
                 return
-            self._refuse_while_running(plan)
+            self._refuse_while_running(stack, plan)
             has_bucket = BUCKET_ADDRESS not in plan.creates
             with self._packages(stack, has_bucket=has_bucket):
                 ensure_service_roles(self.context.aws)
@@ -102,9 +104,27 @@ class Applier:
                 with kept if has_bucket else nullcontext():
                     stack.apply(plan)
 
-    def _refuse_while_running(self, plan: Plan) -> None:
+    def _refuse_while_running(self, stack: Stack, plan: Plan) -> None:
         if plan.removes:
             refuse_while_running(plan.summary, self.clusters.running(plan.stack))
+            changes = plan.summary.changes
+            self._refuse_named_groups(stack, {one.address for one in changes if one.action in LOST})
+
+    def _refuse_named_groups(self, stack: Stack, lost: Collection[str] | None = None) -> None:
+        """Refuse to remove security groups of these addresses, by default all of the stack, while
+        AWS would refuse it too.
+        """
+        ids = stack.ids()
+        groups = security_groups(ids)
+        removed = {one for key, one in groups.items() if lost is None or key in lost}
+        if removed:
+            try:
+                refuse_named_groups(self.context.aws, stack.name, removed, known=ids.values())
+            except AccessDenied as error:
+                self.context.warn(
+                    "can't check whether rules of other security groups keep AWS from removing "
+                    f"those of {stack.name}: {error.problem}"
+                )
 
     @contextmanager
     def _packages(self, stack: Stack, *, has_bucket: bool) -> Iterator[None]:
@@ -136,10 +156,11 @@ class Applier:
         with self.stacks.locked(plan.stack) as stack:
             plan.check()
             if not plan.destroy:
-                self._refuse_while_running(plan)
+                self._refuse_while_running(stack, plan)
             recovery = self.clusters.recovery(plan.stack)
             if plan.destroy:
                 stack.check_state()
+                self._refuse_named_groups(stack)
                 self.clusters.one(plan.stack).note_closing()
                 recovery.scale_to_zero()
             stack.init()
@@ -180,6 +201,7 @@ class Applier:
             check_may_change(self.context.aws, deployment.descriptor, doing)
         with ThreadPoolExecutor(1) as pool, self.stacks.locked(name) as stack:
             stack.check_state()
+            self._refuse_named_groups(stack)
             deployment.note_closing()
             # Zero the groups first, so that no host costs more.
             recovery = self.clusters.recovery(name)
@@ -200,6 +222,7 @@ class Applier:
         self.clusters.refuse_network_in_use()
         with self.stacks.locked(NETWORK_STACK) as stack:
             self.stacks.states.check_not_rolled_back(NETWORK_STACK)
+            self._refuse_named_groups(stack)
             configuration_of(self.context).network(destroy=True)
             stack.init()
             recovery = self.stacks.network_recovery(stack)

@@ -341,7 +341,9 @@ class Workspace(Planner):
         InUse
             If it deletes or replaces resources that running clusters use, naming the clusters: the
             network's VPC, subnets, security groups, roles or bucket; of a cluster, groups that have
-            hosts, and its secret. A plan that destroys a cluster is not refused.
+            hosts, and its secret. A plan that destroys a cluster is not refused for that. Or if it
+            removes a security group that a rule of another one names, of those in its VPC that the
+            plan keeps, naming the rules and the commands that remove them.
         BaselineError
             If the network's bucket lacks packages of the host program, and this machine can't get
             them. Nothing has changed.
@@ -407,6 +409,9 @@ class Workspace(Planner):
         ------
         ClusterNotFound
             If nothing of the cluster is there.
+        InUse
+            If rules of other security groups name the cluster's own, naming them. Nothing has
+            changed.
         StateConflict
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
@@ -422,7 +427,8 @@ class Workspace(Planner):
         Raises
         ------
         InUse
-            If clusters use it, naming them.
+            If clusters use it, or rules of other security groups name its own, naming them. Nothing
+            has changed.
         NoBaseline
             If there is nothing to destroy.
         StateConflict

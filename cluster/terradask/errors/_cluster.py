@@ -379,13 +379,13 @@ class NoBaseline(BaselineError):
 
 
 class InUse(TerradaskError):
-    """Clusters use resources that a command would remove, so nothing was changed: stop or destroy
-    the clusters first.
+    """Clusters, or rules of other security groups, use resources that a command would remove, so
+    nothing was changed: stop or destroy the clusters, or have the rules removed, first.
 
     Parameters
     ----------
     clusters
-        Their names.
+        The clusters' names.
     """
 
     exit_code = 5

@@ -141,14 +141,17 @@ def _keep_addresses_that_are_used() -> None:
 
 
 def _groups_in_use(backend: Any, *, beside: str) -> Iterator[str]:
-    """Yield the security groups that interfaces, endpoints or other groups' rules use."""
+    """Yield the security groups that interfaces, endpoints, or other groups' rules of the same VPC
+    use.
+    """
     for interface in backend.enis.values():
         yield from (group.id for group in interface.group_set)
     for endpoint in backend.vpc_end_points.values():
         if endpoint.state != "deleted":
             yield from endpoint.security_group_ids
     for groups in backend.groups.values():
-        for group in groups.values():
+        # Rules of a peered VPC become stale.
+        for group in groups.values() if beside in groups else ():
             if group.id != beside:
                 for rule in (*group.ingress_rules, *group.egress_rules):
                     yield rule.source_group.get("GroupId", "")
