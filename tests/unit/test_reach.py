@@ -475,12 +475,12 @@ def test_a_worker_of_the_group_tries_or_the_scheduler() -> None:
 
 
 def test_a_network_applied_meanwhile_is_what_time_outs_are_judged_by() -> None:
-    networks = [baseline(egress=[rule("10.64.0.0/16")]), baseline()]
+    networks = [baseline(egress=[rule("10.1.0.0/16")]), baseline()]
     tests = asking(["i-0a"], [], workers={"i-0a"}, network=lambda: networks.pop(0))
     tests.pool.deployment = SimpleNamespace(aws=None)  # type: ignore[assignment]
 
     async def send(_command: TryTargets) -> dict[str, Any]:
-        return {"results": [connection("timeout", "10.64.7.7")]}
+        return {"results": [connection("timeout", "10.1.7.7")]}
 
     tests.connection.send = send  # type: ignore[method-assign]
     refusers = [asyncio.run(tests.reach("db:5432")).results[0].refused_by for _ in range(2)]
