@@ -115,8 +115,8 @@ class Applier:
         AWS would refuse it too.
         """
         ids = stack.ids()
-        groups = security_groups(ids)
-        removed = {one for key, one in groups.items() if lost is None or key in lost}
+        groups = security_groups(ids).items()
+        removed = {one for key, one in groups if one and (lost is None or key in lost)}
         if removed:
             try:
                 refuse_named_groups(self.context.aws, stack.name, removed, known=ids.values())
