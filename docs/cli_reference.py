@@ -18,7 +18,7 @@ _MEANINGS = {
     2: "bad input: a command, option or setting that can't be used",
     3: "something is missing: Terraform, the provider, credentials, permissions, an endpoint",
     4: "Terraform failed; its diagnostics are in the error",
-    5: "a conflict: a lock, a stale plan, deployments that still use the network",
+    5: "a conflict: a lock, a stale plan, deployments or rules that still use the network",
     6: "missing: no network, no such cluster, or a stopped one",
     7: "timeout: hosts or workers are missing",
     8: "refused: by policy, a foreign resource, or a quota that is too small",
