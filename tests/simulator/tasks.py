@@ -46,6 +46,17 @@ def connect_to_orders() -> str:
     return "connected"
 
 
+def count_orders() -> int:
+    """Read its table as a dataframe, from a task: a host has the password, the client hasn't."""
+    import dask.dataframe as dd
+    from distributed import worker_client
+
+    password = os.environ["ORDERS_PASSWORD"]
+    uri = f"postgresql+pg8000://reader:{password}@orders.db.internal/orders"
+    with worker_client():
+        return len(dd.read_sql_table("orders", uri, "id", npartitions=2))
+
+
 def read_prices() -> str:
     """Read its table; return the error."""
     import boto3

@@ -25,7 +25,7 @@ from ..postgresql import NEEDS_POSTGRESQL, postgresql
 from ..quick_provider import QuickProvider
 from ..waiting import HANG_SECONDS, eventually
 from .acting import ACCOUNT, Account
-from .tasks import connect_to_orders, read_managers, read_prices
+from .tasks import connect_to_orders, count_orders, read_managers, read_prices
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life, NEEDS_POSTGRESQL]
 
@@ -228,7 +228,7 @@ def test_tasks_reach_the_data_of_the_settings_alone(
 ) -> None:
     text = settings(company)
 
-    def tried(client: Client, function: Callable[[], str]) -> str:
+    def tried(client: Client, function: Callable[[], object]) -> str:
         return str(client.submit(function, pure=False).result(timeout=HANG_SECONDS))
 
     with (
@@ -241,6 +241,7 @@ def test_tasks_reach_the_data_of_the_settings_alone(
         found = cluster.reach(company.targets)
         assert found.is_all_reached, str(found)
         assert tried(client, connect_to_orders) == "connected"
+        assert tried(client, count_orders) == "1000"
 
         with shut(company):
             eventually(lambda: "TimeoutError" in tried(client, connect_to_orders))
