@@ -108,8 +108,9 @@ class Machine:
     def give_up(self) -> None:
         """Keep a booting machine from starting its program, and end the script that it runs."""
         with self._lock:
-            self.state = "ending"
-        signal_all(marked_processes([self.mark]), signal.SIGKILL)
+            booting, self.state = self.state == "booting", "ending"
+        if booting:
+            signal_all(marked_processes([self.mark]), signal.SIGKILL)
 
     def prepare(self, wheels: WheelStore, credentials: Any, metadata_endpoint: str) -> None:
         """Boot like cloud-init and ``boot.sh``: write the files, fetch and check the wheel, read
