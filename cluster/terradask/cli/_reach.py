@@ -10,6 +10,7 @@ from terradask.cli._invocation import answer, flag, json_option
 from terradask.cli._output import message
 
 NOT_REACHED = 1
+_FIRST_WORKER_SECONDS = 600.0
 
 
 @click.command(short_help="Prove what a running cluster's tasks reach")
@@ -46,6 +47,9 @@ def reach(
     from terradask import Cluster
 
     with Cluster.from_name(name, progress=_show, show_widget=False) as cluster:
+        if not scheduler and cluster.requested and not cluster.observed:
+            message(f"{name}: waits for its first worker")
+            cluster.wait_for_workers(1, timeout=_FIRST_WORKER_SECONDS)
         found = cluster.reach(targets, group=group, scheduler=scheduler, timeout=timeout)
     who = f" as {found.caller}" if found.caller else ""
     message(f"{name}: tried from {found.host}{who}")
