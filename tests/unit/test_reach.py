@@ -404,9 +404,20 @@ def test_the_command_prints_it_and_fails_unless_all_is_reached(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[Any] = []
+    waited: list[int] = []
 
     class Attached:
-        """A cluster whose hosts reach one of three."""
+        """A cluster whose hosts reach one of three, once its only worker has joined."""
+
+        requested = frozenset({"i-0abc"})
+
+        @property
+        def observed(self) -> set[str]:
+            return {"i-0abc"} if waited else set()
+
+        def wait_for_workers(self, n_workers: int, *, timeout: float) -> None:
+            assert timeout == 600
+            waited.append(n_workers)
 
         def __enter__(self) -> Attached:
             return self
@@ -422,8 +433,10 @@ def test_the_command_prints_it_and_fails_unless_all_is_reached(
     run = CliRunner().invoke(command, ["reach", "etl", "db:5432", "--group", "gpu", "--json"])
     assert run.exit_code == 1
     assert json.loads(run.stdout)["is_all_reached"] is False
+    assert waited == [1]
     assert asked == [(("db:5432",), {"group": "gpu", "scheduler": False, "timeout": "10s"})]
     text = CliRunner().invoke(command, ["reach", "etl", "db:5432"])
+    assert waited == [1]
     assert text.stdout.startswith("TARGET")
     assert f"etl: tried from i-0abc as {CALLER}" in text.stderr
 
