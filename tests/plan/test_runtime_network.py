@@ -9,10 +9,11 @@ import pytest
 
 from terradask import Workspace
 from terradask._common.progress import Message, ProgressEvent
+from terradask._doctor.doctor import examine
 from terradask._network.baseline import Baseline
 from terradask.errors import InUse, TerraformError
 
-from .deployed import REGION, STATE_BUCKET, STATE_KEY
+from .deployed import REGION, STATE_BUCKET, STATE_KEY, keep_picture
 
 pytestmark = [pytest.mark.plan, pytest.mark.usefixtures("no_events")]
 
@@ -162,3 +163,75 @@ def test_a_rule_of_anothers_group_keeps_the_network_until_it_is_removed(workspac
     ec2.delete_security_group(GroupId=database)
     workspace.apply(removal)
     assert worker not in {g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"]}
+
+
+@pytest.mark.life
+def test_destinations_are_rules_with_their_reason_and_no_others_stay(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+):
+    ec2 = boto3.client("ec2", REGION)
+    baseline = workspace.baseline()
+    group = baseline.security_groups["worker"]
+    databases = ec2.create_vpc(CidrBlock="10.1.0.0/16")["Vpc"]["VpcId"]
+    database = ec2.create_security_group(GroupName="db", Description="db", VpcId=databases)
+    peering = ec2.create_vpc_peering_connection(VpcId=baseline.vpc_id, PeerVpcId=databases)
+    through = peering["VpcPeeringConnection"]["VpcPeeringConnectionId"]
+    ec2.accept_vpc_peering_connection(VpcPeeringConnectionId=through)
+    rules = [
+        {"destination": database["GroupId"], "ports": [5432], "reason": "orders database"},
+        {"destination": "10.1.0.0/16", "ports": ["27000-27009"], "reason": "licence server"},
+    ]
+    reaching = Workspace.load(
+        workspace.root, network={"egress": rules, "routes": {"10.1.0.0/16": through}}
+    )
+    plan = reaching.plan_network()
+    rule = "aws_vpc_security_group_egress_rule"
+    actions = {change.address: change.action for change in plan.summary.changes}
+    assert actions.pop("aws_s3_object.workspace") == "update"
+    assert set(actions.values()) == {"create"}
+    assert actions.keys() == {
+        "aws_route.public-to-10_1_0_0_16",
+        f"aws_route.private-{REGION}a-to-10_1_0_0_16",
+    } | {
+        f"{rule}.{role}-to-{destination}"
+        for role in ("scheduler", "worker")
+        for destination in (
+            f"{database['GroupId'].replace('-', '_')}-5432-5432",
+            "10_1_0_0_16-27000-27009",
+        )
+    }
+    dangers = {danger.address: danger.text for danger in plan.summary.dangers}
+    assert dangers.keys() == actions.keys()
+    assert dangers[f"{rule}.worker-to-10_1_0_0_16-27000-27009"] == (
+        "lets hosts out to 10.1.0.0/16 at tcp 27000-27009 (licence server); the other side must "
+        f"admit {group} (terradask-default-worker)"
+    )
+    assert dangers["aws_route.public-to-10_1_0_0_16"] == f"routes 10.1.0.0/16 through {through}"
+    report = reaching.report(plan)
+    assert {finding.check for finding in report.findings} == {"P3"}
+    keep_picture(plan.summary, "plan-egress.svg")
+    reaching.apply(plan)
+    assert [rule.reason for rule in reaching.baseline().egress] == [
+        "orders database",
+        "licence server",
+    ]
+    monkeypatch.chdir(workspace.root)
+    (found,) = examine(["network"])
+    assert (
+        f"lets hosts out to {database['GroupId']} at tcp 5432 (orders database), whose owner must "
+        f"admit {baseline.security_groups['scheduler']}, {group}"
+    ) in found.found
+    again = reaching.plan_network()
+    assert (again.changed, again.summary.drift) == (False, ())
+    by_hand = {"IpProtocol": "tcp", "FromPort": 1433, "ToPort": 1433}
+    by_hand["IpRanges"] = [{"CidrIp": "10.1.0.0/16"}]
+    ec2.authorize_security_group_egress(GroupId=group, IpPermissions=[by_hand])
+    opened = reaching.plan_network()
+    assert [change.address for change in opened.summary.drift] == ["aws_security_group.worker"]
+    (found,) = [one for one in reaching.report(opened).findings if one.check == "P2"]
+    assert (found.severity, found.address) == ("error", "aws_security_group.worker")
+    assert "allows egress to 10.1.0.0/16 at port 1433, which the settings don't name" in str(found)
+    ec2.revoke_security_group_egress(GroupId=group, IpPermissions=[by_hand])
+    going = workspace.plan_network()
+    assert {finding.check for finding in workspace.report(going).findings} == {"P3"}
+    assert workspace.apply(going).egress == []
