@@ -105,6 +105,7 @@ def test_a_plan_makes_nothing_that_is_given(
 
 
 @pytest.mark.usefixtures("sim_environ")
+@pytest.mark.life
 def test_hosts_reach_all_blocks_of_a_given_vpc_at_the_ports_that_are_asked_for(
     sim: Simulator, quick_provider: QuickProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
