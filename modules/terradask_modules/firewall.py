@@ -13,9 +13,14 @@ from terradask_modules.egress import (
     outside_group,
     rules_of,
 )
-from terradask_modules.ingress import Ingress, Ports, shared_scheduler_ports
+from terradask_modules.ingress import (
+    ANYWHERE,
+    ANYWHERE_IPV6,
+    Ingress,
+    Ports,
+    shared_scheduler_ports,
+)
 from terradask_modules.names import SCHEDULER_PORTS, resource_name
-from terradask_modules.network import ANYWHERE, ANYWHERE_IPV6
 from terradask_modules.security_groups import SecurityGroups
 from terradask_modules.where import Where
 

@@ -13,6 +13,9 @@ Ports = tuple[int, int]
 Network = IPv4Network | IPv6Network
 
 EVERY_PORT: Ports = (0, 65535)
+ANYWHERE, ANYWHERE_IPV6 = "0.0.0.0/0", "::/0"
+#: The blocks of the whole internet.
+EVERYWHERE = (ANYWHERE, ANYWHERE_IPV6)
 SSH_PORT = 22
 
 

@@ -31,10 +31,9 @@ from terradask_modules.aws import (
     at,
 )
 from terradask_modules.cidr import ZoneCidrs
+from terradask_modules.ingress import ANYWHERE, ANYWHERE_IPV6
 from terradask_modules.names import ROLES, resource_name
 
-ANYWHERE = "0.0.0.0/0"
-ANYWHERE_IPV6 = "::/0"
 #: Amazon's block for a VPC is a /56, a subnet's a /64: 256 of them.
 _IPV6_SUBNET_BITS = 8
 

@@ -13,14 +13,13 @@ from terradask._plans.policy.masking import masked_text
 from terradask._plans.policy.openings import network_of, openings_of
 from terradask._plans.policy.values import decoded
 from terradask_modules.iam import listed, statements_of
-from terradask_modules.ingress import is_within
+from terradask_modules.ingress import EVERYWHERE, is_within
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import HOST_SCRIPT_PREFIX
 
 _POLICY_ATTRIBUTES = ("policy", "assume_role_policy", "inline_policy")
 #: Resources that extend a role's permissions without changing the role.
 _ON_ROLES = ("aws_iam_role_policy", "aws_iam_role_policy_attachment")
-EVERYONE = ("0.0.0.0/0", "::/0")
 _INGRESS_RULES = (
     "aws_vpc_security_group_ingress_rule",
     "aws_security_group_rule",
@@ -122,7 +121,7 @@ def _ingress(resource: Mapping[str, Any], open_before: Collection[AdmittedBlock]
             "ingress",
             resource["address"],
             f"lets {opening.block} in at "
-            f"{opening.ports}{' - the whole internet' if opening.block in EVERYONE else ''}",
+            f"{opening.ports}{' - the whole internet' if opening.block in EVERYWHERE else ''}",
         )
         for opening in new
     ]

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from terradask._common.plan_modules import configured_resources
-from terradask._plans.dangers import EVERYONE, AdmittedBlock, Danger, covers
+from terradask._plans.dangers import AdmittedBlock, Danger, covers
 from terradask._plans.policy.masking import masked_text
 from terradask._plans.policy.openings import Opening, network_of, read_rule
+from terradask_modules.ingress import EVERYWHERE
 
 _RULES = ("aws_vpc_security_group_egress_rule", "aws_security_group_rule")
 _GROUP = "aws_security_group"
@@ -125,7 +126,7 @@ def _text(
     one: AdmittedBlock, rule: Mapping[str, Any], resource: Mapping[str, Any], names: _Names
 ) -> str:
     why = f" ({rule['description']})" if rule.get("description") else ""
-    everywhere = " - the whole internet" if one.block in EVERYONE else ""
+    everywhere = " - the whole internet" if one.block in EVERYWHERE else ""
     network = network_of(one.block)
     if network is not None and network.is_global:
         admitted = names.addresses or "the public addresses of hosts or NAT gateways"

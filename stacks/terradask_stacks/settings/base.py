@@ -7,6 +7,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from terradask_stacks.validators.names import validate_cluster_name
+from terradask_stacks.validators.refusal import refusing, unique
 from terradask_stacks.validators.resources import check_instance_types
 from terradask_stacks.validators.tags import check_tags
 
@@ -20,6 +22,9 @@ def _listed(value: Any) -> Any:
 Texts = Annotated[list[str], BeforeValidator(_listed)]
 Tags = Annotated[dict[str, str], AfterValidator(check_tags)]
 InstanceTypes = Annotated[Texts, AfterValidator(check_instance_types)]
+ClusterNames = Annotated[
+    list[Annotated[str, AfterValidator(refusing(validate_cluster_name))]], AfterValidator(unique)
+]
 DiskSize = Annotated[int, Field(ge=8, le=16384)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 

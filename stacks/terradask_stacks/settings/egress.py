@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from terradask_modules.egress import Egress
-from terradask_modules.ingress import parse_ports
-from terradask_stacks.settings.base import Section
+from terradask_modules.ingress import EVERYWHERE, parse_ports
+from terradask_stacks.settings.base import ClusterNames, Section
+from terradask_stacks.settings.ingress import RULE_DESCRIPTION
 from terradask_stacks.validators.addresses import (
     check_destination,
     check_gateway,
@@ -17,8 +18,7 @@ from terradask_stacks.validators.addresses import (
     check_route,
     is_anywhere,
 )
-from terradask_stacks.validators.names import validate_cluster_name
-from terradask_stacks.validators.refusal import refuse, refusing, unique
+from terradask_stacks.validators.refusal import refuse
 
 _HTTPS = (443, 443)
 
@@ -36,16 +36,10 @@ class EgressRule(Section):
     )
     protocol: Literal["tcp", "udp"] = Field(default="tcp", description="Protocol of the ports.")
     reason: str = Field(
-        pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
+        pattern=RULE_DESCRIPTION,
         description="Purpose of the rule; AWS shows it, and so do plans.",
     )
-    clusters: (
-        Annotated[
-            list[Annotated[str, AfterValidator(refusing(validate_cluster_name))]],
-            AfterValidator(unique),
-        ]
-        | None
-    ) = Field(
+    clusters: ClusterNames | None = Field(
         default=None,
         min_length=1,
         description="Names of the clusters whose hosts may, with workspace.isolation = 'cluster'. "
@@ -57,7 +51,7 @@ class EgressRule(Section):
     def _has_a_reason(cls, value: Any) -> Any:
         if isinstance(value, dict) and not str(value.get("reason") or "").strip():
             destination = value.get("destination")
-            whole = destination in ("0.0.0.0/0", "::/0")
+            whole = destination in EVERYWHERE
             raise refuse(
                 f"the rule to {destination}{', the whole internet,' if whole else ''} has no "
                 "reason",

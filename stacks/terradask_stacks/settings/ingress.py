@@ -11,6 +11,9 @@ from terradask_stacks.settings.base import Section
 from terradask_stacks.validators.addresses import check_ingress_cidr, check_ports, is_anywhere
 from terradask_stacks.validators.refusal import refuse
 
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpRange.html
+RULE_DESCRIPTION = r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$"
+
 
 class IngressRule(Section):
     """A rule of ``ingress``: addresses and ports from which clients reach schedulers of a
@@ -28,7 +31,7 @@ class IngressRule(Section):
     )
     description: str = Field(
         default="clients of Dask",
-        pattern=r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$",
+        pattern=RULE_DESCRIPTION,
         description="Purpose of the rule; AWS shows it.",
     )
 

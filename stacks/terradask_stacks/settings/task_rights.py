@@ -27,9 +27,8 @@ from terradask_modules.task_rights import (
     of_cluster,
     shared,
 )
-from terradask_stacks.settings.base import Section, Texts
-from terradask_stacks.validators.names import validate_cluster_name
-from terradask_stacks.validators.refusal import refuse, refusing, unique
+from terradask_stacks.settings.base import ClusterNames, Section, Texts
+from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import (
     check_bucket,
     check_bucket_path,
@@ -114,13 +113,7 @@ class TaskRightSettings(Section):
         default=None,
         description="Instead of a statement: a managed policy of your account or of AWS's.",
     )
-    clusters: (
-        Annotated[
-            list[Annotated[str, AfterValidator(refusing(validate_cluster_name))]],
-            AfterValidator(unique),
-        ]
-        | None
-    ) = Field(
+    clusters: ClusterNames | None = Field(
         default=None,
         min_length=1,
         description="Names of clusters whose tasks alone have it, with workspace.isolation = "

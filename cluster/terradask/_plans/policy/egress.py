@@ -9,10 +9,9 @@ from terradask._plans.policy.findings import PolicyFinding, error, warning
 from terradask._plans.policy.openings import Opening, beyond, network_of, read_rule
 from terradask_modules.egress import Egress, outside_group
 from terradask_modules.iam import listed
-from terradask_modules.ingress import Network, is_within, ports_text
+from terradask_modules.ingress import EVERYWHERE, Network, is_within, ports_text
 
 _HTTPS = (443, 443)
-_EVERYWHERE = ("0.0.0.0/0", "::/0")
 _RULES = ("aws_vpc_security_group_egress_rule", "aws_security_group_rule")
 _GROUPS = ("aws_security_group", "aws_default_security_group")
 
@@ -68,7 +67,7 @@ def _judged(document: PlanDocument, rule: Opening, destination: str) -> Iterator
             f"if tasks need it, add to terradask.toml: [[network.egress]], destination = "
             f'"{destination}", ports = [{ports}], and the reason; otherwise remove the rule',
         )
-    elif is_block and destination in _EVERYWHERE:
+    elif is_block and destination in EVERYWHERE:
         yield warning(
             rule.address,
             f"allows egress to {destination} at {rule.ports}: the whole internet",
