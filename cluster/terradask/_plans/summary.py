@@ -14,9 +14,9 @@ from terradask._common.plan_modules import configured_resources
 from terradask._plans.dangers import Danger, dangers_of, new_roles, openings_before
 from terradask._plans.documents import DocumentChange, document_changes
 from terradask._plans.drift import real_drift
+from terradask._plans.egress_dangers import egress_dangers
 from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
-from terradask._plans.ways_out import egress_dangers
 
 SUMMARY_FORMAT = 1
 
