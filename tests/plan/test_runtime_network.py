@@ -164,6 +164,9 @@ def test_a_rule_of_anothers_group_keeps_the_network_until_it_is_removed(workspac
     workspace.apply(removal)
     assert worker not in {g["GroupId"] for g in ec2.describe_security_groups()["SecurityGroups"]}
 
+    # As it was found, for the next test.
+    assert workspace.apply(workspace.plan_network()).security_groups["worker"] != worker
+
 
 @pytest.mark.life
 def test_destinations_are_rules_with_their_reason_and_no_others_stay(
