@@ -201,6 +201,18 @@ class Switches:
         """
         return self._switched("throttle", factor=factor)
 
+    def contend_groups(self, share: float = 0.2, *, seed: int = 0) -> Switched:
+        """Refuse calls that change Auto Scaling groups with ``ResourceContention``.
+
+        Parameters
+        ----------
+        share
+            The share of calls, from 0 to 1; 0 ends it.
+        seed
+            The same seed refuses the same calls.
+        """
+        return self._switched("contend_groups", share=share, seed=seed)
+
     def delay_launches(self, factor: float = 1.0, *, seed: int = 0) -> Switched:
         """Delay launches and boots as on EC2: instances are pending first, and boot some time after
         they run.

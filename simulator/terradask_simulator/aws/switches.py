@@ -12,6 +12,7 @@ from terradask_simulator.aws.endpoint.answers import LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.fidelity import buckets, clock, slow_instances, spot
+from terradask_simulator.aws.fidelity.contention import CONTENTION
 from terradask_simulator.aws.fidelity.launch_limits import (
     ACCOUNT_STATE,
     ENFORCEMENT,
@@ -64,6 +65,7 @@ def aws_switches(
         "interrupt_spot": Switch(spot.interrupt),
         "recommend_rebalance": Switch(spot.recommend_rebalance),
         "throttle": turning("throttle", throttle),
+        "contend_groups": turning("contend_groups", CONTENTION),
         "delay_launches": turning("delay_launches", slow_instances.DELAYS),
         "cancel_launches": turning("cancel_launches", slow_instances.LAUNCH_FAILURE),
         "linger_terminating": turning("linger_terminating", slow_instances.LINGER),
