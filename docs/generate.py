@@ -83,6 +83,14 @@ def _commands() -> str:
     return "\n".join(["| operation | arguments | over |", "| --- | --- | --- |", *rows])
 
 
+def _aws_facts(old: str) -> str:
+    from aws_facts import facts_markdown, texts
+
+    from terradask._doctor.account_check.beliefs import TESTED_BY
+
+    return _between(old, "claims", facts_markdown(texts(), TESTED_BY))
+
+
 def _packages_picture(_old: str) -> str:
     from package_picture import package_picture
 
@@ -110,6 +118,7 @@ def _dark(picture: str) -> Callable[[str], str]:
 
 PAGES: dict[str, Callable[[str], str]] = {
     "architecture.md": _architecture,
+    "aws-facts.md": _aws_facts,
     "settings.md": _settings,
     "cli.md": _cli,
     "python.md": _python,

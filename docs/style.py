@@ -20,11 +20,14 @@ CODE = ("modules", "stacks", "cluster", "host", "simulator/terradask_simulator")
 #: Paths that codespell checks, without the modules of the tests, which misspell on purpose.
 SPELLED = (*PAGES, "docs/decisions", "examples", "benchmarks", *CODE)
 
-# Generated parts of pages are checked in the code. Code blocks, code names and link targets aren't
-# text.
+# Generated parts of pages are checked in the code. Sources of claims, code blocks, code names and
+# link targets aren't text.
 _GENERATED = r"<!-- generated: .*?<!-- end of generated -->|<!-- Made by .*\Z"
+_SOURCE = r"<!-- AWS \(.*?-->"
 _BLOCK = r"^ *```.*?^ *```|^ *~~~.*?^ *~~~"
-_NOT_TEXT = re.compile(rf"{_GENERATED}|{_BLOCK}|`[^`]+`|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL)
+_NOT_TEXT = re.compile(
+    rf"{_GENERATED}|{_SOURCE}|{_BLOCK}|`[^`]+`|\]\([^)\s]*\)", re.MULTILINE | re.DOTALL
+)
 _SHOWN = 20
 # What a space of a pattern matches: also a line break, in a comment or between two strings.
 _SPACE = r"""(?:\s+(?:\#:?\s+)?|\s*["']\s+f?["'])"""

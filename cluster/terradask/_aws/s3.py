@@ -22,13 +22,17 @@ TEXT = "text/plain; charset=utf-8"
 
 _NO_BUCKET = "NoSuchBucket"
 _MISSING = frozenset({"NoSuchKey", "404"})
-#: S3's error codes for a failed write condition or a concurrent write:
+#: AWS (documented): S3 answers 412 PreconditionFailed to a write whose condition fails, and
+#: 409 ConditionalRequestConflict to one that conflicts with a concurrent write.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 _LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
+#: AWS (documented): S3 DeleteObjects takes up to 1,000 keys.
+#: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
 _DELETE_BATCH = 1000
 
-#: Time in which S3 may miss objects after a bucket's versioning is first enabled:
+#: AWS (documented, s3-young-bucket): S3 may answer 404 for existing objects for up to 15 minutes
+#: after a bucket's versioning is first enabled.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
 _YOUNG_SECONDS = 900.0
 
