@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 _CALL = "TerminateInstanceInAutoScalingGroup"
@@ -25,6 +25,11 @@ THROTTLED = frozenset(
         "TooManyRequestsException",
     }
 )
+
+#: Refusals after which nothing has changed, and the same call succeeds later.
+#: AWS (documented): ResourceContention, with HTTP 500, means that another update of the group or
+#: instance is pending. https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TerminateInstanceInAutoScalingGroup.html
+NOT_NOW = THROTTLED | {"ResourceContention"}
 
 #: Longest pauses between calls; in total about as long as botocore's.
 PAUSES_SECONDS = (2.0, 4.0, 8.0)
@@ -57,22 +62,25 @@ def _raise(
 
 def end_while_there(
     end: Callable[[], Any],
-    is_there: Callable[[], bool],
+    is_there: Callable[[Exception], bool],
     passes: Callable[[Exception], bool],
     pause: Callable[[float], object] | None = None,
+    pauses_seconds: Sequence[float] = PAUSES_SECONDS,
 ) -> Any:
-    """End an instance; after an error that `passes`, pause and retry if the instance `is_there`.
+    """End an instance; after an error that `passes`, pause and retry if the instance `is_there`
+    according to that error and what is read meanwhile.
 
     Return what `end` returns; None if the instance has gone.
     """
-    for seconds in PAUSES_SECONDS:
+    for seconds in pauses_seconds:
         try:
             return end()
         except Exception as error:
             if not passes(error):
                 raise
+            refusal = error
         # Random, so that waiting hosts don't call in step.
         (pause or time.sleep)(seconds * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
-        if not is_there():
+        if not is_there(refusal):
             return None
     return end()

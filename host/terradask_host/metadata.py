@@ -122,6 +122,19 @@ class InstanceMetadata:
         """
         return self.get("meta-data/events/recommendations/rebalance") is not None
 
+    def is_member(self) -> bool | None:
+        """Return whether this instance stays in its Auto Scaling group; None if that isn't known.
+
+        AWS (documented): ``autoscaling/target-lifecycle-state`` is ``InService``, and changes
+        before an instance is taken out of its group.
+        https://docs.aws.amazon.com/autoscaling/ec2/userguide/retrieving-target-lifecycle-state-through-imds.html
+        """
+        try:
+            state = self.get("meta-data/autoscaling/target-lifecycle-state")
+        except MetadataUnavailable:
+            return None
+        return None if not state else state == "InService"
+
     def _need(self, path: str) -> str:
         value = self.get(path)
         if not value:

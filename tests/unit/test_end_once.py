@@ -18,6 +18,8 @@ from terradask_host.end_once import end_once
 from terradask_host.structure import GroupEntry, Structure
 
 NAME = "terradask-default-etl-workers"
+#: Codes of refusals that change nothing, and their HTTP status.
+REFUSALS = {"Throttling": [400], "ResourceContention": [500], "ScalingActivityInProgress": [400]}
 TAGS = "".join(
     f"<member><Key>terradask:{key}</Key><Value>{value}</Value></member>"
     for key, value in (("workspace", "default"), ("cluster", "etl"))
@@ -26,11 +28,11 @@ TAGS = "".join(
 
 class LosesAnswers:
     """An AWS that ends an instance, lowers the number with each call, and loses the first answer,
-    or fails another way first.
+    or fails another way first: a code refuses the first call.
     """
 
-    def __init__(self, first: Exception | int) -> None:
-        self.first: Exception | int | None = first
+    def __init__(self, first: Exception | int | str) -> None:
+        self.first: Exception | int | str | None = first
         self.calls, self.desired, self.state = 0, 3, "InService"
 
     def client(self, _: str):
@@ -59,8 +61,8 @@ class LosesAnswers:
             )
         self.calls += 1
         first, self.first = self.first, None
-        if first == 400:
-            return self._error(400, "Throttling")
+        if isinstance(first, str):
+            return self._error(*REFUSALS[first], first)
         self.desired, self.state = self.desired - 1, "Terminating"
         if isinstance(first, Exception):
             raise first
@@ -108,14 +110,15 @@ def host_leaves(aws) -> None:
     assert host_groups(aws).leave("i-1")
 
 
-def host_groups(aws) -> ClusterGroups:
+def host_groups(aws, is_member=lambda: None) -> ClusterGroups:
     entry = GroupEntry(autoscaling_group=NAME, role="worker", max_size=9)
-    return ClusterGroups(aws, Structure(groups={"workers": entry}), print)
+    return ClusterGroups(aws, Structure(groups={"workers": entry}), print, is_member)
 
 
+@pytest.mark.parametrize("code", ["Throttling", "ResourceContention"])
 @pytest.mark.parametrize("end", [scheduler_ends, host_leaves])
-def test_a_throttled_end_is_repeated(end, pauses):
-    aws = LosesAnswers(400)
+def test_an_end_that_is_refused_for_now_is_repeated(end, code, pauses):
+    aws = LosesAnswers(code)
     end(aws)
     assert (aws.calls, aws.desired, len(pauses)) == (2, 2, 1)
 
@@ -130,16 +133,63 @@ def test_a_throttled_end_is_not_repeated_once_another_process_has_ended_it(pause
                 self.state = "Terminating"
             return answer
 
-    aws = EndsMeanwhile(400)
+    aws = EndsMeanwhile("Throttling")
     scheduler_ends(aws)
     assert (aws.calls, aws.desired) == (1, 3)
+
+
+def test_a_host_leaves_while_another_activity_is_in_progress(pauses):
+    aws = LosesAnswers("ScalingActivityInProgress")
+    host_leaves(aws)
+    assert (aws.calls, aws.desired) == (2, 2)
+
+
+def test_a_host_that_is_refused_for_half_a_minute_leaves_with_decrement(pauses):
+    class Contends(LosesAnswers):
+        """An AWS with another pending update of the group for some calls."""
+
+        def _answer(self, request, **_):
+            self.first = "ResourceContention" if self.calls < 4 else None
+            return super()._answer(request)
+
+    aws = Contends("ResourceContention")
+    host_leaves(aws)
+    assert (aws.calls, aws.desired) == (5, 2)
+
+
+class FailsBefore(LosesAnswers):
+    """An AWS whose first answer is an internal error, without having ended the instance."""
+
+    def _answer(self, request, **_):
+        if self.first is None:
+            return super()._answer(request)
+        self.calls, self.first = self.calls + 1, None
+        return self._error(503, "ServiceUnavailable")
+
+
+LOST = ConnectionClosedError(endpoint_url="https://aws")
+
+
+@pytest.mark.parametrize(
+    ("aws", "calls"), [(FailsBefore(503), 2), (LosesAnswers(500), 1), (LosesAnswers(LOST), 1)]
+)
+def test_a_host_that_knows_no_outcome_leaves_once_as_long_as_it_is_a_member(aws, calls, pauses):
+    groups = host_groups(aws, lambda: aws.state == "InService")
+    assert groups.leave("i-1")
+    assert (aws.calls, aws.desired, aws.state) == (calls, 2, "Terminating")
+
+
+def test_a_host_that_knows_neither_outcome_nor_membership_leaves_no_second_time(pauses):
+    aws = LosesAnswers(500)
+    assert not host_groups(aws).leave("i-1")
+    assert (aws.calls, aws.desired) == (1, 2)
 
 
 def test_a_host_whose_throttled_leave_is_overtaken_does_not_repeat_it():
     def stop(_: float) -> None:
         raise StopRequested(Stop("terminated"))
 
-    aws = LosesAnswers(400)
+    aws = LosesAnswers("Throttling")
     with pytest.raises(StopRequested):
         host_groups(aws).leave("i-1", pause=stop)
     assert aws.calls == 1
@@ -150,10 +200,10 @@ def test_an_end_that_is_throttled_for_ever_fails(pauses):
         """An AWS that throttles each call that ends an instance."""
 
         def _answer(self, request, **_):
-            self.first = 400
+            self.first = "Throttling"
             return super()._answer(request)
 
-    aws = Throttles(400)
+    aws = Throttles("Throttling")
     with pytest.raises(ClientError, match="Throttling"):
         scheduler_ends(aws)
     assert len(pauses) == 3
@@ -161,7 +211,7 @@ def test_an_end_that_is_throttled_for_ever_fails(pauses):
 
 
 def test_an_end_that_leaves_the_number_is_repeated_by_botocore():
-    aws = LosesAnswers(400)
+    aws = LosesAnswers("Throttling")
     aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
         InstanceId="i-1", ShouldDecrementDesiredCapacity=False
     )

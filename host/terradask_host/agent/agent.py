@@ -194,7 +194,12 @@ class Agent:
             program=program,
             aws=self._aws,
             objects=objects,
-            groups=ClusterGroups(self._aws, bound.structure, self._log.info),
+            groups=ClusterGroups(
+                self._aws,
+                bound.structure,
+                self._log.info,
+                InstanceMetadata(self._config.metadata_endpoint).is_member,
+            ),
             reporter=reporter,
             log=self._log,
             events=self._events,

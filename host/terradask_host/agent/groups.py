@@ -6,14 +6,20 @@ import datetime
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from terradask_host.agent.aws import Aws, error_code
-from terradask_host.end_once import THROTTLED, end_while_there
+from terradask_host.agent.aws import Aws, error_code, passes
+from terradask_host.end_once import NOT_NOW, end_while_there
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
 from terradask_host.structure import Structure
 
 #: Number of a group's newest activities to read: about a minute's, at AWS's rate of retries.
 _ACTIVITIES = 20
+
+#: Pauses of a host that leaves: a minute in all, since nothing else waits for it.
+LEAVING_PAUSES_SECONDS = (4.0, 8.0, 16.0, 32.0)
+#: AWS (documented): ScalingActivityInProgress, such as of a launch, refuses the call.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_TerminateInstanceInAutoScalingGroup.html
+_NOT_YET = NOT_NOW | {"ScalingActivityInProgress"}
 
 
 class ClusterGroups:
@@ -24,9 +30,17 @@ class ClusterGroups:
     on them, ``DescribeAutoScalingGroups`` and ``DescribeScalingActivities``.
     """
 
-    def __init__(self, aws: Aws, cluster: Structure, log: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        aws: Aws,
+        cluster: Structure,
+        log: Callable[[str], None],
+        is_member: Callable[[], bool | None] = lambda: None,
+    ) -> None:
         self._aws = aws
         self._log = log
+        #: Whether this instance is still in its group; None if that isn't known.
+        self._is_member = is_member
         groups = cluster.groups
         #: Auto Scaling group of workers -> the cluster's own name of it.
         self._workers = {
@@ -57,9 +71,25 @@ class ClusterGroups:
         By default its group's desired capacity is lowered, so that it isn't replaced. Return
         whether AWS agreed: if not, the instance still powers off, and its group decides about
         another. `pause` waits between tries, and raises once this instance is being ended.
+
+        After an answer that leaves open whether AWS ended the instance (a lost one, an internal
+        error), it tries again only as a known member: each call lowers the number once more.
         """
+
+        def is_there(error: Exception) -> bool:
+            member = self._is_member()
+            if member is None and error_code(error) not in _NOT_YET:
+                raise error
+            return member is not False
+
         try:
-            self._end(instance_id, replaced, is_there=lambda: True, pause=pause)
+            end_while_there(
+                lambda: self._terminate(instance_id, replaced),
+                is_there,
+                lambda error: error_code(error) in _NOT_YET or passes(error),
+                pause,
+                LEAVING_PAUSES_SECONDS,
+            )
         except Exception as error:  # noqa: BLE001 - the host leaves even if AWS refuses
             how = "to be replaced" if replaced else "with decrement"
             self._log(f"leaving {how} was refused: {error_code(error)}: {error}")
@@ -117,27 +147,15 @@ class ClusterGroups:
 
     def end(self, instance_id: str, *, replaced: bool) -> None:
         """End another instance of the cluster; its group replaces it, or not."""
-
-        def is_there() -> bool:
-            return any(instance_id in group.active_ids for group in self.of_workers())
-
-        self._end(instance_id, replaced, is_there=is_there)
-
-    def _end(
-        self,
-        instance_id: str,
-        replaced: bool,
-        *,
-        is_there: Callable[[], bool],
-        pause: Callable[[float], object] | None = None,
-    ) -> None:
         end_while_there(
-            lambda: self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
-                InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
-            ),
-            is_there,
-            lambda error: error_code(error) in THROTTLED,
-            pause,
+            lambda: self._terminate(instance_id, replaced),
+            lambda _: any(instance_id in group.active_ids for group in self.of_workers()),
+            lambda error: error_code(error) in NOT_NOW,
+        )
+
+    def _terminate(self, instance_id: str, replaced: bool) -> None:
+        self._aws.client("autoscaling").terminate_instance_in_auto_scaling_group(
+            InstanceId=instance_id, ShouldDecrementDesiredCapacity=not replaced
         )
 
     def stop_launching(self, group: str) -> None:

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
+from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, autoscaling_backends
 from terradask_simulator.aws.credentials import RoleKeys
+from terradask_simulator.aws.fidelity.group_activities import TERMINATING
 from terradask_simulator.aws.fidelity.spot import notices_of
 from terradask_simulator.aws.instances import find_instance, role_of
 
@@ -164,10 +165,30 @@ def metadata_paths(instance: Any) -> dict[str, str]:
         values["iam/info"] = json.dumps(info, indent=2)
         values[f"iam/security-credentials/{role.name}"] = ""
     values.update(notices_of(instance.id))
+    if (target := _target_state(instance)) is not None:
+        values["autoscaling/target-lifecycle-state"] = target
     if instance.metadata_options.instance_metadata_tags == "enabled":
         for key, value in instance.ec2_backend.tags.get(instance.id, {}).items():
             values[f"tags/instance/{key}"] = value
     return values
+
+
+def _target_state(instance: Any) -> str | None:
+    """Return the lifecycle state that an instance's group has in mind; None outside of groups."""
+    name = instance.ec2_backend.tags.get(instance.id, {}).get("aws:autoscaling:groupName")
+    if name is None:
+        return None
+    members = (
+        state
+        for backend in autoscaling_backends()
+        if (group := backend.autoscaling_groups.get(name)) is not None
+        for state in group.instance_states
+        if state.instance.id == instance.id
+    )
+    # Members are removed from a group's list when they end, unless they linger.
+    return (
+        "InService" if any(one.lifecycle_state != TERMINATING for one in members) else "Terminated"
+    )
 
 
 def _listing(values: Mapping[str, str], folder: str) -> str:

@@ -280,6 +280,7 @@ def test_metadata_wants_a_session_and_serves_tags_role_and_user_data(network, bo
     assert imds.get("meta-data/tags/instance/terradask:cluster") == (200, group)
     assert "terradask:role" in imds.get("meta-data/tags/instance/")[1].split("\n")
     assert imds.get("meta-data/spot/instance-action")[0] == 404
+    assert imds.get("meta-data/autoscaling/target-lifecycle-state") == (200, "InService")
     assert imds.get("meta-data/iam/security-credentials/") == (200, network.role)
     credentials = json.loads(imds.get(f"meta-data/iam/security-credentials/{network.role}")[1])
     assert credentials["Code"] == "Success"
