@@ -99,3 +99,15 @@ def test_a_role_that_is_none_is_refused(service: tuple[str, type[_Service]]) -> 
 def test_no_metadata_service_is_explained(endpoint: str) -> None:
     with pytest.raises(MetadataUnavailable, match="metadata service"):
         InstanceMetadata(endpoint).identity()
+
+
+@pytest.mark.parametrize(
+    ("state", "is_member"), [("InService", True), ("Terminated", False), (None, None)]
+)
+def test_a_host_knows_whether_it_stays_in_its_group(
+    service: tuple[str, type[_Service]], state: str | None, is_member: bool | None
+) -> None:
+    endpoint, answers = service
+    if state is not None:
+        answers.facts["meta-data/autoscaling/target-lifecycle-state"] = state
+    assert InstanceMetadata(endpoint).is_member() is is_member
