@@ -213,6 +213,19 @@ class Switches:
         """
         return self._switched("contend_groups", share=share, seed=seed)
 
+    def delay_identities(self, seconds: float = 10.0, *, seed: int = 0) -> Switched:
+        """Refuse calls that name a new role or instance profile, as long as other services don't
+        know it.
+
+        Parameters
+        ----------
+        seconds
+            The longest time; each identity's is drawn at random. 0 ends it.
+        seed
+            The same seed draws the same times for the same names.
+        """
+        return self._switched("delay_identities", seconds=seconds, seed=seed)
+
     def delay_launches(self, factor: float = 1.0, *, seed: int = 0) -> Switched:
         """Delay launches and boots as on EC2: instances are pending first, and boot some time after
         they run.
@@ -268,6 +281,25 @@ class Switches:
         """
         return self._switched("hide_instances", seconds=seconds, seed=seed)
 
+    def hide_resources(self, seconds: float = 5.0, *, seed: int = 0) -> Switched:
+        """Answer "not found" to EC2 calls that name a VPC, subnet, security group, route table,
+        gateway, endpoint or launch template that is created from now on.
+
+        Parameters
+        ----------
+        seconds
+            The longest time; each resource's is drawn at random. 0 ends it.
+        seed
+            The same seed draws the same times in the same order.
+        """
+        return self._switched("hide_resources", seconds=seconds, seed=seed)
+
+    def linger_secrets(self, seconds: float = 30.0) -> Switched:
+        """Refuse to create a secret with the name of one that was deleted this many seconds ago, or
+        less; 0 ends it.
+        """
+        return self._switched("linger_secrets", seconds=seconds)
+
     def hide_objects(
         self, share: float = 0.2, *, seconds: float = 900.0, seed: int = 0
     ) -> Switched:
@@ -285,15 +317,15 @@ class Switches:
     def unsettle_buckets(
         self, share: float = 0.5, *, seconds: float = 60.0, seed: int = 0
     ) -> Switched:
-        """Answer ``NoSuchBucket`` or ``OperationAborted`` to calls about the configuration of new
-        buckets.
+        """Answer ``NoSuchBucket`` or ``OperationAborted`` to calls to new buckets, and
+        ``OperationAborted`` to the creation of a bucket that was just deleted.
 
         Parameters
         ----------
         share
             The share of calls, from 0 to 1; 0 ends it.
         seconds, seed
-            The time after a bucket's creation; the same seed fails the same calls.
+            The time after a bucket's creation or deletion; the same seed fails the same calls.
         """
         return self._switched("unsettle_buckets", share=share, seconds=seconds, seed=seed)
 

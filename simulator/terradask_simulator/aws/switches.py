@@ -11,7 +11,16 @@ from typing import Any
 from terradask_simulator.aws.endpoint.answers import LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import SimulatorError
-from terradask_simulator.aws.fidelity import buckets, clock, slow_instances, spot
+from terradask_simulator.aws.fidelity import (
+    buckets,
+    clock,
+    deleted_secrets,
+    slow_instances,
+    spot,
+    young_buckets,
+    young_identities,
+    young_resources,
+)
 from terradask_simulator.aws.fidelity.contention import CONTENTION
 from terradask_simulator.aws.fidelity.launch_limits import (
     ACCOUNT_STATE,
@@ -66,12 +75,15 @@ def aws_switches(
         "recommend_rebalance": Switch(spot.recommend_rebalance),
         "throttle": turning("throttle", throttle),
         "contend_groups": turning("contend_groups", CONTENTION),
+        "delay_identities": turning("delay_identities", young_identities.DELAY),
+        "hide_resources": turning("hide_resources", young_resources.HIDING),
+        "linger_secrets": turning("linger_secrets", deleted_secrets.LINGERING),
         "delay_launches": turning("delay_launches", slow_instances.DELAYS),
         "cancel_launches": turning("cancel_launches", slow_instances.LAUNCH_FAILURE),
         "linger_terminating": turning("linger_terminating", slow_instances.LINGER),
         "hide_instances": turning("hide_instances", slow_instances.LAG),
         "hide_objects": turning("hide_objects", buckets.NEW_VERSIONING),
-        "unsettle_buckets": turning("unsettle_buckets", buckets.NEW_BUCKETS),
+        "unsettle_buckets": turning("unsettle_buckets", young_buckets.NEW_BUCKETS),
         "give_bucket": Switch(_give_bucket, lambda: dict(buckets.FOREIGN)),
         "delay_logs": turning("delay_logs", DELAY),
         "drop_answers": turning("drop_answers", lost_answers),

@@ -75,21 +75,40 @@ def test_objects_of_young_buckets_are_missed_and_listed(network, s3):
         assert s3.get_object(Bucket="young", Key="k")["Body"].read() == b"x"
 
 
-def test_calls_about_a_bucket_that_was_just_made_fail_and_the_next_ones_do_not(network, s3):
-    s3.create_bucket(Bucket="just-made")
-    on = {"Bucket": "just-made", "VersioningConfiguration": {"Status": "Enabled"}}
+def codes_of(call: Any, times: int = 12, **asked: Any) -> set[tuple[int, str]]:
+    """Return the errors of some calls that all fail."""
     codes = set()
+    for _ in range(times):
+        with pytest.raises(botocore.exceptions.ClientError) as caught:
+            call(**asked)
+        answer = caught.value.response
+        codes.add((answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]))
+    return codes
+
+
+def test_calls_to_a_bucket_that_was_just_made_fail_and_the_next_ones_do_not(network, s3):
+    s3.create_bucket(Bucket="just-made")
+    bucket = {"Bucket": "just-made"}
+    on = {**bucket, "VersioningConfiguration": {"Status": "Enabled"}}
+    missing, aborted = (404, "NoSuchBucket"), (409, "OperationAborted")
     with network.sim.unsettle_buckets(1.0, seed=1):
-        for _ in range(12):
-            with pytest.raises(botocore.exceptions.ClientError) as caught:
-                s3.put_bucket_versioning(**on)
-            answer = caught.value.response
-            codes.add((answer["ResponseMetadata"]["HTTPStatusCode"], answer["Error"]["Code"]))
-        # Objects are another matter.
-        s3.put_object(Bucket="just-made", Key="k", Body=b"x")
-        assert s3.list_objects_v2(Bucket="just-made")["KeyCount"] == 1
-    assert codes == {(404, "NoSuchBucket"), (409, "OperationAborted")}
+        assert codes_of(s3.put_bucket_versioning, **on) == {missing, aborted}
+        assert codes_of(s3.get_bucket_versioning, **bucket) == {missing, aborted}
+        assert codes_of(s3.delete_bucket_policy, 3, **bucket) == {aborted}
+        assert codes_of(s3.put_object, 3, **bucket, Key="k", Body=b"x") == {missing}
+        assert codes_of(s3.list_objects_v2, 3, **bucket) == {missing}
+        assert s3.head_bucket(**bucket)
     s3.put_bucket_versioning(**on)
+    with network.sim.unsettle_buckets(1.0, seconds=0.0):
+        s3.put_object(**bucket, Key="k", Body=b"x")
+
+
+def test_a_bucket_that_was_just_deleted_is_made_again_a_moment_later(network, s3):
+    s3.create_bucket(Bucket="made-twice")
+    s3.delete_bucket(Bucket="made-twice")
+    with network.sim.unsettle_buckets(1.0, seed=1):
+        assert codes_of(s3.create_bucket, 3, Bucket="made-twice") == {(409, "OperationAborted")}
+    s3.create_bucket(Bucket="made-twice")
 
 
 def test_a_bucket_of_another_account_is_refused_to_those_who_expect_this_one(network, s3):

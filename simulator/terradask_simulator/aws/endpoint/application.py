@@ -25,8 +25,8 @@ from terradask_simulator.aws.endpoint.answers import (
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.fidelity.buckets import check_owner
-from terradask_simulator.aws.fidelity.contention import check_contention
 from terradask_simulator.aws.fidelity.launch_limits import plan_state
+from terradask_simulator.aws.fidelity.not_yet import check_not_yet, note_served
 from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.iam.gate import Gate
 from terradask_simulator.aws.iam.operation import Operation, read_operation
@@ -123,7 +123,7 @@ class Application:
         refusal = self._throttle.check(operation) or check_owner(operation)
         if refusal is None and self._gate is not None:
             refusal = self._gate.check(operation)
-        return refusal or check_contention(operation)
+        return refusal or check_not_yet(operation)
 
     def _controlled(self, environ: dict[str, Any], path: str, body: bytes) -> Answer:
         query = {
@@ -155,6 +155,7 @@ class Application:
                 if call.action == "freetier:GetAccountPlanState"
                 else self._by_moto(environ, call)
             )
+            note_served(operation, answer.status, answer.body)
             if self._lost_answers.takes(call.action):
                 _log.info("the answer gets lost: %s", call.action)
                 cut_connection()

@@ -1,5 +1,5 @@
 """Buckets: conditional policy statements, delete markers, expected owners, ranges; and, switched
-on, the eventual consistency of new buckets.
+on, the eventual consistency of buckets with new versioning.
 
 - moto evaluates a statement without its condition, so that the common statement "deny without TLS"
   denies all reads and writes. Here statements with conditions are skipped: loopback counts as TLS,
@@ -9,10 +9,6 @@ on, the eventual consistency of new buckets.
 - A request that expects another account's bucket is refused. moto ignores the header. The simulator
   has a single account: a switch assigns a bucket to another one. `Verifying bucket ownership
   <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html>`_
-- Calls about the configuration of a new bucket sometimes fail with ``OperationAborted``
-  (https://github.com/DataBiosphere/toil/issues/1093, https://github.com/ansible/ansible/pull/67811)
-  or ``NoSuchBucket``, for which the Terraform provider repeats each of them
-  (https://github.com/hashicorp/terraform-provider-aws/issues/33478).
 - For up to 15 minutes after a bucket's versioning is enabled for the first time, reading an object
   that was created or updated since may fail with ``NoSuchKey``:
   https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html. That page
@@ -23,7 +19,6 @@ on, the eventual consistency of new buckets.
 
 from __future__ import annotations
 
-import datetime
 import json
 import time
 from contextvars import ContextVar
@@ -37,15 +32,12 @@ from terradask_simulator.aws.switchboard import Setting
 
 __all__ = [
     "FOREIGN",
-    "NEW_BUCKETS",
     "NEW_VERSIONING",
     "check_owner",
     "install",
     "without_conditions",
 ]
 
-#: How often, and for how long, calls about the configuration of new buckets fail.
-NEW_BUCKETS = Setting(share=0.0, seconds=60.0, seed=0)
 #: How often, and for how long, objects of newly versioned buckets aren't found.
 NEW_VERSIONING = Setting(share=0.0, seconds=900.0, seed=0)
 #: Bucket -> the other account that owns it.
@@ -53,26 +45,6 @@ FOREIGN: dict[str, str] = {}
 
 _EXPECTED = "x-amz-expected-bucket-owner"
 _SOURCE, _SOURCE_EXPECTED = "x-amz-copy-source", "x-amz-source-expected-bucket-owner"
-
-#: Excludes listings of objects, which moto answers in the same method.
-_CONFIGURATION = frozenset(
-    ("encryption", "lifecycle", "ownershipControls", "policy", "publicAccessBlock", "tagging")
-) | {"versioning"}
-
-#: moto lacks the second error's status.
-_FAILURES: tuple[tuple[int, dict[str, str], str], ...] = tuple(
-    (status, {}, f"<Error><Code>{code}</Code><Message>{message}</Message></Error>")
-    for status, code, message in (
-        (404, "NoSuchBucket", "The specified bucket does not exist"),
-        (
-            409,
-            "OperationAborted",
-            "A conflicting conditional operation is currently in progress against this resource. "
-            "Please try again.",
-        ),
-    )
-)
-
 
 #: Whether the current request is for a range.
 _RANGED: ContextVar[bool] = ContextVar("ranged", default=False)
@@ -115,16 +87,6 @@ def install() -> None:
             return evaluate(bucket, action, resource)
         finally:
             bucket.policy = whole
-
-    @around(S3Response, "_bucket_response_put")
-    def put(put: Any, response: Any, request: Any, bucket_name: str, query: Any) -> Any:
-        failure = _failure(response, bucket_name) if query else None
-        return failure or put(response, request, bucket_name, query)
-
-    @around(S3Response, "_bucket_response_get")
-    def get(get: Any, response: Any, bucket_name: str, query: Any) -> Any:
-        failure = _failure(response, bucket_name) if set(query) & _CONFIGURATION else None
-        return failure or get(response, bucket_name, query)
 
     @around(S3Backend, "put_bucket_versioning")
     def put_bucket_versioning(enable: Any, backend: Any, bucket_name: str, status: str) -> None:
@@ -195,17 +157,6 @@ def _owner(bucket: str, unknown: str) -> str:
 
     _, made_by = s3_backends.bucket_accounts.get(bucket, ("", unknown))
     return FOREIGN.get(bucket) or str(made_by)
-
-
-def _failure(response: Any, bucket_name: str) -> Any:
-    bucket = response.backend.buckets.get(bucket_name) if NEW_BUCKETS.share else None
-    if bucket is None:
-        return None
-    age = datetime.datetime.now(datetime.UTC) - bucket.creation_date
-    fails = (
-        age.total_seconds() < NEW_BUCKETS.seconds and NEW_BUCKETS.draws.random() < NEW_BUCKETS.share
-    )
-    return NEW_BUCKETS.draws.choice(_FAILURES) if fails else None
 
 
 def _misses(backend: Any, bucket_name: str) -> bool:

@@ -17,7 +17,7 @@ from terradask_simulator.aws.iam.mapping.need import Facts, Need
 from terradask_simulator.aws.iam.operation import Operation, Parameters, named, rows, tags_of, texts
 from terradask_simulator.aws.iam.world import World
 
-__all__ = ["autoscaling_needs"]
+__all__ = ["autoscaling_needs", "launch_templates"]
 
 _GROUP = "autoScalingGroup"
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html
@@ -81,21 +81,21 @@ def _facts(parameters: Parameters) -> Facts:
     subnets = named(parameters, "VPCZoneIdentifier")
     if subnets:
         facts["autoscaling:VPCZoneIdentifiers"] = tuple(subnets.split(","))
-    specifications = [one for one, _ in _templates(parameters)]
+    specifications = [one for one, _ in launch_templates(parameters)]
     if specifications:
         exact = all(
             named(one, "Version") not in ("", "$Latest", "$Default") for one in specifications
         )
         facts["autoscaling:LaunchTemplateVersionSpecified"] = (str(exact).lower(),)
     types = tuple(
-        dict.fromkeys(kind for _, kinds in _templates(parameters) for kind in kinds if kind)
+        dict.fromkeys(kind for _, kinds in launch_templates(parameters) for kind in kinds if kind)
     )
     if types:
         facts["autoscaling:InstanceTypes"] = types
     return facts
 
 
-def _templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
+def launch_templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
     """Return a request's launch templates, each with its instance types in the request."""
     if parameters.get("LaunchTemplate"):
         return [(parameters["LaunchTemplate"], ())]
@@ -114,7 +114,7 @@ def _templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[st
 
 def _launches(parameters: Parameters) -> Iterator[Launch]:
     placed = named(parameters, "PlacementGroup")
-    for specification, types in _templates(parameters):
+    for specification, types in launch_templates(parameters):
         name = named(specification, "LaunchTemplateId", "LaunchTemplateName")
         for instance_type in types or ("",):
             yield Launch(

@@ -1,0 +1,93 @@
+"""Calls to buckets that were created or deleted a moment ago, if switched on.
+
+AWS (documented): The configuration of buckets is eventually consistent.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel
+
+A share of these calls fails, for a while after the bucket's creation:
+
+- AWS (reported): Calls that read or change the configuration answer NoSuchBucket or
+  OperationAborted. https://github.com/hashicorp/terraform-provider-aws/issues/33478
+  https://github.com/DataBiosphere/toil/issues/1093 https://github.com/ansible/ansible/pull/67811
+- AWS (reported): Calls that delete a configuration answer OperationAborted.
+  https://github.com/hashicorp/terraform-provider-aws/issues/26805
+- AWS (reported): Listings and calls about objects answer NoSuchBucket.
+  https://github.com/redpanda-data/redpanda/issues/8490 https://github.com/gchq/sleeper/issues/512
+
+And after a bucket's deletion:
+
+- AWS (reported): CreateBucket with the name of a deleted bucket answers OperationAborted, for up to
+  an hour. https://github.com/aws/aws-cli/issues/2593
+"""
+
+from __future__ import annotations
+
+import time
+from urllib.parse import unquote
+
+from terradask_simulator.aws.iam.operation import Operation
+from terradask_simulator.aws.iam.refusals import Refusal, worded
+from terradask_simulator.aws.switchboard import Setting
+
+__all__ = ["NEW_BUCKETS", "check_buckets", "note_bucket"]
+
+#: How often, and for how long, calls to new buckets fail.
+NEW_BUCKETS = Setting(share=0.0, seconds=60.0, seed=0)
+
+_CONFIGURATION = frozenset(
+    ("encryption", "lifecycle", "ownershipControls", "policy", "publicAccessBlock", "tagging")
+) | {"versioning"}
+
+_CREATED: dict[str, float] = {}
+_DELETED: dict[str, float] = {}
+
+
+def check_buckets(operation: Operation) -> Refusal | None:
+    """Return the error for a call to a bucket that was just created or deleted, or None."""
+    if not NEW_BUCKETS.share or operation.service != "s3":
+        return None
+    bucket, key = _named(operation)
+    asked = _asked(operation)
+    makes = operation.method == "PUT" and not key and not asked
+    changed = (_DELETED if makes else _CREATED).get(bucket)
+    if changed is None or time.monotonic() - changed >= NEW_BUCKETS.seconds:
+        return None
+    # Terraform's provider waits for HeadBucket and then relies on it.
+    heads = operation.method == "HEAD" and not key
+    if heads or NEW_BUCKETS.draws.random() >= NEW_BUCKETS.share:
+        return None
+    configures = not key and bool(_CONFIGURATION & asked)
+    if makes or (configures and operation.method == "DELETE"):
+        return _aborted(operation)
+    if configures and NEW_BUCKETS.draws.random() < 0.5:
+        return _aborted(operation)
+    return worded(operation, "NoSuchBucket", "The specified bucket does not exist", "404 Not Found")
+
+
+def note_bucket(operation: Operation, status: str) -> None:
+    """Note that a bucket was created or deleted."""
+    if operation.service != "s3" or not status.startswith("2"):
+        return
+    bucket, key = _named(operation)
+    if bucket and not key and not _asked(operation) and operation.method in ("PUT", "DELETE"):
+        mine, others = (_CREATED, _DELETED) if operation.method == "PUT" else (_DELETED, _CREATED)
+        others.pop(bucket, None)
+        mine[bucket] = time.monotonic()
+
+
+def _named(operation: Operation) -> tuple[str, str]:
+    bucket, _, key = unquote(operation.path).strip("/").partition("/")
+    return bucket, key
+
+
+def _asked(operation: Operation) -> set[str]:
+    return set(operation.parameters) - {"x-id"}
+
+
+def _aborted(operation: Operation) -> Refusal:
+    return worded(
+        operation,
+        "OperationAborted",
+        "A conflicting conditional operation is currently in progress against this resource. "
+        "Please try again.",
+        "409 Conflict",
+    )
