@@ -52,14 +52,20 @@ class Call(_Part):
     #: Sent though the client knows better: for what AWS answers to wrong parameters.
     unvalidated: bool = False
     keep: dict[str, str] = {}
+    #: JMESPath into the answer: asked again until it is true, for half a minute.
+    until: str = ""
     status: int | None = Field(default=None, ge=100, le=599)
     code: str = ""
     message: str | None = None
     answer: dict[str, Any] | None = None
+    #: JMESPath into the answer -> what is there, of a record that has no more; null: nothing.
+    values: dict[str, Any] = {}
 
     @model_validator(mode="after")
     def _compared(self) -> Call:
-        if self.status is None and (self.code or self.message or self.answer is not None):
+        if self.status is None and (
+            self.code or self.message or self.values or self.answer is not None
+        ):
             raise ValueError("a call whose answer is compared needs `status`")
         if (self.status or 0) >= 400 and not self.code:
             raise ValueError("a refused call needs `code`")
@@ -76,6 +82,8 @@ class Case(_Part):
     at: str
     evidence: Literal["recorded", "documented", "reported"]
     seen: str = ""
+    #: The simulator's switches that are on meanwhile -> their arguments.
+    switches: dict[str, dict[str, Any]] = {}
     calls: list[Call] = Field(min_length=1)
     #: Paths in answers that nothing reads: what differs there doesn't count.
     unread: list[str] = []
@@ -95,7 +103,8 @@ class Case(_Part):
         known = set(KNOWN)
         for number, call in enumerate(self.calls):
             known |= set(names_in(call.parameters)) | set(call.keep)
-            for name in (*names_in(call.answer), *names_in(call.message), *names_in(call.caller)):
+            told = (call.answer, call.values, call.message, call.caller)
+            for name in (name for one in told for name in names_in(one)):
                 if name not in known:
                     raise ValueError(
                         f"calls[{number}] ({call.action}) names ${name}, which no call kept or gave"

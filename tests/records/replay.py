@@ -8,6 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +24,7 @@ from terradask_simulator import Simulator
 from .record import ABSENT, NAME, TIME, Call, Case, Difference, RecordError
 
 _ACCOUNT = "123456789012"
+_UNTIL_SECONDS = 30
 _STANDS_FOR_ANY = re.compile(r"<[a-z][a-z0-9 _:-]*>|<…>")
 
 
@@ -53,13 +55,16 @@ class Replayer:
         RecordError
             It can't be asked: the text names the call.
         """
-        return list(self._replay(case))
+        with ExitStack() as switched:
+            for name, arguments in case.switches.items():
+                switched.enter_context(getattr(self._simulator, name)(**arguments))
+            return list(self._replay(case))
 
     def _replay(self, case: Case) -> Iterator[Difference]:
         names = _Names()
         for number, call in enumerate(case.calls):
             try:
-                status, answer = self._ask(call, names)
+                status, answer = self._ask_until(call, names)
                 for name, path in call.keep.items():
                     names.keep(name, path, answer)
             except (BotoCoreError, RecordError) as error:
@@ -70,6 +75,16 @@ class Replayer:
             yield from (Difference(number, call.action, *one) for one in found)
             if call.status is None and found:
                 return  # what follows rests on it
+
+    def _ask_until(self, call: Call, names: _Names) -> tuple[int, dict[str, Any]]:
+        deadline = time.monotonic() + _UNTIL_SECONDS
+        while True:
+            status, answer = self._ask(call, names)
+            if not call.until or jmespath.search(call.until, answer):
+                return status, answer
+            if time.monotonic() > deadline:
+                raise RecordError(f"until {call.until}: not within {_UNTIL_SECONDS} s: {answer}")
+            time.sleep(0.1)
 
     def _ask(self, call: Call, names: _Names) -> tuple[int, dict[str, Any]]:
         service, operation = call.action.split(":")
@@ -204,6 +219,10 @@ def _compare_call(
         if not error:
             answer.pop("Error", None)
         yield from _compare(names.filled(call.answer), answer, "", unordered)
+    for path, recorded in call.values.items() if status < 300 else ():
+        ours = jmespath.search(path, answer)
+        sides = (ABSENT if one is None else one for one in (names.filled(recorded), ours))
+        yield from _compare(*sides, path, unordered)
 
 
 def _compare(recorded: Any, ours: Any, path: str, unordered: list[str]) -> _Found:

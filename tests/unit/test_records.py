@@ -96,6 +96,21 @@ def test_a_refusal_is_compared(status, error, differ):
     assert [path for path, _, _ in found] == differ
 
 
+@pytest.mark.parametrize(
+    ("values", "differ"),
+    [
+        ({"Vpcs[0].State": "available", "Vpcs[0].Tags": None}, []),
+        ({"Vpcs[?State=='pending'] | [0].CidrBlock": "10.1.0.0/16"}, ["Vpcs[?State=='pending'] "]),
+        ({"Vpcs[0].State": None}, ["Vpcs[0].State"]),
+    ],
+)
+def test_single_values_are_compared_where_a_record_has_no_more(values, differ):
+    answer = {"Vpcs": [{"State": "available", "CidrBlock": "10.0.0.0/16"}]}
+    call = Call.model_validate({"action": CALL["action"], "status": 200, "values": values})
+    found = [path for path, _, _ in _compare_call(call, 200, answer, _Names(), [])]
+    assert [path.split("|")[0] for path in found] == differ
+
+
 def test_names_are_fresh_and_the_same_within_a_case():
     names = _Names(now=1000)
     names.keep("number", "a.b", {"a": {"b": 7}})
