@@ -26,6 +26,7 @@ include_patterns = [
     "simulator/README.md",
     "simulator/docs/**.md",
     "tests/README.md",
+    "tests/records/README.md",
 ]
 exclude_patterns = [".*", "**/node_modules", "**/.terradask", "build"]
 # Pages of examples and decisions are in their own lists alone: with them the menu is three times
@@ -44,6 +45,7 @@ _PART = re.compile(r"^(?:## )?(For users|For contributors):?$", re.MULTILINE)
 _MORE = (
     "/CONTRIBUTING.md",
     "How the tests work </tests/README.md>",
+    "/tests/records/README.md",
     "/CHANGELOG.md",
 )
 _LINK = re.compile(r"^- \[[^]]*\]\((.+\.md)\)", re.MULTILINE)

@@ -91,6 +91,13 @@ def _aws_facts(old: str) -> str:
     return _between(old, "claims", facts_markdown(texts(), TESTED_BY))
 
 
+def _simulator(old: str) -> str:
+    sys.path.insert(0, str(DOCS.parent))
+    from records_table import records_markdown
+
+    return _between(old, "records", records_markdown())
+
+
 def _packages_picture(_old: str) -> str:
     from package_picture import package_picture
 
@@ -122,6 +129,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "settings.md": _settings,
     "cli.md": _cli,
     "python.md": _python,
+    "simulator.md": _simulator,
     "grafana/cloudwatch.json": _grafana("cloudwatch"),
     "grafana/prometheus.json": _grafana("prometheus"),
     "images/overview-dark.svg": _dark("images/overview.svg"),
