@@ -31,6 +31,7 @@ _MODULES = (
     "pricing",
     "quotas",
     "secret_versions",
+    "secret_answers",
     "session_tokens",
     "simulated_policies",
     "spot",

@@ -55,6 +55,9 @@ def install() -> None:
         for old in secret.versions.values():
             _drop(old, "AWSPREVIOUS", *made["version_stages"])
         if before in secret.versions:
+            # AWS (recorded): the label AWSPENDING doesn't stay with a version that was current.
+            # tests/records/data/secretsmanager.json
+            _drop(secret.versions[before], "AWSPENDING")
             secret.versions[before]["version_stages"].append("AWSPREVIOUS")
         secret.versions[version_id] = made
         secret.default_version_id = version_id
