@@ -1,16 +1,19 @@
 """Answer to calls about secrets in AWS's words.
 
-- AWS (recorded): a secret that isn't there is HTTP 400, as is a version without a value.
-  tests/records/data/secretsmanager.json
-- AWS (recorded): a secret that is scheduled for deletion can't be created, read, changed or tagged.
-  tests/records/data/secretsmanager.json
-- AWS (recorded): names with other characters than letters, digits and ``-/_+=.@!`` are refused.
-  tests/records/data/secretsmanager.json
-- AWS (documented): ``LastAccessedDate`` is a date without a time.
-  https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DescribeSecret.html
+AWS (recorded): Secrets Manager answers HTTP 400 for a secret, and for a version, that doesn't
+exist. tests/records/data/secretsmanager.json
 
-moto answers HTTP 404, creates what is scheduled for deletion with another error, takes any name,
-never tells when a secret was read, and lists versions without a label as if they had one.
+AWS (recorded): Secrets Manager refuses to create, tag and untag a secret that is scheduled for
+deletion, with InvalidRequestException. tests/records/data/secretsmanager.json
+
+AWS (recorded): Secrets Manager accepts letters, digits and ``-/_+=.@!`` in names.
+tests/records/data/secretsmanager.json
+
+AWS (documented): Secrets Manager tells the day of a secret's last access, without a time.
+https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DescribeSecret.html
+
+moto answers HTTP 404, takes any name and tags what is scheduled for deletion, never tells when a
+secret was read, and lists versions without a label as if they had one.
 """
 
 from __future__ import annotations
