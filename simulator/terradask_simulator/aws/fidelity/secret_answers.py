@@ -61,6 +61,7 @@ def install() -> None:
         exceptions.SecretStageVersionMismatchException,
     ):
         around(refusal, "__init__")(_with_status_400)
+
     @around(SecretsManagerResponse, "create_secret")
     def create_secret(create: Any, response: Any) -> Any:
         name = response._get_param("Name")
