@@ -1,10 +1,13 @@
 """The edge to Auto Scaling, against moto's: zero that always works, one describe for all groups."""
 
+from dataclasses import replace
+
 import boto3
 import pytest
 
 from terradask._aws.autoscaling import Groups
 from terradask._cleanup.search import find_groups_and_secret
+from terradask.errors import AccessDenied
 
 from ..moto_account import moto_account
 from .cleanup.planted import place
@@ -131,3 +134,32 @@ def test_tags_reach_instances_launched_from_then_on(groups):
         InstanceIds=list(_ids(groups))
     )["Reservations"]
     assert {"Key": "terradask:run:id", "Value": "r1"} in instance["Instances"][0]["Tags"]
+
+
+BY_AWS, BY_CALLER = "AdministrativeSuspension at …", "User suspended at 2026-11-20T05:00:00Z"
+
+
+def with_suspensions(groups, **reasons):
+    name = "terradask-default-etl-workers"
+    groups._client.suspend_processes(AutoScalingGroupName=name, ScalingProcesses=[*reasons])
+    state = groups.describe()
+    return {**state, "workers": replace(state["workers"], suspended=reasons)}
+
+
+def test_what_aws_suspended_is_resumed_and_what_a_caller_did_is_not(groups):
+    state = with_suspensions(groups, Launch=BY_AWS, Terminate=BY_CALLER, AZRebalance="")
+    left = groups.resume(state)
+    assert left["workers"].suspended == {"Terminate": BY_CALLER, "AZRebalance": ""}
+    assert left["scheduler"] == state["scheduler"]
+    assert groups.describe()["workers"].suspended.keys() == {"Terminate", "AZRebalance"}
+
+
+def test_who_may_not_resume_starts_with_the_problem_told(groups, monkeypatch):
+    def refused(**_):
+        raise AccessDenied("autoscaling:ResumeProcesses", "no policy allows it")
+
+    state = with_suspensions(groups, Launch=BY_AWS)
+    client = OneRegion().client("autoscaling")
+    client.resume_processes = refused
+    monkeypatch.setattr(OneRegion, "client", lambda *_: client)
+    assert groups.resume(state) == state

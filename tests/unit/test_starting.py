@@ -67,6 +67,8 @@ class Record(ClusterRecord):
     def __init__(self, aws: Aws, **settings: Any) -> None:
         super().__init__(aws, BUCKET, "etl")
         self.desired, self.zeroed = {"scheduler": 0, "workers": 0}, 0
+        #: Suspended processes of the workers' group, and AWS's reasons.
+        self.suspended: dict[str, str] = {}
         self._settings = {"software": [], "environ": {}, "send_dask_config": False, **settings}
 
     @property
@@ -105,7 +107,11 @@ class Record(ClusterRecord):
             self.zeroed += 1
 
         return SimpleNamespace(
-            describe=lambda: {name: Group(name, n, 9) for name, n in self.desired.items()},
+            describe=lambda: {
+                name: Group(name, n, 9, suspended=self.suspended if name == "workers" else {})
+                for name, n in self.desired.items()
+            },
+            resume=lambda state: {name: group.resumed() for name, group in state.items()},
             zero=zero,
             check_own=lambda: None,
             set_desired=self.desired.__setitem__,
@@ -119,6 +125,25 @@ class Record(ClusterRecord):
 
 
 ONE_WORKER = partial(with_start_options, n_workers=1)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("AdministrativeSuspension at …", "this start has resumed it"),
+        ("User suspended at 2026-11-20T05:00:00Z", "aws autoscaling resume-processes"),
+    ],
+)
+def test_a_start_tells_what_it_resumed_and_what_somebody_suspended(
+    aws: Aws, reason: str, told: str
+) -> None:
+    record = Record(aws)
+    record.suspended = {"Launch": reason}
+    warned: list[str] = []
+    start = Starter(record, stop=lambda: None).start
+    start(ONE_WORKER, check_quotas=False, warn=warned.append)
+    (problem,) = [text for text in warned if text.startswith("workers: ")]
+    assert told in problem
 
 
 def starter_of(
@@ -347,7 +372,9 @@ def test_a_start_that_breaks_off_raises_no_group_and_the_next_one_is_whole(
             patch.setattr(
                 Record,
                 "groups",
-                SimpleNamespace(tag=fail, set_watchdog=fail, check_own=dict, describe=whole),
+                SimpleNamespace(
+                    tag=fail, set_watchdog=fail, check_own=dict, describe=whole, resume=dict
+                ),
             )
         else:
             patch.setattr(ClusterSecret, "write", fail)

@@ -4,6 +4,7 @@ their numbers.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -75,7 +76,7 @@ class Groups:
     ``SetInstanceProtection``, ``CreateOrUpdateTags``, ``PutScheduledUpdateGroupAction``,
     ``DescribeScheduledActions``, ``BatchDeleteScheduledAction``;
     ``DescribeScalingActivities`` while instances are missing, ``UpdateAutoScalingGroup`` where the
-    minimum was raised.
+    minimum was raised, ``ResumeProcesses`` where AWS suspended a group.
     """
 
     def __init__(self, aws: Aws, groups: Iterable[str], *, workspace: str, cluster: str) -> None:
@@ -198,6 +199,24 @@ class Groups:
             if group in self._untagged:
                 raise tags_missing(self._cluster, name, self._tags) from error
             raise
+
+    def resume(self, state: Mapping[str, Group]) -> dict[str, Group]:
+        """Resume what AWS itself suspended, where the caller may, but not what a caller suspended;
+        return the groups as they are then.
+
+        Permission needed: ``autoscaling:ResumeProcesses``.
+        """
+        resumed = dict(state)
+        for group, found in state.items():
+            if not found.suspended_by_aws:
+                continue
+            (name,) = self.check_own(group)
+            with contextlib.suppress(AccessDenied):
+                self._client.resume_processes(
+                    AutoScalingGroupName=name, ScalingProcesses=list(found.suspended_by_aws)
+                )
+                resumed[group] = found.resumed()
+        return resumed
 
     def clear_minimum(self, group: str) -> None:
         """Reset a group's minimum that was raised outside terradask."""

@@ -87,9 +87,10 @@ class Deployment:
     Permissions needed to start and stop, on the cluster's own groups, secret and objects:
     ``autoscaling:SetDesiredCapacity``, ``CreateOrUpdateTags``, ``DescribeAutoScalingGroups``,
     ``SetInstanceProtection``, ``PutScheduledUpdateGroupAction``, ``DescribeScheduledActions``,
-    ``BatchDeleteScheduledAction``, and ``UpdateAutoScalingGroup`` where a group's minimum was
-    raised; ``secretsmanager:PutSecretValue``, ``UpdateSecretVersionStage``, ``GetSecretValue``,
-    ``DescribeSecret``; ``s3:GetObject``, ``PutObject``, ``DeleteObject``, ``ListBucket``. To raise
+    ``BatchDeleteScheduledAction``, ``UpdateAutoScalingGroup`` where a group's minimum was raised,
+    and ``ResumeProcesses`` where AWS suspended one; ``secretsmanager:PutSecretValue``,
+    ``UpdateSecretVersionStage``, ``GetSecretValue``, ``DescribeSecret``; ``s3:GetObject``,
+    ``PutObject``, ``DeleteObject``, ``ListBucket``. To raise
     a group, AWS also requires ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch
     template creates, and ``iam:PassRole`` on its roles.
     """

@@ -195,9 +195,21 @@ class Starter:
                 raise
         if is_outdated:
             groups, plan = self._planned(self._snapshot(change, check_quotas), life)
-        for problem in problems_at_start(self.record.descriptor, groups):
-            warn(problem)
+        self._resume(groups, warn)
         return self.start_planned(plan, warn)
+
+    def _resume(self, groups: Mapping[str, Group], warn: Callable[[str], None]) -> None:
+        """Resume what AWS suspended, and warn of what keeps groups from their numbers."""
+        left = self.record.groups.resume(groups)
+        for name in sorted(groups):
+            if left[name] != groups[name]:
+                warn(
+                    f"{name}: AWS had suspended {', '.join(groups[name].suspended_by_aws)} after a "
+                    "day without a successful launch, and this start has resumed it; terradask "
+                    f"status {self.record.name} shows whether launches still fail, and why"
+                )
+        for problem in problems_at_start(self.record.descriptor, left):
+            warn(problem)
 
     def _snapshot(self, change: Change, check_quotas: bool) -> _StartSnapshot:
         """Return the snapshot of `begin` if it is recent and for these settings, else a new one."""

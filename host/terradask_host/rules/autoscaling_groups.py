@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+#: AWS (recorded): the reason of a suspension that a caller made begins with these words.
+#: https://github.com/cloud-custodian/cloud-custodian/tree/df800e9e94/tests/data/placebo/test_asg_suspend
+#: AWS (believed): the reason of AWS's own suspensions has other words.
+_SUSPENDED_BY_CALLER = "User suspended at"
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,26 @@ class Group:
             min_size=found.get("MinSize", 0),
             untagged=untagged,
         )
+
+    @property
+    def suspended_by_aws(self) -> tuple[str, ...]:
+        """Processes that AWS itself suspended, after a day of failed launches."""
+        return tuple(
+            sorted(
+                process
+                for process, reason in self.suspended.items()
+                if reason and not reason.startswith(_SUSPENDED_BY_CALLER)
+            )
+        )
+
+    def resumed(self) -> Self:
+        """Return the group without what AWS itself suspended."""
+        left = {
+            process: reason
+            for process, reason in self.suspended.items()
+            if process not in self.suspended_by_aws
+        }
+        return replace(self, suspended=left)
 
     @property
     def active_ids(self) -> tuple[str, ...]:

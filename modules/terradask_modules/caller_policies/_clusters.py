@@ -107,6 +107,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             [
                 "autoscaling:BatchDeleteScheduledAction",
                 "autoscaling:DeleteAutoScalingGroup",
+                "autoscaling:ResumeProcesses",
                 "autoscaling:SetDesiredCapacity",
                 "autoscaling:SetInstanceProtection",
                 "autoscaling:SuspendProcesses",

@@ -144,3 +144,27 @@ def test_launches_beyond_a_quota_fail_per_class_and_market(network, make):
         network.reaches(group, 4)
     with pytest.raises(SimulatorError, match="no such quota"):
         network.sim.set_quota("L-00000000", 1)
+
+
+def test_an_empty_group_that_fails_for_a_day_is_suspended_until_it_is_resumed(network, make):
+    group = make("m7i.large")
+
+    def suspended():
+        (found,) = network.autoscaling.describe_auto_scaling_groups(AutoScalingGroupNames=[group])[
+            "AutoScalingGroups"
+        ]
+        return {one["ProcessName"]: one["SuspensionReason"] for one in found["SuspendedProcesses"]}
+
+    with network.sim.no_capacity():
+        network.want(group, 1)
+        eventually(lambda: failed(network, group))
+        with network.sim.skew_clock(25 * 3600, refusing=False):
+            eventually(lambda: "Launch" in suspended())
+    assert not suspended()["Launch"].startswith("User")
+    network.autoscaling.suspend_processes(
+        AutoScalingGroupName=group, ScalingProcesses=["AlarmNotification"]
+    )
+    assert suspended()["AlarmNotification"].startswith("User suspended at 20")
+    assert network.members(group) == []
+    network.autoscaling.resume_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
+    assert network.reaches(group, 1)

@@ -64,6 +64,7 @@ UNSEEN: dict[str, str] = {
     "autoscaling:DescribeScalingActivities": (
         "Cluster, while instances are missing; a plan, for a zone"
     ),
+    "autoscaling:ResumeProcesses": "a start, for groups that AWS suspended",
     "autoscaling:SetInstanceProtection": "Cluster.close, for hosts that others have protected",
     "ec2:DescribeImages": "plan with network.image",
     "ec2:CreatePlacementGroup": "a cluster with placement_group",

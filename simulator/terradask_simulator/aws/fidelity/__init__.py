@@ -26,6 +26,7 @@ _MODULES = (
     "group_launches",
     "group_limits",
     "group_schedules",
+    "group_suspensions",
     "group_api",
     "placement_groups",
     "pricing",

@@ -20,6 +20,7 @@ from terradask_simulator.aws.fidelity.group_activities import (
 )
 from terradask_simulator.aws.fidelity.group_launches import back_off, fill, launch
 from terradask_simulator.aws.fidelity.group_pools import has_capacity
+from terradask_simulator.aws.fidelity.group_suspensions import note_launches
 from terradask_simulator.aws.fidelity.group_zones import imbalance, members, scale_in_candidates
 
 __all__ = ["maintain", "maintain_all"]
@@ -68,7 +69,11 @@ def maintain(group: Any) -> bool:
         and "Launch" not in suspended
         and time.monotonic() >= getattr(group, "_embedded_retry_at", 0.0)
     ):
-        return launch(group, min(missing, BATCH)) and missing > BATCH
+        launched = launch(group, min(missing, BATCH))
+        note_launches(group, failed=not launched, empty=not members(group))
+        return launched and missing > BATCH
+    if missing <= 0:
+        note_launches(group, failed=False, empty=False)
     if missing < 0 and "Terminate" not in suspended:
         return _scale_in(group, min(-missing, BATCH)) and -missing > BATCH
     if not missing and not suspended & {"AZRebalance", "Launch", "Terminate"}:
