@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from terradask_host.agent.logs import BATCH_BYTES, HostLog, LogShipper, take_batch
 from terradask_host.errors import MetadataUnavailable
@@ -15,6 +17,7 @@ from terradask_host.log_streams import LogStream, parse_stream
 from terradask_host.metadata import Identity
 
 from ..waiting import eventually
+from .log_account import GROUP, log_account
 
 
 def test_batches_keep_cloudwatchs_limits() -> None:
@@ -25,6 +28,15 @@ def test_batches_keep_cloudwatchs_limits() -> None:
     assert len(first) + len(take_batch(backlog)) == 42
     assert not backlog
     assert len(take_batch(deque((n, "x") for n in range(10_001)))) == 10_000
+
+
+def test_a_batch_spans_no_more_than_a_day() -> None:
+    day = 86_400_000
+    backlog = deque([(day, "a"), (0, "b"), (day + 1, "c"), (2 * day, "d"), (5 * day, "e")])
+    batches = []
+    while backlog:
+        batches.append([line for _, line in take_batch(backlog)])
+    assert batches == [["b", "a"], ["c", "d"], ["e"]]
 
 
 def test_a_line_larger_than_a_batch_is_not_stuck() -> None:
@@ -66,15 +78,20 @@ class Logs:
     def create_log_stream(self, **where: str) -> None:
         assert where["logGroupName"] == "/terradask/default"
 
-    def put_log_events(self, **batch: Any) -> None:
+    def put_log_events(self, **batch: Any) -> dict[str, Any]:
         name = batch["logStreamName"]
         self.lines += [(name, event["message"]) for event in batch["logEvents"]]
+        return {"nextSequenceToken": "1"}
 
 
 def shipping(
-    log: HostLog, read_run: Callable[[], str | None], *, run_tag_seconds: float = 60.0
+    log: HostLog,
+    read_run: Callable[[], str | None],
+    *,
+    run_tag_seconds: float = 60.0,
+    logs: Any = None,
 ) -> tuple[Logs, LogShipper]:
-    logs: Any = Logs()
+    logs = logs or Logs()
     shipper = LogShipper(
         logs,
         log,
@@ -149,3 +166,52 @@ def test_an_error_has_a_level_and_its_lines_belong_to_it() -> None:
         "    File x",
         "  ValueError",
     ]
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> HostLog:
+    """A log with a line of each of the last 16 days."""
+    log, now = HostLog(io.StringIO()), time.time()
+    for age in range(16, 0, -1):
+        monkeypatch.setattr(time, "time", lambda age=age: now - age * 86_400)
+        log.write(f"{age} days")
+    monkeypatch.setattr(time, "time", lambda: now)
+    return log
+
+
+def test_a_backlog_of_days_arrives_and_what_is_rejected_is_told_once(late: HostLog) -> None:
+    with log_account() as account:
+        _, shipper = shipping(late, lambda: RUN, logs=account.aws)
+        shipper.close(30)
+        (stream,) = account.client.describe_log_streams(logGroupName=GROUP)["logStreams"]
+        found = account.client.get_log_events(
+            logGroupName=GROUP, logStreamName=stream["logStreamName"], startFromHead=True
+        )
+    lines = [event["message"] for event in found["events"]]
+    assert lines[:-1] == [f"{age} days" for age in range(13, 0, -1)]
+    assert late.take() == []
+    (told,) = [line for line in late.tail() if "rejected" in line]
+    assert told == lines[-1]
+    assert told.endswith("lines, as it will others: older than 14 days")
+
+
+def test_a_batch_that_is_refused_for_ever_keeps_nothing_back() -> None:
+    class RefusesFirst(Logs):
+        """A CloudWatch that refuses the first batch with an error that no retry mends."""
+
+        refused = False
+
+        def put_log_events(self, **batch: Any) -> dict[str, Any]:
+            if not self.refused:
+                self.refused = True
+                error = {"Code": "InvalidParameterException", "Message": "no such batch"}
+                raise ClientError({"Error": error}, "PutLogEvents")
+            return super().put_log_events(**batch)
+
+    log = HostLog(io.StringIO())
+    log.write("x")
+    logs, shipper = shipping(log, lambda: RUN, logs=RefusesFirst())
+    assert "no such batch" in eventually(lambda: logs.lines)[0][1]
+    log.write("y")
+    shipper.close()
+    assert [line for _, line in logs.lines][1:] == ["y"]

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TextIO
 
 from terradask_host.agent.aws import Aws, error_code
@@ -16,9 +16,12 @@ from terradask_host.log_streams import LogStream, known_run
 from terradask_host.metadata import Identity
 
 #: Limits of PutLogEvents: each event counts its bytes plus 26.
+#: AWS (documented): a batch has at most 10,000 events, 1,048,576 bytes and 24 hours.
+#: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
 BATCH_BYTES = 1_000_000
 BATCH_EVENTS = 10_000
 EVENT_OVERHEAD_BYTES = 26
+BATCH_MILLISECONDS = 24 * 3_600_000
 
 #: Longer lines are cut; CloudWatch refuses them from 256 KiB on.
 LINE_CHARACTERS = 32_768
@@ -36,12 +39,31 @@ def take_batch(backlog: deque[LogEvent]) -> list[LogEvent]:
     """Take as many events from the left as one PutLogEvents may carry, in order of time."""
     batch: list[LogEvent] = []
     size = 0
+    earliest = latest = backlog[0][0] if backlog else 0
     while backlog and len(batch) < BATCH_EVENTS:
-        size += len(backlog[0][1].encode()) + EVENT_OVERHEAD_BYTES
-        if batch and size > BATCH_BYTES:
+        at, line = backlog[0]
+        size += len(line.encode()) + EVENT_OVERHEAD_BYTES
+        earliest, latest = min(earliest, at), max(latest, at)
+        if batch and (size > BATCH_BYTES or latest - earliest > BATCH_MILLISECONDS):
             break
         batch.append(backlog.popleft())
     return sorted(batch, key=lambda event: event[0])
+
+
+def rejected_lines(info: Mapping[str, int], n: int) -> dict[str, int]:
+    """Return how many of a batch's `n` events AWS rejected, for each of its reasons.
+
+    AWS (documented): events that are older than 14 days or than the group's retention, or more than
+    2 hours ahead, are rejected, and the others taken; indexes of an end are exclusive.
+    https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_RejectedLogEventsInfo.html
+    """
+    old = info.get("tooOldLogEventEndIndex", 0)
+    found = {
+        "older than 14 days": old,
+        "older than the log group's retention": info.get("expiredLogEventEndIndex", 0) - old,
+        "more than 2 hours ahead of AWS's clock": n - info.get("tooNewLogEventStartIndex", n),
+    }
+    return {why: count for why, count in found.items() if count > 0}
 
 
 class HostLog:
@@ -120,21 +142,26 @@ class StreamWriter:
     def __init__(self, aws: Aws, log_group: str, stream: str) -> None:
         self._aws = aws
         self._where = {"logGroupName": log_group, "logStreamName": stream}
-        self._created = False
+        #: Whether the stream was created.
+        self.exists = False
 
-    def put(self, batch: list[LogEvent]) -> None:
-        """Write a batch in order of time. Raises botocore's errors."""
+    def put(self, batch: list[LogEvent]) -> dict[str, int]:
+        """Write a batch in order of time; return how many events AWS rejected, for each reason.
+
+        Raises botocore's errors.
+        """
         logs = self._aws.client("logs")
-        if not self._created:
+        if not self.exists:
             try:
                 logs.create_log_stream(**self._where)
             except Exception as error:
                 if error_code(error) != "ResourceAlreadyExistsException":
                     raise
-            self._created = True
-        logs.put_log_events(
+            self.exists = True
+        answer = logs.put_log_events(
             **self._where, logEvents=[{"timestamp": at, "message": line} for at, line in batch]
         )
+        return rejected_lines(answer.get("rejectedLogEventsInfo") or {}, len(batch))
 
 
 class LogShipper:
@@ -164,6 +191,8 @@ class LogShipper:
         self._closing = threading.Event()
         self._stream: StreamWriter | None = None
         self._warned = False
+        #: Reasons of CloudWatch's that were logged.
+        self._told: set[str] = set()
         self._thread = threading.Thread(target=self._ship_all, name="log-shipper", daemon=True)
         self._thread.start()
 
@@ -198,8 +227,12 @@ class LogShipper:
             return True
         while batch := self._log.take():
             try:
-                self._stream.put(batch)
+                self._tell_rejected(self._stream.put(batch))
             except Exception as error:  # noqa: BLE001 - failed shipping must not end the host
+                if self._stream.exists and error_code(error) == "InvalidParameterException":
+                    # It would be refused for ever, and all that follows with it.
+                    self._tell_rejected({f"refused: {error}": len(batch)})
+                    continue
                 self._log.requeue(batch)
                 if not self._warned:
                     self._warned = True
@@ -207,3 +240,9 @@ class LogShipper:
                 return False
             self._warned = False
         return True
+
+    def _tell_rejected(self, rejected: Mapping[str, int]) -> None:
+        """Log the first lines that CloudWatch rejects for a reason."""
+        for why in rejected.keys() - self._told:
+            self._told.add(why)
+            self._log.info(f"CloudWatch rejected {rejected[why]} lines, as it will others: {why}")

@@ -112,6 +112,24 @@ def test_batches_that_aws_refuses(
     assert message in refused(account, "put_log_events", **where)
 
 
+def test_events_that_are_too_old_too_new_or_expired_are_left_out(account: LogAccount) -> None:
+    account.client.put_retention_policy(logGroupName=GROUP, retentionInDays=7)
+    account.put("late/a", "now")
+    now, day = int(time.time() * 1000), 86_400_000
+    ages = (15, 10, 8, 6, 5.5, -1)
+    events = [{"timestamp": now - int(age * day), "message": f"{age} days"} for age in ages]
+    answer = account.client.put_log_events(
+        logGroupName=GROUP, logStreamName="late/a", logEvents=events
+    )
+    account.client.delete_retention_policy(logGroupName=GROUP)
+    assert answer["rejectedLogEventsInfo"] == {
+        "tooOldLogEventEndIndex": 1,
+        "expiredLogEventEndIndex": 3,
+        "tooNewLogEventStartIndex": 5,
+    }
+    assert pages(account, logStreamNamePrefix="late/")[1] == ["6 days", "5.5 days", "now"]
+
+
 def test_times_of_young_events_arent_described(account: LogAccount) -> None:
     for stream in account.client.describe_log_streams(logGroupName=GROUP)["logStreams"]:
         assert "creationTime" in stream

@@ -1,11 +1,14 @@
 """Apply CloudWatch Logs' limits to writing and reading log events, and read them page by page.
 
-moto accepts any batch, returns all events in one page and at once, and ignores
-``logStreamNamePrefix`` and ``startFromHead`` of FilterLogEvents. By AWS's documentation:
+moto accepts any batch, names the wrong events as rejected, returns all events in one page and at
+once, and ignores ``logStreamNamePrefix`` and ``startFromHead`` of FilterLogEvents. By AWS's
+documentation:
 
 - A stream's name has no ``:`` and no ``*``:
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogStream.html
-- A batch has at most 10,000 events, 1,048,576 bytes (26 more for each event) and 24 hours:
+- A batch has at most 10,000 events, 1,048,576 bytes (26 more for each event) and, in order, valid
+  events of 24 hours. Events older than 14 days or than the group's retention, and those more than 2
+  hours ahead, are rejected, and the others taken:
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
 - A page of FilterLogEvents has at most 10,000 events or 1 MB, and may be empty though more pages
   follow: here each first page is empty. Events are sorted by time, then by ingestion. Up to 100
@@ -30,6 +33,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from terradask_simulator.aws.fidelity.clock import now as now_utc
 from terradask_simulator.aws.fidelity.patching import add, around
 from terradask_simulator.aws.switchboard import Setting
 
@@ -37,7 +41,8 @@ __all__ = ["DELAY", "install"]
 
 _STREAM_NAME = re.compile(r"[^:*]{1,512}")
 _BATCH_EVENTS, _BATCH_BYTES, _EVENT_OVERHEAD_BYTES = 10_000, 1_048_576, 26
-_BATCH_MILLISECONDS = 24 * 3_600_000
+_BATCH_MILLISECONDS = _DAY_MILLISECONDS = 24 * 3_600_000
+_OLDEST_MILLISECONDS, _NEWEST_MILLISECONDS = 14 * _DAY_MILLISECONDS, 2 * 3_600_000
 _PAGE_EVENTS, _PAGE_BYTES = 10_000, 2**20
 _NAMED_STREAMS = 100
 #: Earliest start time of requests for the newest events first.
@@ -52,6 +57,7 @@ DELAY = Setting(seconds=0.0)
 def install() -> None:
     """Replace moto's responses to the four calls, and add the two that change a group's key."""
     from moto.logs.exceptions import ResourceNotFoundException
+    from moto.logs.models import LogsBackend
     from moto.logs.responses import LogsResponse
 
     @around(LogsResponse, "create_log_stream")
@@ -64,10 +70,15 @@ def install() -> None:
             )
         return create(response)
 
-    @around(LogsResponse, "put_log_events")
-    def put_log_events(put: Any, response: Any) -> Any:
-        _check_batch(response._get_param("logEvents") or [])
-        return put(response)
+    @around(LogsBackend, "put_log_events")
+    def put_log_events(
+        put: Any, backend: Any, group: str, stream: str, events: list[dict[str, Any]]
+    ) -> tuple[str, dict[str, int]]:
+        found = backend.groups.get(group)
+        valid, rejected = _sorted_out(events, found and found.retention_in_days)
+        _check_batch(events, valid)
+        token, _ = put(backend, group, stream, valid)
+        return token, rejected
 
     @around(LogsResponse, "describe_log_streams")
     def describe_log_streams(describe: Any, response: Any) -> Any:
@@ -130,9 +141,28 @@ def filter_log_events(response: Any) -> str:
     return json.dumps(answer)
 
 
-def _check_batch(events: list[dict[str, Any]]) -> None:
-    sizes = [len(event["message"].encode()) + _EVENT_OVERHEAD_BYTES for event in events]
+def _sorted_out(
+    events: list[dict[str, Any]], retention_days: Any
+) -> tuple[list[dict[str, Any]], dict[str, int]]:
+    """Return the valid events, and AWS's indexes of the others."""
+    now = now_utc().timestamp() * 1000
+    oldest, newest = now - _OLDEST_MILLISECONDS, now + _NEWEST_MILLISECONDS
+    kept_since = now - int(retention_days or 0) * _DAY_MILLISECONDS if retention_days else 0
     times = [event["timestamp"] for event in events]
+    old, expired, timely = (
+        sum(at < bound for at in times) for bound in (oldest, kept_since, newest)
+    )
+    rejected = {
+        **({"tooOldLogEventEndIndex": old} if old else {}),
+        **({"expiredLogEventEndIndex": expired} if expired else {}),
+        **({"tooNewLogEventStartIndex": timely} if timely < len(times) else {}),
+    }
+    return events[max(old, expired) : timely], rejected
+
+
+def _check_batch(events: list[dict[str, Any]], valid: list[dict[str, Any]]) -> None:
+    sizes = [len(event["message"].encode()) + _EVENT_OVERHEAD_BYTES for event in events]
+    every, times = ([event["timestamp"] for event in each] for each in (events, valid))
     if not 1 <= len(events) <= _BATCH_EVENTS:
         raise _invalid(
             "1 validation error detected: Value at 'logEvents' failed to satisfy constraint: "
@@ -140,7 +170,12 @@ def _check_batch(events: list[dict[str, Any]]) -> None:
         )
     if sum(sizes) > _BATCH_BYTES:
         raise _invalid(f"Upload too large: {sum(sizes)} bytes exceeds limit of {_BATCH_BYTES}")
-    if max(times) - min(times) > _BATCH_MILLISECONDS:
+    if sorted(every) != every:
+        # The recorded text: LocalStack, test_put_log_events_wrong_order.
+        raise _invalid(
+            "Log events in a single PutLogEvents request must be in chronological order."
+        )
+    if times and max(times) - min(times) > _BATCH_MILLISECONDS:
         raise _invalid(
             "The batch of log events in a single PutLogEvents request cannot span more than 24 "
             "hours."
