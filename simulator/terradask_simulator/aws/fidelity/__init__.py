@@ -22,6 +22,7 @@ _MODULES = (
     "launches",
     "slow_instances",
     "log_events",
+    "log_groups",
     "embedded_metrics",
     "group_launches",
     "group_limits",
