@@ -108,13 +108,16 @@ def make_state_bucket(
     }
     for action, put in settings.items():
         _settled(bucket, action, put)
+    if made:
+        # What follows is Terraform, which takes a bucket that isn't known yet for a missing one.
+        _settled(bucket, "s3:ListBucket", lambda: client.list_objects_v2(Bucket=bucket, MaxKeys=1))
     return made
 
 
 def _settled(bucket: str, action: str, call: Callable[[], _Result]) -> _Result:
     """Call S3, and retry for a while if its answer is that of a bucket that was just created or
     deleted. botocore retries neither.
-    Raises `BackendMissing`, `AccessDenied`, `AwsError`.
+    Raises `AccessDenied`, `AwsError`.
     """
     deadline = time.monotonic() + _SETTLED_SECONDS
     pauses = iter(_PAUSES_SECONDS)
@@ -127,11 +130,9 @@ def _settled(bucket: str, action: str, call: Callable[[], _Result]) -> _Result:
             if code not in (None, "OperationAborted"):
                 raise
             if time.monotonic() > deadline:
-                if isinstance(error, BackendMissing):
-                    raise
                 raise AwsError(
                     f"S3 still works on bucket {bucket}, {_SETTLED_SECONDS:.0f} s later",
-                    given=f"{action}: {error}",
+                    given=f"{action}: {error.__cause__ or error}",
                     advice="run the command again in some minutes: it continues. A name that "
                     "another account has given up can take an hour",
                 ) from error

@@ -3,15 +3,18 @@
 AWS (documented): The configuration of buckets is eventually consistent.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel
 
-A share of these calls fails, for a while after the bucket's creation:
+For a while after the bucket's creation:
 
-- AWS (reported): Calls that read or change the configuration answer NoSuchBucket or
-  OperationAborted. https://github.com/hashicorp/terraform-provider-aws/issues/33478
+- AWS (reported): Calls that change the configuration answer NoSuchBucket or OperationAborted.
+  https://github.com/hashicorp/terraform-provider-aws/issues/33478
   https://github.com/DataBiosphere/toil/issues/1093 https://github.com/ansible/ansible/pull/67811
 - AWS (reported): Calls that delete a configuration answer OperationAborted.
   https://github.com/hashicorp/terraform-provider-aws/issues/26805
-- AWS (reported): Listings and calls about objects answer NoSuchBucket.
-  https://github.com/redpanda-data/redpanda/issues/8490 https://github.com/gchq/sleeper/issues/512
+- AWS (reported): Listings, calls about objects and calls that read the configuration answer
+  NoSuchBucket. https://github.com/redpanda-data/redpanda/issues/8490
+  https://github.com/gchq/sleeper/issues/512 https://github.com/aws-ia/taskcat/issues/421
+  Terraform advises to wait "for a minute or two":
+  https://github.com/brikis98/terraform-up-and-running-code/issues/115
 
 And after a bucket's deletion:
 
@@ -21,6 +24,7 @@ And after a bucket's deletion:
 
 from __future__ import annotations
 
+import random
 import time
 from urllib.parse import unquote
 
@@ -32,10 +36,6 @@ __all__ = ["NEW_BUCKETS", "check_buckets", "note_bucket"]
 
 #: How often, and for how long, calls to new buckets fail.
 NEW_BUCKETS = Setting(share=0.0, seconds=60.0, seed=0)
-
-_CONFIGURATION = frozenset(
-    ("encryption", "lifecycle", "ownershipControls", "policy", "publicAccessBlock", "tagging")
-) | {"versioning"}
 
 _CREATED: dict[str, float] = {}
 _DELETED: dict[str, float] = {}
@@ -51,16 +51,24 @@ def check_buckets(operation: Operation) -> Refusal | None:
     changed = (_DELETED if makes else _CREATED).get(bucket)
     if changed is None or time.monotonic() - changed >= NEW_BUCKETS.seconds:
         return None
-    # Terraform's provider waits for HeadBucket and then relies on it.
-    heads = operation.method == "HEAD" and not key
-    if heads or NEW_BUCKETS.draws.random() >= NEW_BUCKETS.share:
+    if makes or (not key and operation.method in ("PUT", "DELETE")):
+        if NEW_BUCKETS.draws.random() >= NEW_BUCKETS.share:
+            return None
+        if makes or operation.method == "DELETE" or NEW_BUCKETS.draws.random() < 0.5:
+            return _aborted(operation)
+    elif not _is_unreachable(operation, bucket, key, time.monotonic() - changed):
         return None
-    configures = not key and bool(_CONFIGURATION & asked)
-    if makes or (configures and operation.method == "DELETE"):
-        return _aborted(operation)
-    if configures and NEW_BUCKETS.draws.random() < 0.5:
-        return _aborted(operation)
     return worded(operation, "NoSuchBucket", "The specified bucket does not exist", "404 Not Found")
+
+
+def _is_unreachable(operation: Operation, bucket: str, key: str, age_seconds: float) -> bool:
+    """Return whether a new bucket can't be read yet."""
+    # Terraform's provider waits for HeadBucket and then relies on it.
+    if operation.method == "HEAD" and not key:
+        return False
+    # Drawn by the bucket, so that each has one time.
+    drawn = random.Random(f"{NEW_BUCKETS.seed} {bucket}")  # noqa: S311  (nothing secret)
+    return bool(age_seconds < NEW_BUCKETS.share * drawn.uniform(0.0, NEW_BUCKETS.seconds))
 
 
 def note_bucket(operation: Operation, status: str) -> None:
