@@ -1,6 +1,7 @@
 """Encryption of writes to a workspace's bucket: the same as of one object that the network wrote.
 
-Policies may refuse a write without an encryption header, whatever the bucket's default is:
+AWS (documented): A bucket's policy may refuse a write to S3 without an encryption header, whatever
+the bucket's default encryption is.
 https://repost.aws/knowledge-center/s3-bucket-store-kms-encrypted-objects
 """
 

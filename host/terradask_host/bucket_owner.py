@@ -15,8 +15,10 @@ _NAME = re.compile(r"terradask-.+-(?P<account>[0-9]{12})-[a-z0-9-]+")
 def expect_owner(client: Any, owners: Mapping[str, str] = MappingProxyType({})) -> Any:
     """Add the account in a bucket's name to an S3 client's calls, and return the client.
 
-    S3 refuses calls if another account has the bucket. `owners` maps buckets to accounts and takes
-    precedence over the name; it is read at each call.
+    `owners` maps buckets to accounts and takes precedence over the name; it is read at each call.
+
+    AWS (documented, s3-owner): S3 refuses a call with ExpectedBucketOwner by 403 Access Denied if
+    the bucket belongs to another account.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html
     """
     client.meta.events.register("before-parameter-build.s3", partial(_name_owner, owners))

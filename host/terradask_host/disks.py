@@ -1,8 +1,8 @@
 """Make Dask's scratch space of the instance's local disks. Run once by ``boot.sh``, as root:
 ``python -m terradask_host.disks``.
 
-Instance store is fast, part of the instance, and encrypted by its hardware; its content ends with
-the instance, as spilled data may.
+AWS (documented): An EC2 instance store's data ends with the instance, and on NVMe volumes it is
+encrypted by the hardware.
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ssd-instance-store.html
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 
 from terradask_host.config import ROOT_VARIABLE, Paths
 
-#: The model of an instance store's disk, which AWS's own images use too:
+#: AWS (recorded): The model of an NVMe instance store on EC2 is "Amazon EC2 NVMe Instance Storage".
 #: https://github.com/awslabs/amazon-eks-ami/blob/main/templates/shared/runtime/bin/setup-local-disks
 MODEL = "Amazon EC2 NVMe Instance Storage"
 

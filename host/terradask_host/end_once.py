@@ -1,7 +1,8 @@
-"""End an instance of a group at most once: with each such call AWS lowers the group's number, even
-for an instance that is already ending, and then ends another one.
+"""End an instance of a group at most once.
 
-https://github.com/kubernetes/autoscaler/issues/4095
+AWS (reported, asg-double-decrement): Auto Scaling lowers a group's number with each
+TerminateInstanceInAutoScalingGroup, even for an instance that is already ending, and then ends
+another one. https://github.com/kubernetes/autoscaler/issues/4095
 """
 
 from __future__ import annotations

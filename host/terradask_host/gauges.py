@@ -61,7 +61,9 @@ GAUGES = (
     Gauge("scheduler_memory_bytes", "Bytes", "Memory of the scheduler's process."),
 )
 
-#: CloudWatch refuses numbers beyond 2^360; a cluster's are smaller by far.
+#: A cluster's are smaller by far.
+#: AWS (documented): CloudWatch rejects values of metrics beyond 2^360.
+#: https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricData.html
 _MOST = 1e18
 
 
@@ -100,6 +102,9 @@ def embedded_metrics(
     """Return a log line from which CloudWatch extracts a metric for each value.
 
     The run isn't a dimension, because each run would add paid metrics; log queries find it.
+
+    AWS (documented): CloudWatch makes a metric for each set of dimensions in the embedded metric
+    format; other members of the line stay searchable.
     https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
     """
     there = [gauge for gauge in GAUGES if gauge.name in values]

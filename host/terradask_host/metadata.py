@@ -10,7 +10,9 @@ from urllib.parse import urlsplit
 
 from terradask_host.errors import MetadataUnavailable
 
-#: Longest lifetime of the service's tokens.
+#: AWS (documented): A token of the instance metadata service is valid for up to six hours, and 401
+#: is the answer to an invalid one.
+#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-metadata-v2-how-it-works.html
 TOKEN_SECONDS = 21_600
 
 ROLES = ("scheduler", "worker")

@@ -2,13 +2,17 @@
 ``python -m terradask_host.mounts HOST_JSON``. Its output is the reason of a failure; the rest goes
 to standard error.
 
-Each becomes a line of fstab, as AWS documents it, which systemd mounts within a time limit, again
-after a reboot, and unmounts at power off, when the host's unit has ended:
-https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md (fstab, caching),
-https://docs.aws.amazon.com/efs/latest/ug/mount-fs-auto-mount-onreboot.html (EFS),
-`man/mount.efs.8` and `man/mount.s3files.8` of https://github.com/aws/efs-utils (their NFS options),
-https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html (Lustre).
-Packages are those of Amazon Linux's repositories, which lie in S3 and need no internet:
+Each becomes a line of fstab, which systemd mounts within a time limit, again after a reboot, and
+unmounts at power off, when the host's unit has ended.
+
+AWS (documented): Mountpoint for S3, EFS, S3 Files and FSx for Lustre are mounted by fstab.
+https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md,
+https://docs.aws.amazon.com/efs/latest/ug/mount-fs-auto-mount-onreboot.html,
+https://github.com/aws/efs-utils,
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html
+
+AWS (documented): The packages mount-s3, amazon-efs-utils and lustre-client are in Amazon Linux
+2023's repositories.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/mountpoint-installation.html,
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-files-prereq-policies.html,
 https://docs.aws.amazon.com/fsx/latest/LustreGuide/install-lustre-client.html

@@ -44,7 +44,8 @@ _REFERENCE = re.compile(
 )
 _REGISTRY = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?")
 _LOOPBACK = re.compile(r"(?:localhost|127(?:\.[0-9]{1,3}){3})(?::[0-9]+)?")
-#: https://docs.aws.amazon.com/general/latest/gr/ecr.html
+#: AWS (documented): ECR's registries are <account>.dkr.ecr.<region>.amazonaws.com, or dkr-ecr at
+#: on.aws for dual stack. https://docs.aws.amazon.com/general/latest/gr/ecr.html
 _ECR = re.compile(
     r"(?P<account>[0-9]{12})\.dkr[.-]ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)"
     r"\.(?:amazonaws\.com(?:\.cn)?|on\.(?:aws|amazonwebservices\.com\.cn))"

@@ -20,9 +20,11 @@ class Timing:
     metadata_deadline_seconds: float = 60.0
     #: Deadline of ``run.json`` and the secret of this instance's run.
     run_deadline_seconds: float = 300.0
-    #: The tag ``terradask:run:id`` may lag behind the instance; after this it counts as none.
+    #: After this a missing tag ``terradask:run:id`` counts as none.
+    #: AWS (believed, imds-tags): The metadata service has an instance's tags within 10 seconds of
+    #: its first boot.
     run_tag_grace_seconds: float = 10.0
-    #: Deadline of the first read of the run's secrets: rights take effect after seconds.
+    #: Deadline of the first read of the run's secrets. AWS (iam-eventual)
     secret_deadline_seconds: float = 60.0
     #: Processes that start within this time of each other get the same values of secrets.
     secret_fresh_seconds: float = 10.0
@@ -52,7 +54,8 @@ class Timing:
     #: Time for moving data and closing, when the instance is being shut down. Less than the unit's
     #: TimeoutStopSec.
     leave_seconds: float = 90.0
-    #: Interval of a spot instance's checks for AWS's interruption notice; AWS's recommendation:
+    #: Interval of a spot instance's checks for the interruption notice.
+    #: AWS (documented): AWS recommends to check for a Spot interruption notice every 5 seconds.
     #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
     spot_poll_seconds: float = 5.0
     #: An interrupted host is gone this long before AWS ends it.
@@ -77,7 +80,9 @@ class Timing:
     launch_failed_seconds: float = 180.0
     #: Time after which Spot without capacity is requested again, for hosts on demand.
     spot_again_seconds: float = 900.0
-    #: AWS's answers may lack an instance for this long; then workers of its name are refused.
+    #: Then workers of its name are refused.
+    #: AWS (believed, asg-lists-members): Auto Scaling lists an instance no later than a minute after
+    #: its first call from inside.
     member_patience_seconds: float = 60.0
     #: Shortest interval of calls for the cluster's instances while a worker waits to join.
     member_ask_seconds: float = 1.0

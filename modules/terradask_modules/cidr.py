@@ -16,9 +16,9 @@ from ipaddress import IPv4Network
 
 from terradask_modules.errors import InvalidInput
 
-#: Addresses that AWS reserves in every subnet.
+#: AWS (documented): EC2 reserves the first four addresses and the last of every subnet, and makes
+#: subnets from /16 to /28. https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateSubnet.html
 AWS_RESERVED_ADDRESSES = 5
-#: The smallest subnet that AWS accepts.
 MAX_SUBNET_PREFIX_LENGTH = 28
 
 

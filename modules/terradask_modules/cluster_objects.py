@@ -52,7 +52,7 @@ def keys_secret(
 ) -> TerraformElement:
     """Make the secret for a cluster's keys, without a value.
 
-    Resources created: a secret (https://aws.amazon.com/secrets-manager/pricing).
+    Resources created: a secret. AWS (secret-price)
     """
     secret = SecretsmanagerSecret(
         scope,
@@ -91,7 +91,7 @@ def cluster_description(
         key=cluster_key(where.cluster, "cluster.json"),
         content=literal(content),
         content_type="application/json",
-        # S3 allows ten tags per object: only those by which terradask finds it.
+        # Only those by which terradask finds it. AWS (s3-ten-tags)
         tags=where.tags,
         server_side_encryption=encryption,
         kms_key_id=kms_key_id,

@@ -14,8 +14,9 @@ from terradask_modules.aws import (
 from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
 from terradask_modules.where import Where
 
-#: AWS's advice for spot without an order of types: of the pools least likely to be interrupted, the
-#: cheapest. https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
+#: AWS (documented): Auto Scaling's strategy price-capacity-optimized, which AWS recommends for Spot,
+#: takes the cheapest of the pools with the highest capacity; prioritized takes on-demand types in
+#: order. https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
 _DISTRIBUTION = {
     "on-demand": {
         "on_demand_base_capacity": 0,
@@ -76,7 +77,9 @@ class InstanceGroup(Construct):
             self,
             "group",
             name=name,
-            # Below a minimum AWS refuses zero, and leaving with decrement.
+            # AWS (reported, asg-minimum): Auto Scaling refuses a desired capacity below the minimum,
+            # and TerminateInstanceInAutoScalingGroup with decrement at the minimum.
+            # https://github.com/aws/aws-cli/issues/47
             min_size=0,
             max_size=max_size,
             vpc_zone_identifier=list(subnet_ids),
@@ -93,12 +96,14 @@ class InstanceGroup(Construct):
                     ],
                 },
             },
-            # One zone needs no balance. In several, launches balance them anyway, and this process
-            # would end hosts.
+            # One zone needs no balance.
+            # AWS (documented): Auto Scaling's process AZRebalance launches and ends instances to
+            # balance zones; new instances balance them without it.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
             suspended_processes=["AZRebalance"],
             # Hosts leave by name. If only the number is lowered (a fallback from spot, a smaller
             # maximum), those with least work end.
+            # AWS (documented): Auto Scaling's policy NewestInstance ends the newest instance first.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
             termination_policies=["NewestInstance"],
             force_delete=True,

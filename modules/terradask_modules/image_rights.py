@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from terradask_modules.iam import Statement, allow, one_or_many
 from terradask_modules.partitions import partition_of
 
-#: ``<account>.dkr.ecr.<region>.amazonaws.com/<name>``:
+#: AWS (documented): An ECR repository is at <account>.dkr.ecr.<region>.amazonaws.com/<name>.
 #: https://docs.aws.amazon.com/AmazonECR/latest/userguide/Registries.html
 REPOSITORY = re.compile(
     r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z]{2,4}(?:-[a-z]+)+-[0-9])"
     r"\.amazonaws\.com(?:\.cn)?/(?P<name>[a-z0-9]+(?:[._/-]+[a-z0-9]+)*)"
 )
 
-#: AWS's own example of a policy for pulling, with which hosts read an image's parts:
+#: AWS (documented): Pulling from ECR takes BatchGetImage and GetDownloadUrlForLayer on the
+#: repository, and GetAuthorizationToken, which has no resource.
 #: https://docs.aws.amazon.com/AmazonECR/latest/userguide/security_iam_id-based-policy-examples.html
 PULL_ACTIONS = ("ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer")
 LOGIN_ACTION = "ecr:GetAuthorizationToken"
@@ -37,7 +38,7 @@ def pull_statements(repositories: Sequence[str]) -> list[Statement]:
     regions = sorted({arn.split(":")[3] for arn in arns})
     return [
         allow("PullImages", list(PULL_ACTIONS), one_or_many(arns)),
-        # AWS has no narrower resource for it; a password opens what the role may read.
+        # A password opens what the role may read.
         allow(
             "LogInToRegistry",
             LOGIN_ACTION,

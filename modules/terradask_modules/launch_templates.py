@@ -12,8 +12,8 @@ from terradask_modules.aws import Construct, LaunchTemplate, at
 from terradask_modules.names import ROOT_DEVICE
 from terradask_modules.where import Where
 
-#: gp3's free performance, and the IOPS that throughput needs: one for each 0.25 MiB/s. Even the
-#: smallest volume, of 8 GiB, may have the 4,000 IOPS of 1,000 MiB/s: 500 for each GiB.
+#: AWS (documented, gp3-performance): A gp3 volume of EBS has 3,000 IOPS and 125 MiB/s in its price,
+#: up to 500 IOPS for each GiB, and 0.25 MiB/s for each IOPS.
 #: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html
 _GP3_IOPS = 3000
 _IOPS_PER_MIBPS = 4

@@ -1,11 +1,18 @@
 """File systems that hosts mount: what each needs of the network and of the hosts' role. Pure.
 
-Sources: Mountpoint for Amazon S3, `doc/CONFIGURATION.md#iam-permissions` of awslabs/mountpoint-s3;
-EFS, https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html and
-https://docs.aws.amazon.com/efs/latest/ug/network-access.html; S3 Files,
-https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-files-prereq-policies.html and
-https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3files.html; FSx for
-Lustre, https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html.
+AWS (documented): Mountpoint for S3 needs s3:ListBucket and GetObject, and to write PutObject,
+DeleteObject and AbortMultipartUpload.
+https://github.com/awslabs/mountpoint-s3/blob/main/doc/CONFIGURATION.md
+
+AWS (documented): EFS and S3 Files are mounted by NFS on port 2049, with the ClientMount and
+ClientWrite rights of elasticfilesystem and s3files.
+https://docs.aws.amazon.com/efs/latest/ug/iam-access-control-nfs-efs.html,
+https://docs.aws.amazon.com/efs/latest/ug/network-access.html,
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/s3-files-prereq-policies.html,
+https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3files.html
+
+AWS (documented): FSx for Lustre needs ports 988 and 1018 to 1023, and no right of IAM.
+https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html
 """
 
 from __future__ import annotations

@@ -65,11 +65,12 @@ REPORTED_EVENTS = "events.json"
 #: Key prefix of named environments. Only `setup` may write them.
 SOFTWARE = "software/"
 
-#: IAM's limit of 64 (https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html),
-#: less the longest prefix, 24.
+#: IAM's limit less the longest prefix, 24. AWS (iam-sizes)
 _MAX_ROLE_NAME_CHARACTERS = 40
 
-#: The allowed document of Session Manager, AWS's own: forward one port of the host.
+#: AWS (documented): Session Manager's document AWS-StartPortForwardingSession forwards one port of
+#: the host.
+#: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html
 SESSION_DOCUMENT = "AWS-StartPortForwardingSession"
 
 #: Ports on which schedulers are always open to workers.

@@ -34,7 +34,9 @@ from terradask_modules.cidr import ZoneCidrs
 from terradask_modules.ingress import ANYWHERE, ANYWHERE_IPV6
 from terradask_modules.names import ROLES, resource_name
 
-#: Amazon's block for a VPC is a /56, a subnet's a /64: 256 of them.
+#: 256 of them.
+#: AWS (documented): Amazon's IPv6 block for a VPC is a /56, and a subnet's from /44 to /64.
+#: https://docs.aws.amazon.com/vpc/latest/userguide/vpc-cidr-blocks.html
 _IPV6_SUBNET_BITS = 8
 
 
@@ -107,8 +109,9 @@ class Network(Construct):
         #: Known after the apply, and only with `ipv6_slots`.
         self.ipv6_cidr: str = self._vpc.ipv6_cidr_block
         self.zones: dict[str, ZoneSubnets] = {}
-        # Terraform would move it to another VPC after the old one's end, which AWS refuses while it
-        # is attached: https://github.com/hashicorp/terraform-provider-aws/issues/32769
+        # Terraform would move it to another VPC after the old one's end.
+        # AWS (reported): EC2 refuses to delete a VPC while an internet gateway is attached.
+        # https://github.com/hashicorp/terraform-provider-aws/issues/32769
         goes_with_vpc = TerraformResourceLifecycle(replace_triggered_by=["aws_vpc.this.id"])
         self._internet = InternetGateway(
             self, "igw", vpc_id=self.vpc_id, tags=self._named(), lifecycle=goes_with_vpc
@@ -157,8 +160,8 @@ class Network(Construct):
                 vpc_id=self.vpc_id,
                 availability_zone=zone,
                 cidr_block=block,
-                # Launch templates assign public addresses; AWS also takes ten seconds longer with
-                # the attribute.
+                # Launch templates assign public addresses, and the attribute takes the provider ten
+                # seconds longer.
                 map_public_ip_on_launch=False,
                 tags=self._named(kind, zone),
                 **self._ipv6_block(kind, zone),

@@ -208,7 +208,9 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
             groups,
             both(scope.where.own, _NO_LIMITS),
         ),
-        # AWS has no narrower right to read groups, and why they launch nothing.
+        # Groups, and why they launch nothing.
+        # AWS (documented, asg-describe): Auto Scaling's Describe actions have no resource in IAM.
+        # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
         allow(
             "SeeGroups",
             ["autoscaling:DescribeAutoScalingGroups", "autoscaling:DescribeScalingActivities"],
@@ -237,10 +239,13 @@ def _common(scope: PolicyScope) -> list[Statement]:
     readable = [f"{bucket}/host/*", *own, scope.environments_arn]
     return [
         allow("ReadWorkspace", "s3:GetObject", readable),
-        # Without it S3 answers 403 instead of 404 for a missing object, and hosts wait for such
-        # objects.
+        # Hosts wait for such objects.
+        # AWS (documented, s3-403-or-404): S3 answers 404 for a missing object to callers with
+        # s3:ListBucket, and 403 to others.
+        # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
         allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
-        # A report replaces only the previous one, for which S3 requires the right to read that:
+        # A report replaces only the previous one.
+        # AWS (documented): S3 requires s3:GetObject for a write with If-Match.
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
         allow("ReportState", ["s3:GetObject", "s3:PutObject"], f"{scope.objects_arn}/hosts/*"),
         allow("ReadKeys", "secretsmanager:GetSecretValue", scope.where.secrets_arn),
@@ -300,12 +305,14 @@ def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
     """Return schedulers' hosts' own rights: their topic, and Session Manager's agent.
 
     The agent runs no commands, so ``ec2messages`` isn't included.
+
+    AWS (documented): Session Manager's agent needs ssmmessages' CreateControlChannel,
+    CreateDataChannel, OpenControlChannel and OpenDataChannel.
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
     """
     notice = notice_statements(scope.notify_topic_arn, scope.kms_key_arn)
     if not scope.session_manager:
         return notice
-    # AWS has no narrower resource for them.
     channels = [
         f"ssmmessages:{verb}{kind}Channel"
         for verb in ("Create", "Open")

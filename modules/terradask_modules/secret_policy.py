@@ -70,7 +70,8 @@ def private_policy(
 
     Notes
     -----
-    What a request's ``aws:PrincipalArn`` is:
+    AWS (documented): For a role's session, IAM's key aws:PrincipalArn is the role's ARN, with its
+    path.
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html#condition-keys-principalarn
     """
     strangers = [arn for arn in principals if arn.split(":")[4] != account]

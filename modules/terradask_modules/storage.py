@@ -93,7 +93,8 @@ class Storage(Construct):
             "policy",
             bucket=self._bucket.id,
             policy=bucket_policy(where.bucket_arn),
-            # Both change the bucket's policy document; AWS refuses concurrent changes.
+            # AWS (reported, s3-conflict): S3 answers 409 OperationAborted to concurrent changes of a
+            # bucket's configuration. https://github.com/ansible/ansible/issues/67811
             depends_on=[private],
         )
         at("workspace", policy)
@@ -112,7 +113,9 @@ class Storage(Construct):
             f"object-{name}",
             bucket=self._bucket.id,
             key=key,
-            # S3 takes ten tags an object: only the one by which terradask finds it.
+            # Only the one by which terradask finds it.
+            # AWS (documented, s3-ten-tags): S3 takes up to ten tags for an object.
+            # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-tagging.html
             tags={TAG_WORKSPACE: self._tags[TAG_WORKSPACE]},
             # The same as the bucket's default: policies may require it in writes.
             server_side_encryption="AES256" if self._kms_key_arn is None else "aws:kms",
@@ -146,7 +149,8 @@ class Storage(Construct):
     def _encrypt_and_version(self, kms_key_arn: str | None) -> list[Any]:
         rule: dict[str, Any] = {"applyServerSideEncryptionByDefault": {"sseAlgorithm": "AES256"}}
         if kms_key_arn is not None:
-            # A key of the bucket's own saves most calls to KMS, which cost.
+            # AWS (documented): An S3 bucket key saves most of the calls to KMS, which are billed.
+            # https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-key.html
             rule = {
                 "applyServerSideEncryptionByDefault": {
                     "sseAlgorithm": "aws:kms",

@@ -15,7 +15,8 @@ from terradask_modules.errors import InvalidInput
 from terradask_modules.mounts import Mount
 from terradask_modules.names import HOST_SCRIPTS
 
-#: EC2's limit, before base64.
+#: AWS (documented, ec2-user-data): EC2 takes 16 KB of user data, before base64.
+#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html
 USER_DATA_LIMIT_BYTES = 16_384
 
 #: The version of ``host.json``.

@@ -147,8 +147,10 @@ class ClusterWhere(Where):
     @property
     def secrets_arn(self) -> str:
         """ARN pattern of its secret."""
-        # Secrets Manager puts six characters behind a name: their fixed number excludes longer
-        # names.
+        # Their fixed number excludes longer names.
+        # AWS (documented, secret-suffix): Secrets Manager puts a hyphen and six random characters
+        # behind a secret's name in its ARN.
+        # https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html
         return self.arn("secretsmanager", f"secret:{self.secret_id}-??????")
 
     @property

@@ -12,7 +12,7 @@ from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
 from terradask_host.structure import Structure
 
-#: Number of a group's newest activities to read: about a minute's, at AWS's rate of retries.
+#: Number of a group's newest activities to read: about a minute's. AWS (asg-retries)
 _ACTIVITIES = 20
 
 #: Pauses of a host that leaves: a minute in all, since nothing else waits for it.

@@ -50,7 +50,10 @@ class ProofChecks:
     A valid proof stays valid, for a worker that its nanny restarts. `audience` is what proofs must
     be signed for, `roles` maps the hosts' roles, such as ``worker``, to ARNs of allowed IAM roles.
 
-    Permission: none. ``sts:GetCallerIdentity`` can't be denied:
+    Permission: none.
+
+    AWS (documented, sts-who-am-i): STS GetCallerIdentity needs no permission, and a policy that
+    denies it has no effect.
     https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
     """
 

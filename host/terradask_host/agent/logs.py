@@ -15,15 +15,17 @@ from terradask_host.errors import MetadataUnavailable
 from terradask_host.log_streams import LogStream, known_run
 from terradask_host.metadata import Identity
 
-#: Limits of PutLogEvents: each event counts its bytes plus 26.
-#: AWS (documented): a batch has at most 10,000 events, 1,048,576 bytes and 24 hours.
+#: AWS (documented, logs-batch): CloudWatch PutLogEvents takes up to 10,000 events of 1,048,576
+#: bytes together, each counted with 26 more, in order of time, within 24 hours.
 #: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
 BATCH_BYTES = 1_000_000
 BATCH_EVENTS = 10_000
 EVENT_OVERHEAD_BYTES = 26
 BATCH_MILLISECONDS = 24 * 3_600_000
 
-#: Longer lines are cut; CloudWatch refuses them from 256 KiB on.
+#: Longer lines are cut.
+#: AWS (documented): CloudWatch PutLogEvents takes events of up to 1 MB.
+#: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
 LINE_CHARACTERS = 32_768
 
 #: Lines kept while CloudWatch is unavailable.

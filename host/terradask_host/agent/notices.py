@@ -20,7 +20,9 @@ _SUBJECTS = {
     ENDED: "terradask: {} has ended",
     GIVEN_UP: "terradask: the scheduler of {} keeps failing",
 }
-#: Limit of a reason, which may be a process's output: SNS accepts 256 KiB.
+#: Limit of a reason, which may be a process's output.
+#: AWS (documented): SNS Publish accepts a message of up to 256 KiB.
+#: https://docs.aws.amazon.com/sns/latest/api/API_Publish.html
 _REASON_CHARACTERS = 2_000
 
 

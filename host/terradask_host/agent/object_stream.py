@@ -11,7 +11,7 @@ from typing import Any
 from terradask_host.agent.aws import is_aws_error
 from terradask_host.errors import EnvironmentFailed
 
-#: S3's limits: parts of at least 5 MiB, at most 10,000:
+#: AWS (documented): S3 takes an object in up to 10,000 parts, each but the last of at least 5 MiB.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 PART_BYTES = 8 * 2**20
 #: Parts in flight; memory holds at most these, and as much again while data is passed on.

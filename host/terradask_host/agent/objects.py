@@ -20,8 +20,10 @@ T = TypeVar("T")
 #: Largest object, and largest document, read into memory: other hosts may have written it.
 MOST_BYTES, MOST_DOCUMENT_BYTES = 2**30, 2**20
 
-#: AWS's codes for a missing object.
+#: AWS (documented, s3-missing): S3 answers NoSuchKey to GetObject of a missing object, and an
+#: empty 404 to HeadObject. https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html
 MISSING = frozenset({"NoSuchKey", "404"})
+#: AWS (s3-lost-race)
 _NOT_THAT = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
 
@@ -132,8 +134,7 @@ class ClusterObjects:
     def etag(self, name: str) -> str | None:
         """Return an object's ETag, or None if it is missing.
 
-        It reads the list: for minutes after its bucket was created, S3 may not find an object.
-        https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
+        It reads the list: in a new bucket S3 may not find an object. AWS (s3-young-bucket)
         """
         key = self._prefix + name
         answer = self._aws.client("s3").list_objects_v2(Bucket=self._bucket, Prefix=key, MaxKeys=1)

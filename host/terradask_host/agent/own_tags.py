@@ -1,9 +1,10 @@
 """Tags this host's own volumes and network interfaces.
 
-Auto Scaling gives a group's tags to instances only
-(https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html), and a launch
-template that clusters share has none of them. So a host copies its instance's tags to the
-instance's parts, once: its role can't do so again.
+A group's tags reach instances only, and a launch template that clusters share has none of them. So
+a host copies its instance's tags to the instance's parts, once: its role can't do so again.
+
+AWS (documented, asg-tags): Auto Scaling propagates a group's tags to instances, but not to their
+volumes. https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from terradask_host.agent.retry import backoff
 from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
 
-#: Below the root: Linux's NVMe controllers. On EC2 a volume's serial number is its id.
+#: Below the root: Linux's NVMe controllers.
+#: AWS (documented): On Nitro instances the serial number of a volume's NVMe device is the volume's
+#: id, and its model is "Amazon Elastic Block Store".
 #: https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
 CONTROLLERS = Path("sys") / "class" / "nvme"
 _MODEL = "Amazon Elastic Block Store"
 _SERIAL = re.compile(r"vol-?([0-9a-f]{8,17})")
 
-#: The last tries are a minute apart: IAM takes seconds to know a new role, EC2 limits calls.
+#: The last tries are a minute apart. AWS (iam-eventual)
 TRIES = 8
 
 #: The template's own name stays: sweeps identify hosts' parts by it.

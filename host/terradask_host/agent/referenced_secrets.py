@@ -25,7 +25,12 @@ from terradask_host.trouble import Trouble
 _DENIED = frozenset({"AccessDeniedException", "AccessDenied"})
 _MISSING = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
 _UNDECIPHERABLE = frozenset({"DecryptionFailure", "InvalidKeyId"})
-#: Its codes that no wait changes; a deleted secret has the last one.
+#: Its codes that no wait changes.
+#: AWS (documented): Secrets Manager GetSecretValue fails with ResourceNotFoundException,
+#: DecryptionFailure, or InvalidRequestException for a deleted secret; Parameter Store's GetParameter
+#: with ParameterNotFound or InvalidKeyId.
+#: https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html,
+#: https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
 _FINAL = _MISSING | _UNDECIPHERABLE | {"InvalidRequestException"}
 _READ = {"secretsmanager": "secretsmanager:GetSecretValue", "ssm": "ssm:GetParameter"}
 _KEY = re.compile(r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[A-Za-z0-9-]+")
@@ -188,6 +193,8 @@ class ReferencedSecrets:
             return self._denial(name, reference, answer)
         if code in _MISSING:
             why, advice = "it doesn't exist, or has no value", "Correct the ARN, or give it a value"
+        # AWS (reported): Secrets Manager answers InvalidRequestException to GetSecretValue of a
+        # secret that is scheduled for deletion: "… because it was marked for deletion".
         # https://github.com/external-secrets/external-secrets/pull/4562
         elif "marked for deletion" in answer:
             why = "it is marked for deletion"
@@ -212,8 +219,10 @@ class ReferencedSecrets:
     def _denial(self, name: str, reference: Reference, answer: str) -> SecretUnreadable:
         """Return the error for a missing right, with the settings that grant it."""
         action, resource = _READ[reference.service], reference.arn
-        # https://github.com/external-secrets/external-secrets/issues/390 (Secrets Manager),
-        # https://github.com/tryolabs/aws-workshop/issues/6 (Parameter Store)
+        # AWS (reported): Secrets Manager and Parameter Store answer AccessDeniedException also if
+        # the right is missing on the KMS key, with "KMS" or "customer master key" in the text.
+        # https://github.com/external-secrets/external-secrets/issues/390,
+        # https://github.com/tryolabs/aws-workshop/issues/6
         if "kms" in answer.lower() or "customer master key" in answer:
             own = f"arn:{reference.partition}:kms:{reference.region}:{reference.account}:key/KEY"
             found = _KEY.search(answer)

@@ -1,5 +1,7 @@
 """Spot interruptions: the rebalance recommendation, the interruption notice, and its deadline.
 
+AWS (documented): A rebalance recommendation for a Spot instance may come before its interruption
+notice, or at the same time.
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 """
 
@@ -16,7 +18,8 @@ from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.timing import Timing
 
-#: A notice comes two minutes before the interruption:
+#: AWS (documented, spot-notice): A Spot interruption notice comes two minutes before the
+#: interruption, with its action and time at spot/instance-action of the metadata service.
 #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html
 NOTICE_SECONDS = 120.0
 

@@ -17,7 +17,7 @@ from terradask_host.trouble import Trouble
 #: Age limit of a read while nothing is in progress: others may have scaled.
 SETTLED_SECONDS = 60.0
 
-#: How long AWS may take to show launched instances.
+#: AWS (believed, asg-shows-launches): Auto Scaling lists launched instances within 5 seconds.
 SHOWN_SECONDS = 5.0
 
 #: Interval between two reads of the groups.
@@ -26,8 +26,8 @@ LEAST_SECONDS_BETWEEN_READS = 0.5
 #: A retired host that still exists after this is ended by the scheduler's host.
 RETIRED_SECONDS = 300.0
 
-#: Age limit of a read before an instance is ended: a retired host leaves by itself later, and AWS
-#: lowers the number again if a call ends an instance that is already ending.
+#: Age limit of a read before an instance is ended: a retired host leaves by itself later.
+#: AWS (asg-double-decrement)
 FRESH_SECONDS = 3.0
 
 

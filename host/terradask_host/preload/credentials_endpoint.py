@@ -1,8 +1,10 @@
 """Serve AWS credentials to the SDKs of one process and its children, as ECS and EKS do.
 
-All SDKs read them again before they expire; variables such as ``AWS_ACCESS_KEY_ID`` they would read
-only once: `Container credential provider
-<https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html>`_.
+Variables such as ``AWS_ACCESS_KEY_ID`` are read only once.
+
+AWS (documented): AWS's SDKs read credentials from AWS_CONTAINER_CREDENTIALS_FULL_URI, and again
+before they expire.
+https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html
 """
 
 from __future__ import annotations

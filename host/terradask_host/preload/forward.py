@@ -2,9 +2,10 @@
 loopback.
 
 Dask's dashboard has no authentication, even if Dask's comms use TLS. Connections through Session
-Manager arrive on the host's loopback, to which its agent connects
-(https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html),
-and are passed on unchanged to the ports that require a certificate.
+Manager are passed on unchanged to the ports that require a certificate.
+
+AWS (documented): Session Manager's agent connects to the forwarded port on the host's loopback.
+https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-working-with-sessions-start.html
 """
 
 from __future__ import annotations

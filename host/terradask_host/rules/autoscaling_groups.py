@@ -27,7 +27,12 @@ class Member:
 
     @property
     def in_service(self) -> bool:
-        """Whether AWS can protect it, or ends it at once: it is neither booting nor ending."""
+        """Whether it is neither booting nor ending.
+
+        AWS (reported, asg-protection): Auto Scaling protects InService instances only, and refuses
+        the entire call for another one. https://github.com/guardian/riff-raff/pull/510,
+        https://github.com/infrahouse/infrahouse-toolkit/issues/223
+        """
         return self.lifecycle_state == "InService"
 
 
@@ -41,7 +46,7 @@ class Group:
     members: tuple[Member, ...] = ()
     #: Processes of Auto Scaling that are suspended here, such as ``Launch`` -> AWS's reason.
     suspended: Mapping[str, str] = field(default_factory=dict)
-    #: AWS ends no instance below it; terradask's is 0.
+    #: AWS (asg-minimum); terradask's is 0.
     min_size: int = 0
     #: Whether its tags that name the cluster were removed.
     untagged: bool = False

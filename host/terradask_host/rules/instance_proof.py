@@ -2,11 +2,13 @@
 
 The instance signs ``sts:GetCallerIdentity``, the scheduler's host sends it. Pure: no AWS, no Dask.
 
-Only EC2 hands out the hosts' roles, in sessions named by the instance's id:
-https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html. Vault and EKS
-prove instances and users the same way; as there, the signature covers a header with the audience,
-so that a call signed for another purpose proves nothing here:
+Vault and EKS prove instances and users the same way; as there, the signature covers a header with
+the audience, so that a call signed for another purpose proves nothing here:
 https://developer.hashicorp.com/vault/docs/auth/aws#iam-auth-method
+
+AWS (documented, ec2-session-name): The session of a role that EC2 gives to an instance is named by
+the instance's id.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ AUDIENCE_HEADER = "X-Terradask-Run"
 #: Key of the proof in a worker's registration.
 PROOF_KEY = "terradask-instance-proof"
 
-#: Session tokens have no fixed length: https://docs.aws.amazon.com/STS/latest/APIReference/API_Credentials.html
+#: AWS (documented): STS gives session tokens no fixed length.
+#: https://docs.aws.amazon.com/STS/latest/APIReference/API_Credentials.html
 _MOST_CHARACTERS = 8_192
 
 _AUTHORIZATION = re.compile(

@@ -1,11 +1,15 @@
 """Reads from scaling activities why AWS launches nothing. Pure.
 
-The texts are those of https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html and
-ts-as-instancelaunchfailure.html, and of users' reports: ``Could not launch Spot Instances.
-UnfulfillableCapacity - Unable to fulfill capacity due to your request configuration. Please adjust
-your request and try again. Launching EC2 instance failed.`` The codes are EC2's:
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html, and for an instance
-that ended before it was in service, those of
+Users report texts such as ``Could not launch Spot Instances. UnfulfillableCapacity - Unable to
+fulfill capacity due to your request configuration. Please adjust your request and try again.
+Launching EC2 instance failed.``
+
+AWS (documented, asg-launch-texts): A failed Auto Scaling activity has EC2's text on the launch,
+often with its code. https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-capacity.html,
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-instancelaunchfailure.html,
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+
+AWS (documented): EC2 gives the reason of an instance's end as a code and a text.
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_StateReason.html
 """
 
@@ -44,7 +48,8 @@ _KIND_OF_CODE: Mapping[str, Kind] = {
     "InvalidFleetConfiguration": "unsupported",
     "Unsupported": "unsupported",
     "InvalidKMSKey.InvalidState": "key",
-    # Of a launching instance: a key that Auto Scaling may not use.
+    # AWS (documented): Client.InternalError of a launching EC2 instance means a KMS key that Auto
+    # Scaling may not use.
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ts-as-instancelaunchfailure.html
     "InternalError": "key",
     "Blocked": "account",
@@ -125,8 +130,8 @@ class LaunchProblem:
 def launch_failure(activity: Mapping[str, Any]) -> str | None:
     """Return AWS's text of a failed launch; None for other scaling activities.
 
-    AWS also reports ``Cancelled`` for an instance that ended before it was in service: a key or
-    storage was missing, or the end was requested.
+    AWS (reported, asg-cancelled): Auto Scaling reports the launch of an instance that ended before
+    it was in service as Cancelled. https://github.com/gruntwork-io/terratest/pull/693
     """
     text = activity.get("StatusMessage") or ""
     if activity["StatusCode"] == "Failed":

@@ -52,7 +52,7 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
             ["secretsmanager:DescribeSecret", "secretsmanager:GetResourcePolicy"],
             scope.secrets,
         ),
-        # Without the right to list, S3 answers 403 instead of 404 for a missing object.
+        # For missing objects. AWS (s3-403-or-404)
         allow("ListObjects", "s3:ListBucket", scope.bucket),
         allow(
             "ReadBaselineAndClusters",
@@ -233,7 +233,7 @@ def read_keys(scope: CallerScope) -> Statement:
 def read_no_keys(scope: CallerScope) -> Statement:
     """Return the denial of reading keys, whatever else allows it, such as a policy on the secret.
 
-    `BatchGetSecretValue` needs this action on each secret, too:
+    AWS (documented): Secrets Manager BatchGetSecretValue needs GetSecretValue on each secret, too.
     https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_BatchGetSecretValue.html
     """
     action = "secretsmanager:GetSecretValue"
@@ -255,10 +255,12 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
     """Return the right to forward ports of this workspace's schedulers, by one document, and to end
     own sessions.
 
-    Requests must name the document, because the default one gives a shell:
-    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html.
-    A session has its owner's unique id as a tag; its own id begins with a name, which several
-    roles' sessions can share:
+    AWS (documented): Systems Manager StartSession without a document opens a shell, unless a policy
+    demands a document by ssm:SessionDocumentAccessCheck.
+    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html
+
+    AWS (documented): Session Manager tags a session with its owner's aws:userid; the session's id
+    begins with a name, which several roles' sessions can share.
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
     """
     if not scope.session_manager:
@@ -287,7 +289,9 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
     ]
 
 
-#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+#: AWS (documented): Auto Scaling evaluates the keys autoscaling:LaunchConfigurationName and MinSize
+#: when a group is made or changed.
+#: https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
 _OF_OWN_SHAPE = {
     "Null": {"autoscaling:LaunchConfigurationName": "true"},
     "NumericEqualsIfExists": {"autoscaling:MinSize": "0"},

@@ -131,8 +131,9 @@ def _change(scope: CallerScope) -> list[Statement]:
         actions += [action for one in _made(scope) for action in one.dual_stack]
     statements = [allow("ChangeAndRemoveOwn", of_ec2(actions), scope.ec2(*types), scope.where.own)]
     if "elastic-ip" in types:
-        # AWS makes and owns these interfaces, so they have no tag; the address named with them must
-        # be the workspace's.
+        # The address named with them must be the workspace's.
+        # AWS (documented): The network interface of a NAT gateway is made and managed by AWS.
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/requester-managed-eni.html
         statements.append(
             allow(
                 "NameInterfacesOfNatGateways",

@@ -164,7 +164,8 @@ def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
     """Return the rights for ``terradask quotas``, and with `request` for ``--request``."""
     asking = ["servicequotas:RequestServiceQuotaIncrease"] if request else []
     return [
-        # Service Quotas reads Auto Scaling's limits in the caller's name.
+        # AWS (believed, quotas-read-asg): Service Quotas reads Auto Scaling's limits in the caller's
+        # name, by DescribeAccountLimits.
         scope.see(
             "SeeUseOfQuotas",
             [

@@ -22,7 +22,10 @@ from terradask_modules.names import (
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 
-#: The roles of Auto Scaling and Spot, by the service's name in ``iam:AWSServiceName``.
+#: AWS (documented): The service-linked roles are AWSServiceRoleForAutoScaling of
+#: autoscaling.amazonaws.com, and AWSServiceRoleForEC2Spot of spot.amazonaws.com.
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html,
+#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
 SERVICE_ROLES = {
     "autoscaling.amazonaws.com": "AWSServiceRoleForAutoScaling",
     "spot.amazonaws.com": "AWSServiceRoleForEC2Spot",
@@ -271,7 +274,7 @@ class CallerScope:
     def moving_to_no_other_cluster(self) -> Condition:
         """The resource has no cluster's tags yet, or those in the request.
 
-        A new one has none; AWS may also evaluate the request's tags as its own:
+        AWS (documented): IAM may evaluate a new resource's aws:ResourceTag by the request's tags.
         https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
         """
         given = f"${{aws:RequestTag/{TAG_CLUSTER}}}"

@@ -6,7 +6,8 @@ from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow, both, present
 from terradask_modules.task_rights import USE_KEY
 
-#: The request writes an object only if there is none of its name:
+#: AWS (documented): IAM's key s3:if-none-match is present in a request that writes an S3 object only
+#: if there is none of its name.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
 NEW_OBJECT = present("s3:if-none-match")
 SET_UP_BUCKET = (
@@ -30,7 +31,7 @@ def read_network_state(scope: CallerScope) -> list[Statement]:
             ["s3:DeleteObject", "s3:GetObject", "s3:PutObject"],
             f"{state}.tflock",
         ),
-        # Without the right to list, S3 answers 403 instead of 404 for a missing state.
+        # For a missing state. AWS (s3-403-or-404)
         allow(
             "FindStateOfNetwork", ["s3:GetBucketVersioning", "s3:ListBucket"], scope.state_bucket
         ),

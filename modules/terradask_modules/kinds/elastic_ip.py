@@ -8,7 +8,9 @@ ELASTIC_IP = ResourceKind(
     "aws_eip",
     after=("aws_internet_gateway",),
     find=Listed("describe_addresses", "Addresses", "AllocationId", "eipalloc"),
-    # EC2 returns ``AuthFailure`` for an address whose NAT gateway is still being deleted.
+    # AWS (documented, eip-in-use): EC2 ReleaseAddress fails with InvalidIPAddress.InUse for an
+    # associated address, and AuthFailure for one that isn't released by AWS's own part yet.
+    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
     delete=Deletion(
         "release_address", "AllocationId", in_use=("InvalidIPAddress.InUse", "AuthFailure")
     ),

@@ -12,7 +12,8 @@ from terradask_modules.where import Where
 
 #: In its name, and in its address.
 NAME = "ends"
-#: What publishing to a topic with a customer's key takes:
+#: AWS (documented): Publishing to an SNS topic with a customer's KMS key takes kms:Decrypt and
+#: kms:GenerateDataKey on it.
 #: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
 _KEY_ACTIONS = ["kms:Decrypt", "kms:GenerateDataKey"]
 

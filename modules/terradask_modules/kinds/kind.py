@@ -130,9 +130,10 @@ class Writer:
         )
 
 
-#: Of what AWS doesn't charge for (https://aws.amazon.com/vpc/pricing,
-#: https://aws.amazon.com/autoscaling/pricing, https://aws.amazon.com/iam), or charges for with the
-#: bucket that it belongs to.
+#: Of what isn't charged for, or with the bucket that it belongs to.
+#: AWS (documented): AWS doesn't charge for VPCs, subnets, security groups, Auto Scaling groups and
+#: IAM. https://aws.amazon.com/vpc/pricing, https://aws.amazon.com/autoscaling/pricing,
+#: https://aws.amazon.com/iam
 FREE = Charge()
 
 

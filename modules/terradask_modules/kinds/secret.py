@@ -13,7 +13,7 @@ def _shape(names: ClusterNames, address: str) -> Mapping[str, str] | None:
     if address != "keys":
         return None
     name = names.where.secret_id
-    # Secrets Manager puts six characters behind the name.
+    # AWS (secret-suffix)
     arn = re.escape(names.where.arn("secretsmanager", f"secret:{name}-")) + "[A-Za-z0-9]{6}"
     return {"id": arn, "arn": arn, "name": re.escape(name)}
 

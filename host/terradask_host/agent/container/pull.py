@@ -82,7 +82,9 @@ def pull_container(
 
 
 def _ecr_login(aws: Aws, account: str, region: str) -> Login:
-    """Return the username and the password for an account's images, which is valid for 12 hours:
+    """Return the username and the password for an account's images.
+
+    AWS (documented): ECR's authorization token is valid for 12 hours.
     https://docs.aws.amazon.com/AmazonECR/latest/userguide/registry_auth.html
     """
     try:
