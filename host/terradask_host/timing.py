@@ -81,8 +81,8 @@ class Timing:
     #: Time after which Spot without capacity is requested again, for hosts on demand.
     spot_again_seconds: float = 900.0
     #: Then workers of its name are refused.
-    #: AWS (believed, asg-lists-members): Auto Scaling lists an instance no later than a minute after
-    #: its first call from inside.
+    #: AWS (believed, asg-lists-members): Auto Scaling lists an instance no later than a minute
+    #: after its first call from inside.
     member_patience_seconds: float = 60.0
     #: Shortest interval of calls for the cluster's instances while a worker waits to join.
     member_ask_seconds: float = 1.0

@@ -9,8 +9,8 @@ from terradask_modules.aws import Construct, SnsTopic, SnsTopicSubscription, at
 from terradask_modules.kinds.end_topic import NAME, topic_name, topic_policy
 from terradask_modules.where import Where
 
-#: AWS (documented): The AWS managed key alias/aws/sns admits all of the account's publishers to SNS.
-#: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
+#: AWS (documented): The AWS managed key alias/aws/sns admits all of the account's publishers to
+#: SNS. https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html
 _AWS_KEY = "alias/aws/sns"
 
 

@@ -14,9 +14,9 @@ from terradask_modules.aws import (
 from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
 from terradask_modules.where import Where
 
-#: AWS (documented): Auto Scaling's strategy price-capacity-optimized, which AWS recommends for Spot,
-#: takes the cheapest of the pools with the highest capacity; prioritized takes on-demand types in
-#: order. https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
+#: AWS (documented): Auto Scaling's strategy price-capacity-optimized, which AWS recommends for
+#: Spot, takes the cheapest of the pools with the highest capacity; prioritized takes on-demand
+#: types in order. https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
 _DISTRIBUTION = {
     "on-demand": {
         "on_demand_base_capacity": 0,
@@ -77,8 +77,8 @@ class InstanceGroup(Construct):
             self,
             "group",
             name=name,
-            # AWS (reported, asg-minimum): Auto Scaling refuses a desired capacity below the minimum,
-            # and TerminateInstanceInAutoScalingGroup with decrement at the minimum.
+            # AWS (reported, asg-minimum): Auto Scaling refuses a desired capacity below the
+            # minimum, and TerminateInstanceInAutoScalingGroup with decrement at the minimum.
             # https://github.com/aws/aws-cli/issues/47
             min_size=0,
             max_size=max_size,

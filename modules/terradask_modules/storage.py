@@ -93,8 +93,8 @@ class Storage(Construct):
             "policy",
             bucket=self._bucket.id,
             policy=bucket_policy(where.bucket_arn),
-            # AWS (reported, s3-conflict): S3 answers 409 OperationAborted to concurrent changes of a
-            # bucket's configuration. https://github.com/ansible/ansible/issues/67811
+            # AWS (reported, s3-conflict): S3 answers 409 OperationAborted to concurrent changes of
+            # a bucket's configuration. https://github.com/ansible/ansible/issues/67811
             depends_on=[private],
         )
         at("workspace", policy)

@@ -27,8 +27,8 @@ _MISSING = frozenset({"ResourceNotFoundException", "ParameterNotFound"})
 _UNDECIPHERABLE = frozenset({"DecryptionFailure", "InvalidKeyId"})
 #: Its codes that no wait changes.
 #: AWS (documented): Secrets Manager GetSecretValue fails with ResourceNotFoundException,
-#: DecryptionFailure, or InvalidRequestException for a deleted secret; Parameter Store's GetParameter
-#: with ParameterNotFound or InvalidKeyId.
+#: DecryptionFailure, or InvalidRequestException for a deleted secret; Parameter Store's
+#: GetParameter with ParameterNotFound or InvalidKeyId.
 #: https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_GetSecretValue.html,
 #: https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_GetParameter.html
 _FINAL = _MISSING | _UNDECIPHERABLE | {"InvalidRequestException"}

@@ -6,8 +6,8 @@ from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.iam import Statement, allow, both, present
 from terradask_modules.task_rights import USE_KEY
 
-#: AWS (documented): IAM's key s3:if-none-match is present in a request that writes an S3 object only
-#: if there is none of its name.
+#: AWS (documented): IAM's key s3:if-none-match is present in a request that writes an S3 object
+#: only if there is none of its name.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
 NEW_OBJECT = present("s3:if-none-match")
 SET_UP_BUCKET = (
