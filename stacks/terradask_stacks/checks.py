@@ -15,10 +15,9 @@ if TYPE_CHECKING:
 
 #: The services that a host calls, except S3, which always has a gateway endpoint.
 HOST_SERVICES = ("secretsmanager", "autoscaling", "ec2", "logs", "sts")
-#: Those that the agent of Session Manager calls:
-#: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-privatelink.html
-#: (ec2messages is for agents before 3.3.40.0:
-#: https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html)
+#: AWS (documented): Session Manager's agent calls ssm and ssmmessages, before 3.3.40.0 ec2messages.
+#: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-getting-started-privatelink.html,
+#: https://docs.aws.amazon.com/systems-manager/latest/userguide/systems-manager-setting-up-messageAPIs.html
 SESSION_SERVICES = ("ssm", "ssmmessages")
 
 

@@ -14,7 +14,11 @@ def activities_since(
 ) -> tuple[list[Mapping[str, Any]], datetime.datetime]:
     """Return a group's scaling activities, the newest first, and the time by AWS's clock.
 
-    AWS keeps them for six weeks. Empty for a group that never existed.
+    Empty for a group that never existed.
+
+    AWS (documented, asg-six-weeks): Auto Scaling returns activities of the last six weeks, with
+    IncludeDeletedGroups also of deleted groups.
+    https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
 
     Permission needed: ``autoscaling:DescribeScalingActivities``.
     """
@@ -35,7 +39,8 @@ def activities_since(
 def zone_of(activity: Mapping[str, Any]) -> str | None:
     """Return the zone of a launch, successful or not; None if AWS doesn't report one.
 
-    https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
+    AWS (documented): A launch in Auto Scaling's activities has the Availability Zone in its
+    details. https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
     """
     try:
         zone = json.loads(activity.get("Details") or "{}").get("Availability Zone")

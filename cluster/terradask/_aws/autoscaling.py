@@ -52,11 +52,11 @@ _OF_EVERY_CLUSTER = dict.fromkeys(
     (SCHEDULER_GROUP, WORKER_GROUP, market_group(WORKER_GROUP, "spot"))
 )
 
-#: Most instance ids that one SetInstanceProtection call takes.
+#: AWS (documented): Auto Scaling SetInstanceProtection takes up to 50 instance ids.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_SetInstanceProtection.html
 _PROTECTION_BATCH = 50
 
-#: Parallel calls: Auto Scaling's rate limit is common to all callers of an account.
+#: Parallel calls. AWS (api-limits)
 _PARALLEL_GROUPS = 4
 #: Number of a group's newest activities to read.
 _ACTIVITIES = 20
@@ -231,7 +231,9 @@ class Groups:
         self._refuse_foreign(self._names)
 
     def _zero(self, name: str, group: Group) -> None:
-        # AWS keeps protected instances; terradask protects none for long.
+        # terradask protects no instance for long.
+        # AWS (documented): Auto Scaling ends no protected instance if a group's number is lowered.
+        # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-instance-protection.html
         self._unprotect(
             name, [m.instance_id for m in group.members if m.protected and m.in_service]
         )
@@ -306,7 +308,7 @@ class Groups:
             self.check_own(group)
         for start in range(0, len(instance_ids), _PROTECTION_BATCH):
             batch = instance_ids[start : start + _PROTECTION_BATCH]
-            # An instance that has left the group makes AWS refuse its batch.
+            # AWS (asg-protection)
             if not self._unprotected(group, batch) and len(batch) > 1:
                 for instance_id in batch:
                     self._unprotected(group, [instance_id])

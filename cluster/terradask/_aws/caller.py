@@ -102,9 +102,9 @@ class Caller:
             cache.write(account, name)
 
     def _name(self, endpoint: str) -> str:
-        """Return the name under which an access key's account is kept: a key is of one account as
-        long as it exists.
+        """Return the name under which an access key's account is kept.
 
+        AWS (documented): An access key of IAM or STS belongs to one account.
         https://docs.aws.amazon.com/STS/latest/APIReference/API_GetAccessKeyInfo.html
         """
         return hashlib.sha256(f"{endpoint} {self._credentials().access_key}".encode()).hexdigest()

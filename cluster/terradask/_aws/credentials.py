@@ -13,7 +13,8 @@ from terradask.errors import AccessDenied, InvalidInput
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
-#: Limits of a user session's duration in seconds; the default is 12 hours:
+#: AWS (documented): STS GetSessionToken gives a user credentials for 900 to 129,600 seconds, by
+#: default for 12 hours.
 #: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
 SHORTEST_SECONDS = 900
 LONGEST_SECONDS = 129_600
@@ -77,10 +78,10 @@ def lend(aws: Aws, duration_seconds: int | None) -> LentCredentials:
 
     Raises `NoCredentials`, `InvalidCredentials`, `AccessDenied`.
 
-    Permissions needed: none. AWS asks for none for `GetSessionToken
-    <https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_control-access_getsessiontoken.html>`_
-    and `GetCallerIdentity
-    <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html>`_.
+    Permissions needed: none. AWS (sts-who-am-i)
+
+    AWS (documented): STS GetSessionToken needs no permission, and only a denial prevents it.
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/id_credentials_temp_control-access_getsessiontoken.html
     """
     held = aws.credentials()
     if _expiry(held) is None:

@@ -1,5 +1,7 @@
-"""AWS's Free plan, whose accounts may launch only a few small instance types.
+"""AWS's Free plan.
 
+AWS (documented): Accounts on AWS's Free plan may use only some services, and of EC2's instance
+types those that are eligible for the free tier.
 https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/free-tier-plans.html
 """
 

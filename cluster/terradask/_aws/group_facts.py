@@ -13,7 +13,7 @@ from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE, group_name, is_t
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
-#: AWS's refusals about an ended instance; the last also about a leaving one.
+#: Of an ended instance; the last also of a leaving one. AWS (asg-protection)
 _LEFT = ("not found", "not part of", "not in inservice")
 
 

@@ -1,8 +1,7 @@
 """Handle minimums, maximums and schedules that conflict with a group's desired capacity.
 
 Groups have the minimum 0, and only the watchdog's schedule. Callers outside terradask may have
-raised the minimum, or scheduled a change; then AWS refuses to set a group to zero, or raises it
-again.
+raised the minimum, or scheduled a change, which raises it again. AWS (asg-minimum)
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 #: the interval of postponing.
 WATCHDOG_MINUTES, WATCHDOG_MOVED_MINUTES = 30, 10
 
-#: Most names that one BatchDeleteScheduledAction takes.
+#: AWS (documented): Auto Scaling BatchDeleteScheduledAction takes up to 50 names.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_BatchDeleteScheduledAction.html
 _BATCH = 50
 

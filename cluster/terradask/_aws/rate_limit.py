@@ -10,7 +10,9 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
-#: AWS's rate limits count calls per account, not per cluster.
+#: AWS (documented, api-limits): EC2 and Auto Scaling limit the rate of calls by account and region.
+#: https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html,
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html
 POLL_INTERVAL_SECONDS = 0.5
 
 

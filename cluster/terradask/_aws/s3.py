@@ -21,9 +21,10 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 
 _NO_BUCKET = "NoSuchBucket"
+#: AWS (s3-missing)
 _MISSING = frozenset({"NoSuchKey", "404"})
-#: AWS (documented): S3 answers 412 PreconditionFailed to a write whose condition fails, and
-#: 409 ConditionalRequestConflict to one that conflicts with a concurrent write.
+#: AWS (documented, s3-lost-race): S3 answers 412 PreconditionFailed to a write whose condition
+#: fails, and 409 ConditionalRequestConflict to one that conflicts with a concurrent write.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
 _LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412", "409"})
 
@@ -177,13 +178,15 @@ class ObjectStore:
 
         S3 decides between concurrent callers: exactly one wins, if their contents differ.
         """
-        # For a missing object, S3 answers 404 to a condition on its version.
+        # AWS (documented): S3 answers 404 to a PutObject with If-Match of a missing object.
+        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
         return self._put_if(key, content, _LOST_RACE | {"NoSuchKey"}, IfMatch=etag)
 
     def delete(self, key: str, *, etag: str | None = None) -> None:
         """Delete an object, or only this version of it; a missing one is no error.
 
-        S3 compares: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
+        AWS (documented): S3 deletes an object with If-Match only if its ETag is the same, and
+        answers 412 otherwise. https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-deletes.html
         """
         condition, passing = (
             ({}, self._missing) if etag is None else ({"IfMatch": etag}, self._missing | _LOST_RACE)

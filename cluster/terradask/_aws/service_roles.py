@@ -12,7 +12,8 @@ from terradask_modules.caller_policies import SERVICE_ROLES
 
 AUTOSCALING = "autoscaling.amazonaws.com"
 
-#: IAM's message about an existing role; its error code is unspecific.
+#: AWS (reported): IAM answers InvalidInput to CreateServiceLinkedRole of an existing role: "Service
+#: role name … has been taken in this account". https://github.com/DataDog/pathfinding-labs/issues/23
 _TAKEN = "has been taken in this account"
 
 

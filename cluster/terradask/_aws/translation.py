@@ -56,8 +56,9 @@ SKEWED = re.compile(r"RequestTimeTooSkewed|Signature (?:expired|not yet current)
 #: More than a slow answer explains.
 _SKEW_SECONDS = 300
 
-#: Codes of S3 and Secrets Manager for an unusable KMS key of the customer: disabled, scheduled for
-#: deletion, or deleted. https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
+#: AWS (documented): S3 passes on the codes of KMS for a key that is disabled, scheduled for
+#: deletion or deleted, such as KMS.DisabledException; Secrets Manager answers DecryptionFailure or
+#: EncryptionFailure. https://docs.aws.amazon.com/kms/latest/developerguide/key-state.html
 _KEY_REFUSED = re.compile(r"KMS|^(?:De|En)cryptionFailure$")
 
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"})

@@ -139,7 +139,8 @@ def _ignore_missing(act: Callable[[], object]) -> None:
 
 def _is_missing(error: Mapping[str, Any]) -> bool:
     code = error["Code"]
-    # Auto Scaling reports it only in its message.
+    # AWS (reported, asg-not-found): Auto Scaling answers ValidationError for a missing group:
+    # "AutoScalingGroup name not found". https://github.com/aws/aws-sdk-go/issues/1151
     in_words = code == "ValidationError" and "not found" in error.get("Message", "")
     known = _GONE.union(*(kind.delete.gone for kind in KINDS.values() if kind.delete))
     return code in known or code.endswith(".NotFound") or in_words
@@ -226,7 +227,12 @@ def _empty(client: Any, bucket: Resource) -> None:
             client.delete_objects(Bucket=bucket.id, Delete={"Objects": entries, "Quiet": True})
 
 
-#: Steps before a resource of a type is deleted: AWS deletes nothing that has parts.
+#: Steps before a resource of a type is deleted.
+#: AWS (documented): IAM and EC2 refuse with DeleteConflict or DependencyViolation to delete what
+#: has parts, and S3 a bucket with objects by BucketNotEmpty.
+#: https://docs.aws.amazon.com/IAM/latest/APIReference/API_DeleteRole.html,
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html,
+#: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteBucket.html
 _FIRST: Mapping[str, Callable[[Any, Resource], None]] = {
     "aws_internet_gateway": _detach,
     "aws_route_table": _disassociate,
@@ -240,7 +246,9 @@ _FIRST: Mapping[str, Callable[[Any, Resource], None]] = {
 # ---- instances -----------------------------------------------------------------------------------
 
 
-#: Longest wait for EC2 to show instances as terminating, in seconds: it may lag by minutes.
+#: Longest wait for EC2 to show instances as terminating, in seconds.
+#: AWS (documented, ec2-eventual): EC2 shows changes late, by seconds and sometimes minutes.
+#: https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 ENDING_SECONDS = 300.0
 ENDING_PAUSE_SECONDS = 2.0
 _BATCH = 100
@@ -283,7 +291,7 @@ def end_instances(
 def wait_for_hosts(aws: Aws, where: Where) -> None:
     """Wait at most ten minutes until a cluster has no instance.
 
-    A group disappears before its instances, and AWS refuses to delete resources that they use.
+    A group disappears before its instances. AWS (ec2-in-use)
 
     Permission needed: ``ec2:DescribeInstances``.
     """
@@ -301,7 +309,8 @@ def _terminate(client: Any, ids: Sequence[str]) -> None:
     except ClientError as error:
         if not error.response["Error"]["Code"].startswith("InvalidInstanceID"):
             raise
-        # EC2 refuses the entire call for one unknown id.
+        # AWS (documented): EC2 TerminateInstances refuses the entire call for one unknown id.
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
         if len(ids) > 1:
             for identity in ids:
                 _terminate(client, [identity])

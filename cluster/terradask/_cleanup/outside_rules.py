@@ -1,8 +1,10 @@
 """Rules outside a plan that name a security group which the plan removes.
 
-While a group of the same VPC has such a rule, `AWS refuses to delete the named group
-<https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html>`_, and the
-provider repeats the call for 15 minutes, halfway through the plan.
+The provider repeats the deletion for 15 minutes, halfway through the plan.
+
+AWS (documented, ec2-in-use): EC2 refuses with DependencyViolation to delete a security group that a
+network interface has, or a rule of another group in the VPC.
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteSecurityGroup.html
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 _GROUP = "aws_security_group"
 _NAMED_IN_ERROR = 5
-#: EC2's limit for the values of a filter.
+#: AWS (reported, ec2-filter-values): EC2's filters take up to 200 values.
+#: https://github.com/apache/druid/pull/1954
 _MOST_VALUES = 200
 
 

@@ -258,7 +258,8 @@ class Scan:
                 _item(secret),
                 ends_at=secret.description.get("DeletedDate"),
                 is_private=TAG_DESCRIPTOR in secret.tags,
-                # One that is scheduled for deletion costs nothing:
+                # AWS (documented, secret-price): Secrets Manager bills secrets by the month,
+                # prorated, but none that is scheduled for deletion.
                 # https://aws.amazon.com/secrets-manager/pricing/
                 parts=()
                 if secret.description.get("DeletedDate")

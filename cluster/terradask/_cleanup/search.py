@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 #: Calls a client, and returns the resources.
 _Search = Callable[[], Sequence[Resource]]
 
-#: EC2 lists gateways and endpoints for a while after their deletion.
+#: AWS (documented): EC2 lists a NAT gateway for about an hour after its deletion.
+#: https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-working-with.html
 _ENDED = frozenset({"deleted", "deleting", "failed"})
 
 

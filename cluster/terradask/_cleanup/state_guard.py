@@ -243,7 +243,9 @@ class StateGuard:
     def _secret_tags(self, arns: list[str]) -> _Tags:
         client = self._aws.client("secretsmanager")
         found = {arn: describe_secret(client, arn) for arn in arns}
-        # An ARN without its last characters is also accepted, and can be another cluster's:
+        # It can be another cluster's.
+        # AWS (documented): Secrets Manager also finds a secret by its ARN without the last six
+        # characters.
         # https://docs.aws.amazon.com/secretsmanager/latest/userguide/troubleshoot.html
         return {
             arn: secret.tags if secret.description["ARN"] == arn else {}
@@ -255,7 +257,7 @@ class StateGuard:
         describe = self._aws.client("ec2").describe_launch_templates
         found: dict[str, Mapping[str, str]] = {}
         for identity in ids:
-            # AWS has no filter for it.
+            # There is no filter for it.
             with unless("*.NotFound"):
                 (template,) = describe(LaunchTemplateIds=[identity])["LaunchTemplates"]
                 found[identity] = tags_of(template.get("Tags"))

@@ -36,7 +36,8 @@ from terradask_host.documents import HostReport, Run, SchedulerAddress, sha256_o
 from terradask_modules.names import SCHEDULER_GROUP
 
 #: The pause before the next read of the scheduler's address is a twentieth of the time waited so
-#: far, within these bounds. S3 allows 5,500 reads a second below one prefix:
+#: far, within these bounds.
+#: AWS (documented): S3 allows at least 5,500 reads a second below one prefix.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html
 _SHARE_OF_WAIT = 0.05
 _SHORTEST_SECONDS = 0.1
@@ -270,7 +271,7 @@ def _read_keys_if_written(record: ClusterRecord, run: Run) -> KeySet | None:
     aws, descriptor = record.aws, record.descriptor
     # ``run.json`` is written before the keys; the scheduler can't start without them.
     with translated_key_errors(aws, descriptor), unless("ResourceNotFoundException"):
-        # AWS's error for a secret that is scheduled for deletion.
+        # AWS (secret-scheduled)
         with unless("InvalidRequestException"):
             _, document = read_secret(aws, descriptor.secret_id, version_id=run.secret_version_id)
             return KeySet.from_document(document)

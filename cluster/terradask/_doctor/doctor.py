@@ -248,7 +248,7 @@ def check_host_packages(workspace: Workspace, *, fix: bool) -> Finding:
 # ---- the types that the account may launch: a few small ones on AWS's Free plan ------------------
 
 
-#: The service's only region:
+#: AWS (documented): The Free Tier API has its only endpoint in us-east-1.
 #: https://docs.aws.amazon.com/general/latest/gr/billing.html
 _HOME = "us-east-1"
 
@@ -351,7 +351,9 @@ def check_provider(
     return Finding("provider", True, found)
 
 
-# ---- the key of volumes: without its use, AWS ends instances right after their launch ------------
+# ---- the key of volumes --------------------------------------------------------------------------
+# AWS (documented): Without use of the volumes' KMS key, Auto Scaling's instances end right after
+# their launch.
 # https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
 
 

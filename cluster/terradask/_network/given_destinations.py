@@ -129,7 +129,7 @@ def _peerings(facts: GivenFacts, vpc_id: str | None) -> Iterator[tuple[str, Desc
 def _peers(facts: GivenFacts, vpc_id: str, key: str) -> set[str]:
     """Return a fact of each VPC that is peered with one, in the same region.
 
-    A group of another region's can't be referenced:
+    AWS (documented): A security group's rule can't name a group of a peered VPC in another region.
     https://docs.aws.amazon.com/vpc/latest/peering/vpc-peering-security-groups.html
     """
     return {

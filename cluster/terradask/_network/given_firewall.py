@@ -25,7 +25,8 @@ HTTPS: Ports = (443, 443)
 WORKER_PORTS: Ports = (32768, 60999)
 
 _EVERYWHERE = ip_network("0.0.0.0/0")
-#: EC2 takes a protocol by its number, too.
+#: AWS (documented): EC2 takes a security group rule's protocol by name or number.
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpPermission.html
 _NUMBERS = {"tcp": "6", "udp": "17"}
 
 #: Connections between roles, with their ports, beside workers to schedulers.

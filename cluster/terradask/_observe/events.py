@@ -116,7 +116,8 @@ def _second(at: datetime.datetime) -> datetime.datetime:
 
 # ---- events of AWS's scaling activities ----------------------------------------------------------
 
-#: Descriptions and causes are those of
+#: AWS (documented): Auto Scaling's activities describe "Launching a new EC2 instance: i-…" and
+#: "Terminating EC2 instance: i-…", with their cause in sentences that begin with the time.
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-verify-scaling-activity.html
 LAUNCHING = re.compile(r"Launching a new EC2 instance: (i-[0-9a-f]+)")
 TERMINATING = re.compile(r"Terminating EC2 instance: (i-[0-9a-f]+)")

@@ -13,7 +13,8 @@ from terradask._aws.tags import tag_filters, tags_of
 from terradask._catalog.prices.prices import RunningHost, Volumes, gp3_volume
 from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 
-#: Auto Scaling's tag on the instances that it launches:
+#: AWS (documented): Auto Scaling tags the instances that it launches with
+#: aws:autoscaling:groupName.
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 _GROUP_TAG = "aws:autoscaling:groupName"
 

@@ -26,8 +26,10 @@ _MOST_MOVES = 3
 class ClusterSecret:
     """One cluster's secret, which Terraform created.
 
-    AWS keeps 100 versions of a secret and removes none younger than a day. So each start creates
-    one, and all stops share one, which AWS doesn't remove because it has a separate label:
+    So each start creates one version, and all stops share one with a label of its own.
+
+    AWS (documented, secret-versions): Secrets Manager keeps 100 versions of a secret, all of the
+    last 24 hours, and those with a label.
     https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html
 
     Permissions needed: ``secretsmanager:DescribeSecret``, ``secretsmanager:PutSecretValue`` and

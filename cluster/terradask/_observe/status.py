@@ -38,8 +38,9 @@ logger = logging.getLogger("terradask")
 #: Positions of groups, run and scheduler among the reads for a status.
 GROUPS_AT, RUN_AT, SCHEDULER_AT = 0, 1, 2
 
-#: AWS retries a launch after a minute, and later less often; older failures may be outdated. The
-#: second limits the problems that are shown for a group.
+#: Older failures may be outdated. The second limits the problems that are shown for a group.
+#: AWS (reported, asg-retries): Auto Scaling repeats a failed launch with growing pauses.
+#: https://gitlab.com/gitlab-org/fleeting/plugins/aws/-/issues/11
 _RECENT_SECONDS = 900.0
 _SHOWN = 3
 
@@ -255,6 +256,7 @@ def status_of(
 def _ssh_command(settings: ClusterSettings, scheduler: Group | None) -> str | None:
     """Return the command for the scheduler's host according to AWS, not to a document.
 
+    AWS (documented): `aws ec2-instance-connect ssh` logs in at an instance by its id.
     https://docs.aws.amazon.com/cli/latest/reference/ec2-instance-connect/ssh.html
     """
     if settings.allow_ssh is not True or scheduler is None or not scheduler.active_ids:

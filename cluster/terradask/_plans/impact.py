@@ -133,8 +133,8 @@ def _group_effect(change: Change, cluster: RunningCluster) -> str | None:
         return f"its {workers} workers end, with the results that they hold" if workers else None
     if change.type != _GROUP:
         return None
-    # Another launch template or other instance types apply only to new hosts: running ones continue
-    # unchanged.
+    # AWS (documented): Another launch template or other types of an Auto Scaling group apply only
+    # to new instances.
     # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_UpdateAutoScalingGroup.html
     values = {attribute.path: attribute for attribute in change.attributes}
     effects = (
@@ -161,8 +161,9 @@ def _moved_group_effect(
 ) -> str | None:
     """Return the effect on hosts in a subnet that the group loses.
 
-    Auto Scaling replaces them if it balances zones. terradask suspends ``AZRebalance``: hosts stay,
-    and new ones start elsewhere.
+    terradask suspends ``AZRebalance``: hosts stay, and new ones start elsewhere.
+
+    AWS (documented): Auto Scaling replaces instances in a removed subnet only if it balances zones.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html,
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/suspend-resume-considerations.html
     """

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-#: The Pythons of Amazon Linux 2023 (https://docs.aws.amazon.com/linux/al2023/ug/python.html), the
-#: only ones that hosts install.
+#: AWS (documented): Amazon Linux 2023 has Python 3.9 and 3.11 to 3.14.
+#: https://docs.aws.amazon.com/linux/al2023/ug/python.html
 HOST_PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
 #: Processor architecture: EC2's name -> the name in Linux and so in Python's markers.
@@ -50,7 +50,7 @@ def applies(requirement: Requirement, extras: Iterable[str], markers: Mapping[st
 # ---- wheels that hosts can install, by their tags ------------------------------------------------
 
 
-#: glibc of Amazon Linux 2023:
+#: AWS (documented): Amazon Linux 2023 has glibc 2.34.
 #: https://docs.aws.amazon.com/linux/al2023/ug/compare-with-al2.html
 HOST_GLIBC = (2, 34)
 

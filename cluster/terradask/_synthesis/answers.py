@@ -395,7 +395,8 @@ def group_types(
 # ---- drivers for GPUs ----------------------------------------------------------------------------
 
 
-#: GPU families that NVIDIA's open driver doesn't support, by the image's release notes:
+#: AWS (documented): NVIDIA's open driver, as in AWS's Deep Learning AMI, supports g4dn, g5 and
+#: newer GPU families only.
 #: https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
 _WITHOUT_OPEN_DRIVER = frozenset({"p2", "p3", "p3dn", "g2", "g3", "g3s", "g4ad"})
 

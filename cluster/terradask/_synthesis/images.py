@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from terradask_stacks.lock import ClusterLock, NetworkLock
     from terradask_stacks.settings import ClusterSettings, NetworkSettings, Settings
 
-#: AWS's public parameters for the newest Amazon Linux 2023:
-#: https://gist.github.com/guitarrapc/7dab82a3dcffc2921f9f756e7a7f549a
+#: AWS (documented): Parameter Store has the newest Amazon Linux 2023 at this public parameter.
+#: https://docs.aws.amazon.com/linux/al2023/ug/ec2.html
 IMAGE_PARAMETER = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-{architecture}"
 
-#: The same for the newest Deep Learning Base AMI, which has NVIDIA's open drivers:
-#: https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
 #: Size of its snapshot: 75 GiB in September 2026.
+#: AWS (documented): Parameter Store has the newest Deep Learning Base AMI, with NVIDIA's open
+#: drivers, at this public parameter.
+#: https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
 GPU_IMAGE_PARAMETER = (
     "/aws/service/deeplearning/ami/{architecture}/"
     "base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"

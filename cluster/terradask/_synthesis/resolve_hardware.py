@@ -369,11 +369,12 @@ def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> NoMatchingTy
 
 T = TypeVar("T")
 
-#: How long a failed launch counts: AWS doesn't document how long a lack of capacity lasts.
+#: How long a failed launch counts.
+#: AWS (believed, capacity-minutes): A lack of EC2 capacity in a zone lasts about half an hour.
 FAILURES_COUNT_FOR = datetime.timedelta(minutes=30)
 
-#: Number of pages of 100 activities to read, newest first: AWS can't filter an account's
-#: activities by status.
+#: Number of pages of 100 activities to read, newest first.
+#: AWS (documented): Auto Scaling's activities can't be filtered by failure without a group's name.
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeScalingActivities.html
 _PAGES = 2
 

@@ -91,7 +91,7 @@ def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsErr
             advice="deploy the network, which creates the bucket: terradask apply network",
         )
     if re.search(r"reading S3 Object .*couldn't find resource", text, re.DOTALL):
-        # https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
+        # AWS (s3-young-bucket)
         return TerraformError(
             "S3 doesn't find an object that was just stored",
             **common,

@@ -23,7 +23,7 @@ from terradask.errors import TerradaskError
 from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport
 from terradask_modules.names import SCHEDULER_GROUP
 
-#: Auto Scaling limits the calls of all callers of an account together.
+#: AWS (api-limits)
 _PARALLEL_UPDATES = 4
 #: AWS ends an instance within minutes; hosts within a day in any case.
 _LONGEST_RUN = datetime.timedelta(seconds=MOST_LIFETIME_SECONDS, days=1)

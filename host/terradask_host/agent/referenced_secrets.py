@@ -193,9 +193,9 @@ class ReferencedSecrets:
             return self._denial(name, reference, answer)
         if code in _MISSING:
             why, advice = "it doesn't exist, or has no value", "Correct the ARN, or give it a value"
-        # AWS (reported): Secrets Manager answers InvalidRequestException to GetSecretValue of a
-        # secret that is scheduled for deletion: "… because it was marked for deletion".
-        # https://github.com/external-secrets/external-secrets/pull/4562
+        # AWS (reported, secret-scheduled): Secrets Manager answers InvalidRequestException to
+        # GetSecretValue of a secret that is scheduled for deletion: "… because it was marked for
+        # deletion". https://github.com/external-secrets/external-secrets/pull/4562
         elif "marked for deletion" in answer:
             why = "it is marked for deletion"
             advice = f"aws secretsmanager restore-secret --secret-id {reference.arn}"

@@ -8,9 +8,10 @@ ELASTIC_IP = ResourceKind(
     "aws_eip",
     after=("aws_internet_gateway",),
     find=Listed("describe_addresses", "Addresses", "AllocationId", "eipalloc"),
-    # AWS (documented, eip-in-use): EC2 ReleaseAddress fails with InvalidIPAddress.InUse for an
-    # associated address, and AuthFailure for one that isn't released by AWS's own part yet.
+    # AWS (documented): EC2 refuses with InvalidIPAddress.InUse to release an associated address.
     # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
+    # AWS (reported): EC2 refuses with AuthFailure to release an address whose NAT gateway is still
+    # being deleted. https://github.com/eformat/sno-for-100/issues/5
     delete=Deletion(
         "release_address", "AllocationId", in_use=("InvalidIPAddress.InUse", "AuthFailure")
     ),

@@ -7,7 +7,8 @@ from typing import Literal
 
 Architecture = Literal["x86_64", "arm64"]
 
-# The letter g directly behind the generation, as in m7g or c6gn, and the first family, a1:
+# AWS (documented): EC2's ARM types have the letter g directly behind the generation, as in m7g or
+# c6gn, or are of the family a1.
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
 _ARM_TYPE = re.compile(r"([a-z]+[0-9]+g[a-z]*|a1)\.")
 

@@ -22,7 +22,8 @@ from terradask_stacks.hardware.quantities import (
 
 Role = Literal["worker", "scheduler"]
 
-#: Overrides that a group may have: Amazon EC2 Auto Scaling, ``LaunchTemplate.Overrides``.
+#: AWS (documented): An Auto Scaling group takes up to 40 instance types as overrides.
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-mixed-instances-groups.html
 MAX_TYPES = 40
 
 #: AWS's format of an instance type.

@@ -195,6 +195,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _keys_are_of_the_region(self) -> Settings:
+        # AWS (documented, s3-kms): An S3 bucket's KMS key is of the bucket's region.
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
         for section, key in (
             ("network", self.network.kms_key_arn),

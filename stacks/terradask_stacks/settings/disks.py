@@ -12,8 +12,8 @@ from pydantic import Field
 
 from terradask_stacks.settings.base import DiskSize, Section
 
-#: MiB/s of gp3 volumes: https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html. Our
-#: version of the provider takes no more. The least is what is free.
+#: MiB/s of gp3 volumes: our version of the provider takes at most 1,000, and the least is what is
+#: free. AWS (gp3-performance)
 FREE_MIBPS = 125
 Throughput = Annotated[int, Field(ge=FREE_MIBPS, le=1000)]
 

@@ -11,6 +11,7 @@ from terradask_stacks.settings.base import Section
 from terradask_stacks.validators.addresses import check_ingress_cidr, check_ports, is_anywhere
 from terradask_stacks.validators.refusal import refuse
 
+#: AWS (documented): A security group's rule has a description of up to 255 of these characters.
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_IpRange.html
 RULE_DESCRIPTION = r"^[a-zA-Z0-9. _\-:/()#,@\[\]+=&;{}!$*]{1,255}$"
 

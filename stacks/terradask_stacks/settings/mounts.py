@@ -30,6 +30,7 @@ check_file_system = matching(
 check_access_point = matching(
     r"fsap-[0-9a-f]{8,40}", "the id of an access point", "fsap- and 8 to 40 hexadecimal digits"
 )
+#: AWS (documented): A mount name of FSx for Lustre has 1 to 8 letters, digits, _ and -.
 #: https://docs.aws.amazon.com/fsx/latest/APIReference/API_LustreFileSystemConfiguration.html
 check_mount_name = matching(
     r"[A-Za-z0-9_-]{1,8}",

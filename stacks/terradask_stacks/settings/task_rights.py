@@ -38,6 +38,7 @@ from terradask_stacks.validators.resources import (
     check_task_resource,
 )
 
+#: AWS (documented): IAM attaches up to 10 managed policies to a role, by its default quota.
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
 MAX_ROLE_POLICIES = 10
 

@@ -15,9 +15,10 @@ from terradask_stacks.validators.refusal import refuse
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 #: Variables that processes read at their start, and those of temporary credentials.
 _RESERVED = re.compile(r"(TERRADASK|DASK)_.*|AWS_CONTAINER_.*", re.IGNORECASE)
-#: A secret of Secrets Manager, if need be with a key of its JSON; or a parameter of Systems
-#: Manager.
-#: https://docs.aws.amazon.com/secretsmanager/latest/userguide/troubleshoot.html
+#: A secret, if need be with a key of its JSON; or a parameter.
+#: AWS (documented): Names have up to 512 characters in Secrets Manager, and 1,011 in Parameter
+#: Store with the ARN's prefix.
+#: https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_CreateSecret.html,
 #: https://docs.aws.amazon.com/systems-manager/latest/userguide/sysman-paramstore-su-create.html
 _REFERENCE = re.compile(
     r"arn:aws[a-z-]*:("

@@ -19,8 +19,8 @@ from terradask_stacks.settings.disks import Disk, Throughput
 from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
 from terradask_stacks.validators.refusal import matching, refusal_of, refuse
 
-#: The role of an isolated cluster's scheduler names every Auto Scaling group, and AWS limits its
-#: policy's length.
+#: The role of an isolated cluster's scheduler names every Auto Scaling group in its policy.
+#: AWS (iam-sizes)
 MOST_GROUPS = 8
 
 

@@ -13,9 +13,12 @@ from terradask_stacks.validators.refusal import Check, matching, refuse, unique
 #: Role names have up to 64 characters: ``terradask-``, a workspace's 20 and what each is for use
 #: up to 40 of them.
 MAX_ROLE_PREFIX_LENGTH = 24
-#: IAM's limit on a path.
+#: AWS (documented): IAM takes paths of up to 512 characters.
+#: https://docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html
 MAX_PATH_LENGTH = 512
-#: EC2's names for owners of images.
+#: AWS (documented): EC2 DescribeImages knows the owners self, amazon, aws-backup-vault and
+#: aws-marketplace, and accounts' ids.
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
 IMAGE_OWNERS = ("self", "amazon", "aws-marketplace")
 
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
@@ -23,7 +26,8 @@ _BUCKET_PATH = re.compile(rf"{_BUCKET}(/[A-Za-z0-9!_.()/=-]+)?")
 _KMS = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:"
 _NAME = r"[\w+=,.@-]{1,128}"
 
-#: What CloudWatch accepts as days of retention.
+#: AWS (documented): CloudWatch Logs takes these days of retention.
+#: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
 _RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
 _LOG_RETENTION_DAYS = tuple(map(int, _RETENTION.split()))
 
@@ -112,10 +116,7 @@ def check_instance_types(types: Sequence[str]) -> list[str]:
 
 
 def check_image_owner(owner: str) -> str:
-    """Return an owner of images: an account's id, or one of EC2's names for an owner.
-
-    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeImages.html
-    """
+    """Return an owner of images: an account's id, or one of EC2's names for an owner."""
     if owner not in IMAGE_OWNERS and not re.fullmatch(r"\d{12}", owner):
         raise refuse(
             f"{owner!r} owns no images",

@@ -1,10 +1,16 @@
 """Validate tags: every resource of a workspace gets them, so the strictest service decides.
 
-IAM's rules for roles and profiles are the strictest:
+AWS (documented, iam-tags): IAM takes values of tags of up to 256 letters, digits, spaces and
+_ . : / = + - @, and keys without regard to case.
 https://docs.aws.amazon.com/IAM/latest/APIReference/API_Tag.html,
-https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html (keys without regard to case). For
-instances, whose metadata has the tags' keys, a key has neither blanks nor slashes:
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html; EC2's keys have 127 characters:
+https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html
+
+AWS (documented, imds-tag-keys): EC2 serves tags in the instance metadata service only if their keys
+have neither blanks nor slashes, and aren't ".", ".." or "_index".
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-tags-in-IMDS.html
+
+AWS (documented, ec2-tags): EC2 takes 50 tags for a resource, with keys of up to 127 characters.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html,
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Tag.html
 """
 
@@ -16,14 +22,14 @@ from collections.abc import Iterable
 
 from terradask_stacks.validators.refusal import refuse
 
-#: AWS allows 50 tags per resource; terradask and the group's run use up to ten of them.
+#: terradask and the group's run use up to ten more. AWS (ec2-tags)
 MAX_USER_TAGS = 40
 MAX_VALUE_LENGTH = 256
 
 _KEY = re.compile(r"^[A-Za-z0-9+\-=._:@]{1,127}$")
-#: Names that the instance metadata service has for itself.
+#: AWS (imds-tag-keys)
 _RESERVED_KEYS = frozenset({".", "..", "_index"})
-#: IAM's pattern for values is ``[\p{L}\p{Z}\p{N}_.:/=+\-@]*``.
+#: AWS (iam-tags)
 _SIGNS = frozenset("_.:/=+-@")
 _CATEGORIES = "LZN"
 

@@ -1,9 +1,9 @@
 """Find AWS's ``session-manager-plugin``, check its version, and build its command line.
 
-The command line is the AWS CLI's
-(https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py): StartSession's
-response, the region, the operation, the profile, StartSession's request, and the endpoint of
-Systems Manager.
+AWS (documented, ssm-plugin): Session Manager's plugin takes StartSession's response, the region,
+the operation, the profile, StartSession's request, and the endpoint of Systems Manager; after
+1.2.497.0 the response in a variable.
+https://github.com/aws/aws-cli/blob/v2/awscli/customizations/sessionmanager.py
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAME = "session-manager-plugin"
 #: Variable with StartSession's response for the plugin: all users can read arguments.
 RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 
-#: The last version without this variable, according to the AWS CLI.
+#: AWS (ssm-plugin)
 _LAST_WITHOUT_VARIABLE = "1.2.497.0"
 
 #: Where AWS's installers put it, if it isn't on PATH.

@@ -26,13 +26,14 @@ _CORES_BESIDE_A_GPU = Span(4, 8)
 BALANCED = frozenset({"m"})
 COMMON = frozenset({"c", "m", "r"})
 
-#: Series with an accelerator that isn't a GPU
-#: (https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html).
+#: AWS (documented): EC2's series dl, f, inf, trn and vt have accelerators that aren't GPUs.
+#: https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html
 _ACCELERATED = frozenset({"dl", "f", "inf", "trn", "vt"})
 
 #: The first generation of each series without members on Xen; of ARM's a, one that Amazon Linux
-#: 2023 supports. DescribeInstanceTypes' `CurrentGeneration` is no help: AWS counts m6i and g5 as
-#: previous, t2 as current.
+#: 2023 supports.
+#: AWS (believed, ec2-generations): EC2 DescribeInstanceTypes counts m6i and g5 as previous
+#: generation, and t2 as current.
 _FIRST_GENERATION = {"a": 2, "c": 5, "d": 3, "h": 2, "i": 4, "m": 5, "r": 5, "t": 3, "x": 2}
 
 

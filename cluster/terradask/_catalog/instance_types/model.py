@@ -1,7 +1,7 @@
 """Instance types of a region in AWS's description, and the available ones by price and market.
 Pure.
 
-Names are read by AWS's own conventions:
+AWS (documented): An EC2 instance type's name has its series, generation, options and size.
 https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
 """
 

@@ -42,7 +42,8 @@ _SHEET = TypeAdapter(PriceSheet)
 MAX_AGE = datetime.timedelta(days=7)
 MAX_SPOT_AGE = datetime.timedelta(hours=1)
 
-#: Regions of the Price List Query API, which serves all regions:
+#: AWS (documented): The Price List Query API has endpoints in us-east-1, eu-central-1 and
+#: ap-south-1, which have the prices of all regions.
 #: https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/using-pelong.html
 _NEAREST = {
     "eu": "eu-central-1",
@@ -264,7 +265,7 @@ def pricing_region(region: str) -> str:
 def unavailable(region: str, market: Market | None) -> str | None:
     """Return why a region's prices are unavailable, or None."""
     for prefix, reason in _UNAVAILABLE.items():
-        # EC2 lists Spot prices in every partition: outside China in US dollars.
+        # AWS (believed, spot-currency): EC2 lists Spot prices in US dollars outside of China.
         if region.startswith(prefix) and (market != "spot" or prefix == "cn-"):
             return reason
     return None
@@ -282,7 +283,8 @@ def _in_words(endpoint: str | None, name: str) -> str:
 # ---- Spot prices, which EC2 lists by zone --------------------------------------------------------
 
 
-#: Both of EC2's names for Linux.
+#: AWS (documented): EC2 DescribeSpotPriceHistory has Linux as "Linux/UNIX" or "Linux/UNIX (Amazon
+#: VPC)". https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeSpotPriceHistory.html
 LINUX = ("Linux/UNIX", "Linux/UNIX (Amazon VPC)")
 
 

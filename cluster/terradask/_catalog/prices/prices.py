@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from terradask_modules.markets import Market
 
-#: AWS bills months of 730 hours in its own calculator.
+#: AWS (believed, month-hours): AWS's price calculator counts 730 hours a month.
 HOURS_PER_MONTH = 730
 
 
@@ -214,7 +214,7 @@ Product = Literal[
 ]
 Unit = Literal["hour", "month", "GB-month", "GiBps-month", "IOPS-month"]
 
-#: AWS's own price lists have ten digits behind the point.
+#: AWS (believed, price-digits): Prices in AWS's price list have ten digits behind the point.
 SMALLEST_USD = Decimal("1E-10")
 
 
@@ -325,7 +325,7 @@ Parts = tuple[tuple[PriceKey, Decimal], ...] | None
 
 _ONE = Decimal(1)
 
-#: gp3's included performance: https://aws.amazon.com/ebs/pricing
+#: AWS (gp3-performance)
 _FREE_IOPS, _FREE_MIBPS = 3000, 125
 _MIBPS_OF_A_GIBPS = 1024
 

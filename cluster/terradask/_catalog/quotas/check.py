@@ -1,10 +1,11 @@
 """AWS's quotas, the settings' largest need of each, and a network's plan, compared.
 
-Codes: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html (vCPUs, by
-instance family), https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
+AWS (documented, quota-codes): Service Quotas has these codes and names of quotas.
+https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
+https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
 https://docs.aws.amazon.com/general/latest/gr/as.html,
 https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html,
-https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html.
+https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ ADDRESSES = Quota("ec2", "L-0263D0A3", "EC2-VPC Elastic IPs")
 LAUNCH_TEMPLATES = Quota("ec2", "L-FB451C26", "Launch templates per Region")
 GROUPS = Quota("autoscaling", "L-CDE20ADC", "Auto Scaling groups per Region")
 
-#: AWS's default for rules of a group in one direction.
+#: AWS (documented, sg-rules): A security group has by default up to 60 rules in each direction, of
+#: IPv4 and IPv6 apart; one that names a group counts for both, a prefix list by its entries.
+#: https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
 USUAL_RULES_LIMIT = 60
 #: To the network, to S3 and to port 443.
 _USUAL_EGRESS = 3
@@ -131,9 +134,7 @@ def needs_of(
 
 def rules_of_a_group(network: NetworkSettings) -> int:
     """Return the largest number of rules for destinations that a security group of hosts has, the
-    usual ones included. AWS counts IPv4 and IPv6 apart, and a group or a prefix list as both; a
-    list as its entries, which the settings don't know:
-    https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html
+    usual ones included. The settings don't know the entries of a prefix list. AWS (sg-rules)
     """
     rules = () if network.security_groups is not None else network.all_egress
     groups = [rules_of(rules), *(rules_of(rules, one) for one in named_clusters(rules))]
@@ -383,7 +384,8 @@ def check_network_quotas(
     reach = {
         ADDRESSES: kinds["aws_eip"],
         VPCS: kinds["aws_vpc"],
-        # No account has less than AWS's default.
+        # AWS (believed, quota-defaults): No account has a lower quota of rules of a security group
+        # than Service Quotas' default.
         SECURITY_GROUP_RULES: rules if rules > USUAL_RULES_LIMIT else 0,
     }
     for quota, number in reach.items():
@@ -437,7 +439,7 @@ def vcpus_and_use(
     """
     ec2 = aws.client("ec2")
     states = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    # AWS's maximum:
+    # AWS (documented): EC2 DescribeInstances returns up to 1,000 results a page.
     # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
     paging = {"PageSize": 1000}
     running = Counter(

@@ -1,8 +1,9 @@
 """Who refuses a call of AWS, from AWS's code and text.
 
-AWS's forms of the text are in `Troubleshoot access denied error messages
-<https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html>`_; some services
-have texts of their own. `tests/unit/data/aws_refusals.json` has recorded ones with their sources.
+AWS (documented, denied-texts): IAM's refusals name the kind of policy that has an explicit deny or
+no allow. https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html
+
+AWS (recorded): Some services refuse in texts of their own. tests/unit/data/aws_refusals.json
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ REFUSERS: Mapping[str, str] = {
     "unknown": "an error",
 }
 
-#: AWS's phrase -> who refuses.
+#: Phrase -> who refuses. AWS (denied-texts)
 _PHRASES = (
     ("permissions boundary", "boundary"),
     ("service control policy", "organization"),
@@ -120,7 +121,7 @@ def read_refusal(call: str, code: str | None, message: str = "") -> Refusal | No
     if refusal.by != "denied":
         return refusal
     if call == "s3:GetObject" and action == "s3:ListBucket":
-        # S3 answers NoSuchKey only to callers that may list.
+        # AWS (s3-403-or-404)
         return Refusal("missing", action, resource, text=message)
     by = next((who for phrase, who in _PHRASES if phrase in text), "role_or_policy")
     is_explicit = "explicit deny" in text

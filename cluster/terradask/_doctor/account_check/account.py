@@ -45,7 +45,9 @@ from terradask_stacks.settings import ClusterSettings, Settings
 if TYPE_CHECKING:
     from terradask._workspace.workspace import Workspace
 
-#: AWS refuses calls from 15 minutes of skew; less already breaks certificates and reports.
+#: Less than AWS refuses already breaks certificates and reports.
+#: AWS (documented, clock-skew): S3 and IAM refuse a signature whose time differs by over 15
+#: minutes. https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
 _MOST_SKEW_SECONDS = 300
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-#: New permissions take seconds to reach all of AWS:
+#: AWS (documented, iam-eventual): A change in IAM takes a while to reach all of AWS.
 #: https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot.html#troubleshoot_general_eventual-consistency
 _PROPAGATION_SECONDS, _PAUSE_SECONDS = 90.0, 2.0
 #: Variables in place of the caller's; a profile would name another identity.
@@ -279,7 +279,8 @@ def leftovers(workspace: Workspace) -> list[str]:
     left = [f"{one.type} {one.id}" for one in found]
     left += [f"instance {one.id}" for one in find_instances(aws, workspace=name)]
     for secret in find_secrets(aws.client("secretsmanager"), where):
-        # AWS's list is up to five minutes old.
+        # AWS (documented): Secrets Manager ListSecrets may lack the changes of five minutes.
+        # https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_ListSecrets.html
         if describe_secret(aws.client("secretsmanager"), secret.id) is not None:
             left.append(f"secret {secret.id}")
     begins = f"{workspace.settings.network.role_name_prefix}{resource_name(name, '')}"

@@ -37,10 +37,14 @@ from terradask.errors import (
 from terradask_host.log_streams import NO_RUN, RUN_ID, LogStream, parse_stream
 from terradask_modules.names import log_group_name
 
-#: Largest pages of DescribeLogStreams and FilterLogEvents.
+#: AWS (documented): CloudWatch DescribeLogStreams returns up to 50 items a page, FilterLogEvents
+#: 10,000. https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_DescribeLogStreams.html,
+#: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
 _STREAMS_PAGE, EVENTS_PAGE = 50, 10_000
 
-#: Pauses between calls. AWS allows 25 and 5 calls a second of all callers in account and region:
+#: Pauses between calls.
+#: AWS (documented): CloudWatch Logs allows 25 DescribeLogStreams and 5 FilterLogEvents a second by
+#: account and region.
 #: https://repost.aws/knowledge-center/cloudwatch-logs-throttling
 _STREAMS_SECONDS, _EVENTS_SECONDS = 0.1, 0.5
 

@@ -1,9 +1,8 @@
 """``Account``: the cost account of one run (``accounts/<run id>/<cluster>.json``), and the merge of
 observations of AWS and hosts into it. No calls.
 
-AWS's data has priority: EC2 lists an instance for about an hour after its end, and Auto Scaling
-keeps a group's activities for six weeks, even of a deleted group. Code on a host can write its
-report, so that only determines an instance's type, and only among the types of its group.
+AWS's data has priority. Code on a host can write its report, so that only determines an instance's
+type, and only among the types of its group. AWS (asg-six-weeks)
 """
 
 from __future__ import annotations
@@ -193,8 +192,9 @@ def _adapter() -> TypeAdapter[Account]:
 # ---- observations of AWS and hosts --------------------------------------------------------------
 
 
-#: EC2 lists an instance at least this long after its end.
-#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
+#: An instance that started longer ago and isn't listed has ended.
+#: AWS (documented): EC2 lists an instance for usually less than an hour after its end.
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
 _LISTED_SECONDS = 3_600
 
 #: ``User initiated (2026-11-20 05:15:00 GMT)``

@@ -47,7 +47,7 @@ logger = logging.getLogger("terradask")
 MOST_BYTES = 8 * 2**20
 
 _PARALLEL_READS = 32
-#: Auto Scaling limits the calls of all callers of an account together.
+#: AWS (api-limits)
 _PARALLEL_CALLS = 4
 _KEY = re.compile(rf"{RUN_ID.pattern}/{CLUSTER_PATTERN.strip('^$')}\.json", re.ASCII)
 _ATTEMPTS = 3

@@ -15,7 +15,7 @@ from terradask._common.clock import epoch_text, utc_text
 from terradask._observe.run_costs.account import Account, Use, UsePrice
 from terradask.errors import InvalidInput
 
-#: AWS bills instances by the second, and a minute at least:
+#: AWS (documented): EC2 bills instances by the second, and for 60 seconds at least.
 #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/concepts.html#on-demand-pricing
 LEAST_SECONDS = 60
 

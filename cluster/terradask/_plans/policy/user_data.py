@@ -18,7 +18,7 @@ from terradask_modules.errors import TerradaskError
 from terradask_modules.mounts import Mount
 from terradask_modules.names import HOST_SCRIPT_PREFIX, HOST_SCRIPTS
 
-#: EC2's limit on user data before base64 (EC2 User Guide, "Work with instance user data").
+#: AWS (ec2-user-data)
 MAX_USER_DATA_BYTES = 16_384
 
 _ATTRIBUTES = {

@@ -24,8 +24,9 @@ TAG = "terradask:state"
 NONCURRENT_DAYS = 90
 
 _RULE = "terradask-old-versions"
-#: How long to retry calls on a new bucket that S3 doesn't know everywhere yet, as the Terraform
-#: provider does: https://github.com/hashicorp/terraform-provider-aws/issues/33478.
+#: How long to retry calls on a new bucket, as the Terraform provider does.
+#: AWS (reported): S3 answers NoSuchBucket to configuration calls for a while after a bucket's
+#: creation. https://github.com/hashicorp/terraform-provider-aws/issues/33478
 _SETTLED_SECONDS = 120.0
 _PAUSES_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0)
 _STATEMENT = "TerradaskTlsOnly"
