@@ -13,6 +13,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,11 +110,12 @@ def texts(root: Path = ROOT) -> dict[str, str]:
     }
 
 
-def passages(path: str, text: str) -> Iterator[Passage]:
-    """Yield the paragraphs of a file in which claims may be."""
+@cache
+def passages(path: str, text: str) -> tuple[Passage, ...]:
+    """Return the paragraphs of a file in which claims may be."""
     if path.endswith(".md"):
-        return _of_page(text)
-    return _of_python(text) if path.endswith(".py") else _of_comments(text)
+        return (*_of_page(text),)
+    return (*(_of_python(text) if path.endswith(".py") else _of_comments(text)),)
 
 
 def facts(files: Mapping[str, str]) -> list[Fact]:
@@ -199,9 +201,13 @@ def _comment_groups(text: str) -> Iterator[list[_Comment]]:
         yield group
 
 
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    return (child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr))
+
+
 def _spans(node: ast.AST, prefix: str) -> Iterator[tuple[int, int, str]]:
     """Yield the lines of named statements, outer ones first."""
-    for child in ast.iter_child_nodes(node):
+    for child in _statements(node):
         name = ""
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             name = child.name
@@ -225,7 +231,7 @@ def _name_at(line: int, spans: Iterable[tuple[int, int, str]]) -> str:
 def _documented(node: ast.AST, prefix: str) -> Iterator[tuple[ast.Module, str]]:
     if isinstance(node, ast.Module):
         yield node, ""
-    for child in ast.iter_child_nodes(node):
+    for child in _statements(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield child, f"{prefix}{child.name}"  # type: ignore[misc]
             yield from _documented(child, f"{prefix}{child.name}.")
