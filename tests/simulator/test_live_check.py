@@ -22,6 +22,8 @@ from terradask_simulator import Simulator
 
 from ..command import in_this_process
 from ..left_over import leftovers
+from ..seeds import drawn
+from .unsettled_aws import unsettled
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
@@ -249,9 +251,10 @@ def test_nothing_is_made_without_an_answer(sim: Simulator, tmp_path: Path) -> No
 
 
 def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
-    done = in_this_process(
-        "doctor", "--live", "--yes", "--json", environ=sim.environ, folder=tmp_path
-    )
+    with unsettled(sim, drawn("live")):
+        done = in_this_process(
+            "doctor", "--live", "--yes", "--json", environ=sim.environ, folder=tmp_path
+        )
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(done.stdout)
     assert report["passed"]

@@ -91,13 +91,15 @@ def test_calls_to_a_bucket_that_was_just_made_fail_and_the_next_ones_do_not(netw
     bucket = {"Bucket": "just-made"}
     on = {**bucket, "VersioningConfiguration": {"Status": "Enabled"}}
     missing, aborted = (404, "NoSuchBucket"), (409, "OperationAborted")
-    with network.sim.unsettle_buckets(1.0, seed=1):
-        assert codes_of(s3.put_bucket_versioning, **on) == {missing, aborted}
+    with network.sim.unsettle_buckets(1.0, seconds=1e6, seed=1):
+        assert codes_of(s3.put_bucket_versioning, 3, **on) == {aborted}
         assert codes_of(s3.get_bucket_versioning, 3, **bucket) == {missing}
         assert codes_of(s3.delete_bucket_policy, 3, **bucket) == {aborted}
         assert codes_of(s3.put_object, 3, **bucket, Key="k", Body=b"x") == {missing}
         assert codes_of(s3.list_objects_v2, 3, **bucket) == {missing}
-        assert s3.head_bucket(**bucket)
+        assert codes_of(s3.head_bucket, 3, **bucket) == {(404, "404")}
+    with network.sim.unsettle_buckets(0.5, seconds=1e6, seed=1):
+        assert codes_of(s3.put_bucket_versioning, **on) == {missing, aborted}
     s3.put_bucket_versioning(**on)
     with network.sim.unsettle_buckets(1.0, seconds=0.0):
         s3.put_object(**bucket, Key="k", Body=b"x")

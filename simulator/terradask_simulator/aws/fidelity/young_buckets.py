@@ -3,20 +3,19 @@
 AWS (documented): The configuration of buckets is eventually consistent.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/Welcome.html#ConsistencyModel
 
-For a while after the bucket's creation:
+For a while after a bucket's creation:
 
-- AWS (reported): Calls that change the configuration answer NoSuchBucket or OperationAborted.
-  https://github.com/hashicorp/terraform-provider-aws/issues/33478
-  https://github.com/DataBiosphere/toil/issues/1093 https://github.com/ansible/ansible/pull/67811
-- AWS (reported): Calls that delete a configuration answer OperationAborted.
-  https://github.com/hashicorp/terraform-provider-aws/issues/26805
-- AWS (reported): Listings, calls about objects and calls that read the configuration answer
+- AWS (reported): HeadBucket, listings, calls about objects and about the configuration answer
   NoSuchBucket. https://github.com/redpanda-data/redpanda/issues/8490
   https://github.com/gchq/sleeper/issues/512 https://github.com/aws-ia/taskcat/issues/421
   Terraform advises to wait "for a minute or two":
   https://github.com/brikis98/terraform-up-and-running-code/issues/115
+- AWS (reported): Calls that change or delete the configuration answer OperationAborted.
+  https://github.com/hashicorp/terraform-provider-aws/issues/33478
+  https://github.com/hashicorp/terraform-provider-aws/issues/26805
+  https://github.com/DataBiosphere/toil/issues/1093 https://github.com/ansible/ansible/pull/67811
 
-And after a bucket's deletion:
+And after its deletion:
 
 - AWS (reported): CreateBucket with the name of a deleted bucket answers OperationAborted, for up to
   an hour. https://github.com/aws/aws-cli/issues/2593
@@ -46,26 +45,28 @@ def check_buckets(operation: Operation) -> Refusal | None:
     if not NEW_BUCKETS.share or operation.service != "s3":
         return None
     bucket, key = _named(operation)
-    asked = _asked(operation)
-    makes = operation.method == "PUT" and not key and not asked
+    makes = operation.method == "PUT" and not key and not _asked(operation)
     changed = (_DELETED if makes else _CREATED).get(bucket)
     if changed is None or time.monotonic() - changed >= NEW_BUCKETS.seconds:
         return None
-    if makes or (not key and operation.method in ("PUT", "DELETE")):
-        if NEW_BUCKETS.draws.random() >= NEW_BUCKETS.share:
-            return None
-        if makes or operation.method == "DELETE" or NEW_BUCKETS.draws.random() < 0.5:
-            return _aborted(operation)
-    elif not _is_unreachable(operation, bucket, key, time.monotonic() - changed):
+    changes = not key and operation.method in ("PUT", "DELETE")
+    if changes and NEW_BUCKETS.draws.random() < NEW_BUCKETS.share:
+        return worded(
+            operation,
+            "OperationAborted",
+            "A conflicting conditional operation is currently in progress against this resource. "
+            "Please try again.",
+            "409 Conflict",
+        )
+    if makes or not _is_unknown(bucket, time.monotonic() - changed):
         return None
     return worded(operation, "NoSuchBucket", "The specified bucket does not exist", "404 Not Found")
 
 
-def _is_unreachable(operation: Operation, bucket: str, key: str, age_seconds: float) -> bool:
-    """Return whether a new bucket can't be read yet."""
-    # Terraform's provider waits for HeadBucket and then relies on it.
-    if operation.method == "HEAD" and not key:
-        return False
+def _is_unknown(bucket: str, age_seconds: float) -> bool:
+    """Return whether a new bucket can't be found yet. Terraform's provider waits for HeadBucket,
+    and then relies on it.
+    """
     # Drawn by the bucket, so that each has one time.
     drawn = random.Random(f"{NEW_BUCKETS.seed} {bucket}")  # noqa: S311  (nothing secret)
     return bool(age_seconds < NEW_BUCKETS.share * drawn.uniform(0.0, NEW_BUCKETS.seconds))
@@ -89,13 +90,3 @@ def _named(operation: Operation) -> tuple[str, str]:
 
 def _asked(operation: Operation) -> set[str]:
     return set(operation.parameters) - {"x-id"}
-
-
-def _aborted(operation: Operation) -> Refusal:
-    return worded(
-        operation,
-        "OperationAborted",
-        "A conflicting conditional operation is currently in progress against this resource. "
-        "Please try again.",
-        "409 Conflict",
-    )
