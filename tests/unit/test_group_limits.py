@@ -4,6 +4,7 @@ what AWS refuses is a typed error.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -22,6 +23,8 @@ class MinimumWasRaised:
     def __init__(self, *scheduled: str) -> None:
         self.minimum, self.desired, self.maximum = 2, 3, 5
         self.scheduled = list(scheduled)
+        #: Items of an answer that AWS lists as failed.
+        self.failing: list[dict[str, str]] = []
         self.calls: list[str] = []
 
     def client(self, _: str) -> MinimumWasRaised:
@@ -74,8 +77,11 @@ class MinimumWasRaised:
         self.minimum = MinSize
         self.desired = self.desired if DesiredCapacity is None else DesiredCapacity
 
-    def _batch_delete_scheduled_action(self, ScheduledActionNames: list[str], **_: Any) -> None:  # noqa: N803
+    def _batch_delete_scheduled_action(self, ScheduledActionNames: list[str], **_: Any) -> Any:  # noqa: N803
+        if self.failing:
+            return {"FailedScheduledUpdateGroupActions": self.failing}
         self.scheduled = [one for one in self.scheduled if one not in ScheduledActionNames]
+        return {}
 
 
 def _refused(message: str, code: str = "ValidationError") -> ClientError:
@@ -139,3 +145,16 @@ def test_what_others_scheduled_goes_and_the_watchdog_stays() -> None:
     assert aws.calls == ["describe_scheduled_actions"]
     groups.remove_watchdog()
     assert aws.scheduled == []
+
+
+@pytest.mark.parametrize(("code", "is_error"), [("ValidationError", False), ("Throttling", True)])
+def test_schedules_that_aws_fails_to_remove_are_an_error_unless_they_are_gone(
+    code: str, is_error: bool
+) -> None:
+    aws = MinimumWasRaised("x")
+    aws.failing = [
+        {"ScheduledActionName": "x", "ErrorCode": code, "ErrorMessage": "no scheduled action"}
+    ]
+    raises = pytest.raises(ClientError, match=code) if is_error else contextlib.nullcontext()
+    with raises:
+        groups_at(aws).remove_watchdog()

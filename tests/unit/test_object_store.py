@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
@@ -15,7 +16,7 @@ from botocore.exceptions import ClientError
 from terradask._aws import s3
 from terradask._aws.s3 import ObjectStore, Patience, as_json
 from terradask._aws.session import Aws
-from terradask.errors import AwsError
+from terradask.errors import AccessDenied, AwsError
 
 from ..moto_account import moto_account
 
@@ -160,3 +161,34 @@ def test_many_are_deleted_a_thousand_at_a_time(aws: Aws) -> None:
     assert store.names() == []
     store.delete_all(())
     assert sent == [1000, 1]
+
+
+class KeepsObjects:
+    """An S3 whose answer to DeleteObjects lists objects that it didn't delete."""
+
+    def __init__(self, *codes: str) -> None:
+        self.codes = list(codes)
+        self.asked: list[list[str]] = []
+
+    def delete_objects(self, **asked: Any) -> Any:
+        keys = [one["Key"] for one in asked["Delete"]["Objects"]]
+        self.asked.append(keys)
+        errors = [{"Key": keys[-1], "Code": self.codes.pop(0)}] if self.codes else []
+        return {"Errors": errors}
+
+
+def test_objects_that_s3_fails_to_delete_are_deleted_again(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeps = KeepsObjects("InternalError")
+    monkeypatch.setattr(ObjectStore, "_client", keeps)
+    ObjectStore(aws, BUCKET).delete_all(["a", "b"])
+    assert keeps.asked == [["a", "b"], ["b"]]
+
+
+def test_objects_that_the_caller_may_not_delete_are_an_error(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ObjectStore, "_client", KeepsObjects("AccessDenied"))
+    with pytest.raises(AccessDenied):
+        ObjectStore(aws, BUCKET).delete_all(["a", "b"])

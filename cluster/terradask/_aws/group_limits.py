@@ -10,6 +10,7 @@ import datetime
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.answers import raise_first, unless
 from terradask._aws.listing import listed
 from terradask.errors import ClusterError
 
@@ -69,7 +70,16 @@ def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> N
     """
     ordered = list(names)
     for start in range(0, len(ordered), _BATCH):
-        client.batch_delete_scheduled_action(
+        answer = client.batch_delete_scheduled_action(
             AutoScalingGroupName=autoscaling_group,
             ScheduledActionNames=ordered[start : start + _BATCH],
         )
+        failed = answer.get("FailedScheduledUpdateGroupActions", ())
+        with unless("ValidationError"):
+            raise_first(
+                (
+                    {"Code": one.get("ErrorCode"), "Message": one.get("ErrorMessage")}
+                    for one in failed
+                ),
+                "BatchDeleteScheduledAction",
+            )

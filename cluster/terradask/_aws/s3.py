@@ -10,8 +10,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from terradask._aws.answers import unless
+from terradask._aws.answers import raise_first, unless
 from terradask._aws.session import Aws
+from terradask._aws.translation import translated
 from terradask.errors import AwsError, DocumentFormat
 
 #: Default size limit for reading: a state of many resources.
@@ -31,6 +32,8 @@ _LOST_RACE = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "412
 #: AWS (documented): S3 DeleteObjects takes up to 1,000 keys.
 #: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
 _DELETE_BATCH = 1000
+#: Codes of single objects that weren't deleted, which S3 deletes at the next call.
+_PASSING = frozenset({"InternalError", "SlowDown", "ServiceUnavailable"})
 
 #: AWS (documented, s3-young-bucket): S3 may answer 404 for existing objects for up to 15 minutes
 #: after a bucket's versioning is first enabled.
@@ -198,10 +201,19 @@ class ObjectStore:
         """Delete objects; missing ones are no error."""
         entries = [{"Key": self._prefix + key} for key in keys]
         for start in range(0, len(entries), _DELETE_BATCH):
-            batch = entries[start : start + _DELETE_BATCH]
-            self._client.delete_objects(
-                Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True}
-            )
+            self._delete_batch(entries[start : start + _DELETE_BATCH])
+
+    def _delete_batch(self, batch: list[dict[str, str]], attempts: int = 3) -> None:
+        answer = self._client.delete_objects(
+            Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True}
+        )
+        failed = answer.get("Errors", ())
+        again = [{"Key": one["Key"]} for one in failed if one.get("Code") in _PASSING]
+        if again and len(again) == len(failed) and attempts > 1:
+            self._delete_batch(again, attempts - 1)
+            return
+        with translated(self._aws.region):
+            raise_first(failed, "DeleteObjects")
 
     def names(self, under: str = "") -> list[str]:
         """List the keys that start with `under`."""

@@ -8,10 +8,12 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
+from terradask._aws.answers import raise_first
 from terradask._aws.listing import listed_instances
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
-from terradask._cleanup.resources import Resource, of_type, outermost
+from terradask._aws.translation import reason_of
+from terradask._cleanup.resources import AUTOSCALING_GROUP, Resource, of_type, outermost
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask._observe.store import STATE, STATE_LOCK, ClusterObjects
@@ -27,13 +29,56 @@ PAUSE_SECONDS = 5.0
 
 #: AWS's common codes for missing resources; other codes are in `ResourceKind`.
 _GONE = frozenset({"NoSuchEntity", "ResourceNotFoundException"})
-_IN_THE_WAY = frozenset({"DependencyViolation", "DeleteConflict", "OperationAborted"})
+#: AWS (documented): InvalidGroup.InUse and DependencyViolation both mean a security group in use.
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+_IN_THE_WAY = frozenset(
+    {"DependencyViolation", "DeleteConflict", "OperationAborted", "InvalidGroup.InUse"}
+)
+#: AWS (documented): the message of an InvalidParameterValue for an attached network interface.
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+_INTERFACE_IN_USE = "is currently in use"
+
+#: What ends soon by itself: instances that hold volumes and interfaces, activities of groups.
+_SOON_FREE = frozenset({AUTOSCALING_GROUP, "aws_ebs_volume", "aws_network_interface"})
+SOON_SECONDS = 60.0
 
 
 def delete_resource(aws: Aws, resource: Resource) -> None:
-    """Delete one resource; a missing one is no error. AWS refuses to delete a used one."""
+    """Delete one resource; a missing one is no error. AWS refuses to delete a used one, which this
+    waits for if that ends soon by itself.
+    """
+    refusals: list[Exception] = []
+    soon = SOON_SECONDS if resource.type in _SOON_FREE else -1.0
+    if not wait_until(
+        lambda: _is_deleted(aws, resource, refusals),
+        limit_seconds=soon,
+        pause_seconds=PAUSE_SECONDS,
+    ):
+        raise refusals[-1]
+
+
+def _is_deleted(aws: Aws, resource: Resource, refusals: list[Exception]) -> bool:
+    """Delete a resource, or note AWS's refusal because it is used."""
     kind = KINDS[resource.type]
-    _ignore_missing(partial(_delete, aws.client(kind.service), resource, kind))
+    try:
+        _ignore_missing(partial(_delete, aws.client(kind.service), resource, kind))
+    except (ClientError, AwsError) as error:
+        if not _is_in_the_way(error):
+            raise
+        refusals.append(error)
+        return False
+    return True
+
+
+def _is_in_the_way(error: ClientError | AwsError) -> bool:
+    refused = error.__cause__ if isinstance(error, AwsError) else error
+    if not isinstance(refused, ClientError):
+        return False
+    found = refused.response["Error"]
+    known = _IN_THE_WAY.union(*(kind.delete.in_use for kind in KINDS.values() if kind.delete))
+    return found["Code"] in known or (
+        found["Code"] == "InvalidParameterValue" and _INTERFACE_IN_USE in found.get("Message", "")
+    )
 
 
 def delete_resources(
@@ -89,22 +134,7 @@ def _delete_when_unused(
 ) -> None:
     name = resource.tags.get("Name", resource.id)
     what = f"{resource.type} {resource.id}" + (f" ({name})" if name != resource.id else "")
-    refusals: list[ClientError] = []
-    in_the_way = _IN_THE_WAY.union(*(kind.delete.in_use for kind in KINDS.values() if kind.delete))
-
-    def is_deleted() -> bool:
-        try:
-            delete_resource(aws, resource)
-        except (ClientError, AwsError) as error:
-            refused = error.__cause__ if isinstance(error, AwsError) else error
-            if (
-                not isinstance(refused, ClientError)
-                or refused.response["Error"]["Code"] not in in_the_way
-            ):
-                raise
-            refusals.append(refused)
-            return False
-        return True
+    refusals: list[Exception] = []
 
     def report_once() -> None:
         if len(refusals) == 1:
@@ -112,9 +142,12 @@ def _delete_when_unused(
 
     progress(Message(f"removing {what}, which is missing in Terraform's state"))
     if not wait_until(
-        is_deleted, limit_seconds=LIMIT_SECONDS, pause_seconds=PAUSE_SECONDS, on_wait=report_once
+        lambda: _is_deleted(aws, resource, refusals),
+        limit_seconds=LIMIT_SECONDS,
+        pause_seconds=PAUSE_SECONDS,
+        on_wait=report_once,
     ):
-        raise _in_use(what, refusals[-1].response["Error"]["Message"], cluster) from refusals[-1]
+        raise _in_use(what, reason_of(refusals[-1]), cluster) from refusals[-1]
 
 
 def _in_use(what: str, given: str, cluster: str | None) -> TerradaskError:
@@ -158,7 +191,9 @@ def _delete(client: Any, resource: Resource, kind: ResourceKind) -> None:
         delete.argument: [identity] if delete.in_list else identity,
         **delete.more,
     }
-    getattr(client, delete.call)(**arguments)
+    answer = getattr(client, delete.call)(**arguments)
+    unsuccessful = (answer or {}).get("Unsuccessful", ())
+    raise_first((one["Error"] for one in unsuccessful if "Error" in one), delete.call)
 
 
 def _revoke_rules(client: Any, group: Resource) -> None:
@@ -224,7 +259,9 @@ def _empty(client: Any, bucket: Resource) -> None:
             {"Key": version["Key"], "VersionId": version["VersionId"]} for version in versions
         ]
         if entries:
-            client.delete_objects(Bucket=bucket.id, Delete={"Objects": entries, "Quiet": True})
+            deletion = {"Objects": entries, "Quiet": True}
+            answer = client.delete_objects(Bucket=bucket.id, Delete=deletion)
+            raise_first(answer.get("Errors", ()), "DeleteObjects")
 
 
 #: Steps before a resource of a type is deleted.

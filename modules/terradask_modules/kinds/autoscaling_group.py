@@ -28,7 +28,12 @@ AUTOSCALING_GROUP = ResourceKind(
     service="autoscaling",
     # With its instances.
     delete=Deletion(
-        "delete_auto_scaling_group", "AutoScalingGroupName", more={"ForceDelete": True}
+        "delete_auto_scaling_group",
+        "AutoScalingGroupName",
+        more={"ForceDelete": True},
+        # AWS (documented): instances or activities are left.
+        # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DeleteAutoScalingGroup.html
+        in_use=("ResourceInUse", "ScalingActivityInProgress"),
     ),
     orphan="group",
     born="CreatedTime",

@@ -8,6 +8,7 @@ VOLUME = in_ec2(
     "aws_ebs_volume",
     "volume",
     prefix="vol",
+    in_use=("VolumeInUse",),
     is_optional=True,
     orphan="volume",
     born="CreateTime",

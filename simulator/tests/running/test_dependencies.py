@@ -94,3 +94,19 @@ def test_a_rule_names_a_group_of_its_own_or_a_peered_vpc(network: Any, way: str)
         GroupId=network.security_group, SecurityGroupRuleIds=[made_rule["SecurityGroupRuleId"]]
     )
     ec2.delete_vpc(VpcId=other)
+
+
+def test_what_is_missing_stands_in_a_successful_answer(network: Any) -> None:
+    ec2 = network.ec2
+    endpoint = ec2.create_vpc_endpoint(
+        VpcId=network.vpc_id, ServiceName="com.amazonaws.us-east-1.s3", VpcEndpointType="Gateway"
+    )["VpcEndpoint"]["VpcEndpointId"]
+    missing = "vpce-00000000000000000"
+    answer = ec2.delete_vpc_endpoints(VpcEndpointIds=[missing, endpoint])
+    (item,) = answer["Unsuccessful"]
+    assert (item["ResourceId"], item["Error"]["Code"]) == (missing, "InvalidVpcEndpointId.NotFound")
+    assert endpoint not in {
+        one["VpcEndpointId"]
+        for one in ec2.describe_vpc_endpoints()["VpcEndpoints"]
+        if one["State"] != "deleted"
+    }

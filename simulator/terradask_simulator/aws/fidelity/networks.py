@@ -53,6 +53,7 @@ def _keep_what_is_used() -> None:
     from moto.ec2.models.subnets import SubnetBackend
     from moto.ec2.models.vpcs import VPCBackend
     from moto.ec2.responses.elastic_network_interfaces import ElasticNetworkInterfaces
+    from moto.ec2.responses.vpcs import VPCs
     from moto.ec2.utils import generate_route_id
 
     # Terminating an instance deletes its interfaces in another way.
@@ -99,6 +100,27 @@ def _keep_what_is_used() -> None:
                 in backend.route_tables[table]._routes
             ]
         return delete(backend, vpce_ids)
+
+    # AWS (documented): DeleteVpcEndpoints lists what it didn't delete, in a successful answer.
+    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteVpcEndpoints.html
+    @around(VPCs, "delete_vpc_endpoints")
+    def delete_known_endpoints(delete: Any, response: Any) -> Any:
+        points = response.ec2_backend.vpc_end_points
+        missing = [
+            one
+            for one in response._get_param("VpcEndpointIds", [])
+            if one not in points or points[one].state == "deleted"
+        ]
+        answer = delete(response)
+        code = "InvalidVpcEndpointId.NotFound"
+        answer.result["Unsuccessful"] = [
+            {
+                "ResourceId": one,
+                "Error": {"Code": code, "Message": f"The Vpc Endpoint Id '{one}' does not exist"},
+            }
+            for one in missing
+        ]
+        return answer
 
 
 def _keep_addresses_that_are_used() -> None:
