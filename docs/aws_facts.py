@@ -311,7 +311,9 @@ def facts_markdown(files: Mapping[str, str], steps: Mapping[str, str]) -> str:
         if mine:
             lines += ["", f"## {subject}", "", "| claim | source | in |", "| --- | --- | --- |"]
             for fact in sorted(mine, key=lambda one: (one.path, one.claim)):
-                lines.append(f"| {_cell(fact.claim)} | {_source(fact)} | {', '.join(rows[fact])} |")
+                step = f", step `{steps[fact.key]}`" if fact.key in steps else ""
+                source = f"{_source(fact)}{step}"
+                lines.append(f"| {_cell(fact.claim)} | {source} | {', '.join(rows[fact])} |")
     return "\n".join(lines)
 
 

@@ -86,7 +86,7 @@ def _commands() -> str:
 def _aws_facts(old: str) -> str:
     from aws_facts import facts_markdown, texts
 
-    from terradask._doctor.account_check.beliefs import TESTED_BY
+    from terradask._doctor.account_check.assumptions import TESTED_BY
 
     return _between(old, "claims", facts_markdown(texts(), TESTED_BY))
 

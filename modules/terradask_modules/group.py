@@ -103,7 +103,8 @@ class InstanceGroup(Construct):
             suspended_processes=["AZRebalance"],
             # Hosts leave by name. If only the number is lowered (a fallback from spot, a smaller
             # maximum), those with least work end.
-            # AWS (documented): Auto Scaling's policy NewestInstance ends the newest instance first.
+            # AWS (documented, asg-newest): Auto Scaling's policy NewestInstance ends the newest
+            # instance first.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-termination-policies.html
             termination_policies=["NewestInstance"],
             force_delete=True,

@@ -13,6 +13,7 @@ import pytest
 from terradask import Workspace
 from terradask._catalog.instance_types.listing import load_catalog
 from terradask._doctor.account_check import account
+from terradask._doctor.account_check.assumptions import TESTED_BY
 from terradask._doctor.account_check.check import LiveCheck, Offer
 from terradask._doctor.account_check.steps import Runner
 from terradask_modules.caller_policies import Caller, CallerScope, caller_policies
@@ -263,6 +264,9 @@ def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
     left_out = [step["name"] for step in report["steps"] if step["outcome"] != "passed"]
     assert left_out == ["earlier", "rights"]
     assert len(steps) == 33
+    assert set(report["assumptions"].values()) == {"proven"}
+    tested = {key: name for name, one in steps.items() for key in one.get("assumptions", ())}
+    assert tested == TESTED_BY
     assert "at most $" in done.stderr
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_bytes()) == report

@@ -15,6 +15,7 @@ import tomlkit
 from botocore.exceptions import ClientError
 
 from terradask import Workspace
+from terradask._doctor.account_check import assumptions
 from terradask._doctor.account_check.check import LiveCheck, time_limit, without_identity
 from terradask._doctor.account_check.cluster import seconds_by_state
 from terradask._doctor.account_check.place import NAME, CheckWorkspace, check_settings
@@ -224,6 +225,18 @@ def test_seconds_by_state_add_up_over_several_visits() -> None:
         history=(*history, ("running", at(9))),
     )
     assert seconds_by_state(report) == {"booting": 4, "waiting": 2, "starting": 3}
+
+
+def test_each_assumption_has_a_verdict() -> None:
+    seen = StepResult("grow", "", assumptions={"asg-shows-launches": False})
+    other = StepResult("cluster", "", assumptions={"asg-lists-members": True})
+    found = assumptions.verdicts([seen, other, StepResult("shrink", "")])
+    assert found["asg-shows-launches"] == "contradicted"
+    assert found["asg-lists-members"] == "proven"
+    assert found["asg-protection"] == "not tried"
+    assert set(found) == set(assumptions.TESTED_BY)
+    text = assumptions.summary([seen, other])
+    assert "proven: asg-lists-members; contradicted: asg-shows-launches; not tried: " in text
 
 
 def _told(action: str, decisions: dict[str, str], **more: object) -> dict[str, object]:

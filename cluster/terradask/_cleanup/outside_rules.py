@@ -25,7 +25,7 @@ _GROUP = "aws_security_group"
 _NAMED_IN_ERROR = 5
 #: AWS (reported, ec2-filter-values): EC2's filters take up to 200 values.
 #: https://github.com/apache/druid/pull/1954
-_MOST_VALUES = 200
+MOST_VALUES = 200
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ def _by_filter(
 ) -> Iterator[Mapping[str, Any]]:
     ec2, wanted = aws.client("ec2"), sorted(values)
     listing = "".join(word.title() for word in what.split("_"))
-    for start in range(0, len(wanted), _MOST_VALUES):
-        filters = [{"Name": name, "Values": wanted[start : start + _MOST_VALUES]}]
+    for start in range(0, len(wanted), MOST_VALUES):
+        filters = [{"Name": name, "Values": wanted[start : start + MOST_VALUES]}]
         yield from listed(ec2, f"describe_{what}", listing, Filters=filters)
 
 

@@ -370,7 +370,7 @@ def _in_no_zone(choices: Mapping[str, Choice], catalog: Catalog) -> NoMatchingTy
 T = TypeVar("T")
 
 #: How long a failed launch counts.
-#: AWS (believed, capacity-minutes): A lack of EC2 capacity in a zone lasts about half an hour.
+#: AWS (believed): A lack of EC2 capacity in a zone lasts about half an hour.
 FAILURES_COUNT_FOR = datetime.timedelta(minutes=30)
 
 #: Number of pages of 100 activities to read, newest first.

@@ -33,6 +33,7 @@ _WIDTH = 15
 def run_live() -> int:
     """Run the account check, and return the exit code."""
     from terradask._common.progress import PhaseStarted
+    from terradask._doctor.account_check.assumptions import summary
     from terradask._doctor.account_check.check import LiveCheck
     from terradask._doctor.account_check.steps import Runner
 
@@ -58,6 +59,7 @@ def run_live() -> int:
         path = check.write_report(Path.cwd())
         answer(check.report())
         message(f"report: {path}, without the account's number")
+    message(summary(check.runner.results))
     failed = check.runner.failed
     if failed is None:
         return 0

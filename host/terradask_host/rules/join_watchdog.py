@@ -148,8 +148,7 @@ def _check_group(
         if each not in seen and not was.joined and each not in joined
     ]
     # Fewer are wanted, which isn't their failure.
-    # AWS (believed, asg-booting-first): Auto Scaling ends Pending instances first if a group's
-    # number is lowered.
+    # AWS (asg-newest)
     unwanted = max(before.desired - group.desired, 0)
     failures = 0 if newly_joined else before.failures + max(len(gone) - unwanted, 0)
     waiting = sorted(

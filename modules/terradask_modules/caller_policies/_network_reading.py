@@ -164,7 +164,7 @@ def see_quotas(scope: CallerScope, *, request: bool = False) -> list[Statement]:
     """Return the rights for ``terradask quotas``, and with `request` for ``--request``."""
     asking = ["servicequotas:RequestServiceQuotaIncrease"] if request else []
     return [
-        # AWS (believed, quotas-read-asg): Service Quotas reads Auto Scaling's limits in the
+        # AWS (believed): Service Quotas reads Auto Scaling's limits in the
         # caller's name, by DescribeAccountLimits.
         scope.see(
             "SeeUseOfQuotas",

@@ -9,7 +9,7 @@ from pydantic import Field
 from terradask_stacks.settings.base import Section
 
 #: Systemd waits as long for a host that leaves.
-#: AWS (believed, ec2-shutdown): EC2 gives an instance that it terminates at least 90 seconds to
+#: AWS (believed): EC2 gives an instance that it terminates at least 90 seconds to
 #: shut down.
 _MOST_LEAVE_SECONDS = 60
 #: Clusters replace a host that hasn't joined within 15 minutes.

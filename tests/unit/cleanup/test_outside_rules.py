@@ -85,7 +85,7 @@ def test_rules_of_a_peered_vpc_keep_no_group(aws: Aws) -> None:
 def test_a_filter_has_as_many_values_as_ec2_takes(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_rules, "_MOST_VALUES", 1)
+    monkeypatch.setattr(outside_rules, "MOST_VALUES", 1)
     ours = Planted(aws, "default", "etl").groups
     for name, role in (("one", "worker"), ("two", "scheduler")):
         Neighbour(aws, name).name(ours[role])

@@ -32,8 +32,8 @@ _ACCELERATED = frozenset({"dl", "f", "inf", "trn", "vt"})
 
 #: The first generation of each series without members on Xen; of ARM's a, one that Amazon Linux
 #: 2023 supports.
-#: AWS (believed, ec2-generations): EC2 DescribeInstanceTypes counts m6i and g5 as previous
-#: generation, and t2 as current.
+#: AWS (recorded): EC2 DescribeInstanceTypes counts m6i and g5 as previous generation, and t2 as
+#: current. https://github.com/getmoto/moto/blob/0af643a5d/moto/ec2/resources/instance_types.json.gz
 _FIRST_GENERATION = {"a": 2, "c": 5, "d": 3, "h": 2, "i": 4, "m": 5, "r": 5, "t": 3, "x": 2}
 
 

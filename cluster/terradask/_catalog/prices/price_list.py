@@ -265,7 +265,7 @@ def pricing_region(region: str) -> str:
 def unavailable(region: str, market: Market | None) -> str | None:
     """Return why a region's prices are unavailable, or None."""
     for prefix, reason in _UNAVAILABLE.items():
-        # AWS (believed, spot-currency): EC2 lists Spot prices in US dollars outside of China.
+        # AWS (believed): EC2 lists Spot prices in US dollars outside of China.
         if region.startswith(prefix) and (market != "spot" or prefix == "cn-"):
             return reason
     return None

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 from terradask_modules.markets import Market
 
-#: AWS (believed, month-hours): AWS's price calculator counts 730 hours a month.
+#: AWS (believed): AWS's price calculator counts 730 hours a month.
 HOURS_PER_MONTH = 730
 
 
@@ -214,7 +214,8 @@ Product = Literal[
 ]
 Unit = Literal["hour", "month", "GB-month", "GiBps-month", "IOPS-month"]
 
-#: AWS (believed, price-digits): Prices in AWS's price list have ten digits behind the point.
+#: AWS (documented): Prices in AWS's price list have ten digits behind the point.
+#: https://docs.aws.amazon.com/aws-cost-management/latest/APIReference/API_pricing_GetProducts.html
 SMALLEST_USD = Decimal("1E-10")
 
 

@@ -384,7 +384,7 @@ def check_network_quotas(
     reach = {
         ADDRESSES: kinds["aws_eip"],
         VPCS: kinds["aws_vpc"],
-        # AWS (believed, quota-defaults): No account has a lower quota of rules of a security group
+        # AWS (believed): No account has a lower quota of rules of a security group
         # than Service Quotas' default.
         SECURITY_GROUP_RULES: rules if rules > USUAL_RULES_LIMIT else 0,
     }

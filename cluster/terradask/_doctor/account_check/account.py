@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import email.utils
 import json
@@ -25,6 +26,7 @@ from terradask._catalog.prices.prices import (
     parts_of_secret,
 )
 from terradask._catalog.prices.products import fields_of, query_for
+from terradask._cleanup.outside_rules import MOST_VALUES
 from terradask._common.progress import Progress, silent
 from terradask._doctor.account_check.place import (
     CLUSTER,
@@ -39,7 +41,7 @@ from terradask._doctor.account_check.steps import Step, StepResult
 from terradask._doctor.doctor import TOOLCHAIN, check_account_plan, check_service_roles, examine
 from terradask._workspace.caller_scope import caller_scope
 from terradask._workspace.host_packages import packages_folder
-from terradask.errors import TerradaskError
+from terradask.errors import AccessDenied, TerradaskError
 from terradask_stacks.settings import ClusterSettings, Settings
 
 if TYPE_CHECKING:
@@ -132,6 +134,22 @@ class Account:
                 given=self._aws.region,
                 advice="enable the region for the account, or choose another: workspace.region",
             )
+        self._filter_by_many(result)
+
+    def _filter_by_many(self, result: StepResult) -> None:
+        """Try the largest filter, with ids that don't exist."""
+        from botocore.exceptions import ClientError
+
+        values = [f"vpc-{number:017x}" for number in range(MOST_VALUES)]
+        with contextlib.suppress(AccessDenied):
+            try:
+                self._aws.client("ec2").describe_vpcs(
+                    Filters=[{"Name": "vpc-id", "Values": values}]
+                )
+                result.assumptions["ec2-filter-values"] = True
+            except ClientError as error:
+                result.text(str(error))
+                result.assumptions["ec2-filter-values"] = False
 
     def _account_plan(self, result: StepResult) -> None:
         finding = check_account_plan(self._aws, self._settings)

@@ -21,6 +21,7 @@ from terradask._aws.listing import listed_zones
 from terradask._common.clock import utc_text
 from terradask._common.progress import Progress, silent
 from terradask._doctor.account_check.account import Account
+from terradask._doctor.account_check.assumptions import verdicts
 from terradask._doctor.account_check.cluster import ClusterLife
 from terradask._doctor.account_check.network import (
     UserRole,
@@ -84,6 +85,7 @@ class LiveCheck:
             "passed": failed is None,
             "failed_step": None if failed is None else failed.name,
             "seconds": round(sum(result.seconds for result in results), 1),
+            "assumptions": verdicts(results),
             "steps": [result.as_dict() for result in results],
         }
         found: dict[str, Any] = json.loads(without_identity(json.dumps(whole, default=str)))

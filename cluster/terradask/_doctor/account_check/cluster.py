@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.group_facts import has_left
 from terradask._aws.group_limits import scheduled_actions
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._common.polling import wait_until
@@ -22,6 +23,8 @@ from terradask.errors import SetupError, TerradaskError
 from terradask_modules.names import WORKER_GROUP, group_name, log_group_name, market_group
 
 if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
     from terradask._aws.autoscaling import Groups
     from terradask._aws.session import Aws
     from terradask._clusters.deployment import Deployment
@@ -35,6 +38,8 @@ _LOG_SECONDS = 90.0
 _HOSTS_SECONDS = 600.0
 _FAILURE_SECONDS = 90.0
 _PAUSE_SECONDS = 1.0
+#: AWS (asg-shows-launches)
+_SHOWN_SECONDS, _LONGEST_SHOWN_SECONDS = 5.0, 60.0
 #: Number of a failed host's last log lines in the report.
 _LOG_LINES = 5
 #: AWS's name of the cluster's group on spot.
@@ -110,6 +115,8 @@ class ClusterLife:
                 allowed="a worker on demand and one on spot",
                 advice="try again later, or in another region; AWS's messages are in the report",
             )
+        # A worker that AWS doesn't list is refused.
+        result.assumptions["asg-lists-members"] = True
 
     def _reports(self, result: StepResult) -> None:
         def are_running() -> bool:
@@ -129,6 +136,8 @@ class ClusterLife:
                 advice="search the hosts' logs for the refusal: each needs s3:GetObject and "
                 "s3:PutObject on its report",
             )
+        # A host goes without the tag of its run if that comes late.
+        result.assumptions["imds-tags"] = all(one.run_id is not None for one in reports)
 
     def _result(self, result: StepResult) -> None:
         with self._open_cluster.get_client() as client:
@@ -179,6 +188,15 @@ class ClusterLife:
 
     def _grow(self, result: StepResult) -> None:
         self._open_cluster.scale({WORKER_GROUP: 2})
+        groups, began = self._deployment.groups, time.monotonic()
+        wait_until(
+            lambda: len(groups.describe()[WORKER_GROUP].members) == 2,
+            limit_seconds=_LONGEST_SHOWN_SECONDS,
+            pause_seconds=_PAUSE_SECONDS,
+        )
+        shown = time.monotonic() - began
+        result.facts["seconds_until_shown"] = round(shown, 1)
+        result.assumptions["asg-shows-launches"] = shown <= _SHOWN_SECONDS
         self._open_cluster.wait_for_workers(3, timeout=_HOSTS_SECONDS)
         self._note_activities(result)
 
@@ -218,8 +236,10 @@ class ClusterLife:
         self._open_cluster.scale({SPOT_GROUP: 0})
         self._open_cluster.scale_down([leaving])
         # AWS's error for a leaving member, which the embedded AWS must repeat.
-        for text in _refusals(deployment.aws, deployment, leaving):
-            result.text(text)
+        refusal = _refusal(deployment.aws, deployment, leaving)
+        if refusal is not None:
+            result.text("{Code}: {Message}".format_map(refusal.response["Error"]))
+            result.assumptions["asg-protection"] = has_left(refusal)
         result.facts["seconds_until_gone"] = {
             group: round(self._seconds_until(groups, group, number))
             for group, number in ((_ON_SPOT, 0), (WORKER_GROUP, 1))
@@ -302,8 +322,8 @@ def _end_dask(cluster: Cluster, host: str) -> None:
                 client.run(os._exit, 1, workers=addresses, nanny=True, on_error="ignore")
 
 
-def _refusals(aws: Aws, deployment: Deployment, instance_id: str) -> list[str]:
-    """Return AWS's refusals of calls about a leaving instance; the calls change nothing."""
+def _refusal(aws: Aws, deployment: Deployment, instance_id: str) -> ClientError | None:
+    """Return AWS's refusal of a call about a leaving instance; the call changes nothing."""
     from botocore.exceptions import ClientError
 
     descriptor = deployment.descriptor
@@ -313,6 +333,5 @@ def _refusals(aws: Aws, deployment: Deployment, instance_id: str) -> list[str]:
             AutoScalingGroupName=name, InstanceIds=[instance_id], ProtectedFromScaleIn=False
         )
     except ClientError as error:
-        detail = error.response["Error"]
-        return [f"{detail['Code']}: {detail['Message']}"]
-    return []
+        return error
+    return None

@@ -54,6 +54,8 @@ class StepResult:
     facts: dict[str, Any] = field(default_factory=dict)
     #: AWS's messages, verbatim.
     texts: list[str] = field(default_factory=list)
+    #: Key of a tested assumption about AWS -> whether it holds.
+    assumptions: dict[str, bool] = field(default_factory=dict)
     #: The error's fields.
     error: Mapping[str, Any] | None = None
     why_left_out: str | None = None
