@@ -171,6 +171,22 @@ def aws() -> Iterator[Aws]:
         yield found
 
 
+@pytest.mark.parametrize(("starts", "warnings"), [(77, 0), (78, 1)])
+def test_a_start_warns_before_the_secret_has_as_many_versions_as_aws_keeps(
+    aws: Aws, starts: int, warnings: int
+) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    s3 = aws.client("s3")
+    for number in range(100):
+        hours, name = (1, "etl") if number < starts else ((1, "ml"), (25, "etl"))[number % 2]
+        at = now - datetime.timedelta(hours=hours)
+        key = f"accounts/{at:%Y%m%dT%H%M%SZ}-{number:06x}/{name}.json"
+        s3.put_object(Bucket=BUCKET, Key=key, Body=b"{}")
+    record, warned = Record(aws), []
+    Starter(record, stop=lambda: None).start(ONE_WORKER, check_quotas=False, warn=warned.append)
+    assert sum(f"was started {starts + 1} times" in text for text in warned) == warnings
+
+
 def test_a_stale_run_has_one_successor(aws: Aws) -> None:
     first, second = Record(aws), Record(aws)
     for name in (RUN, SCHEDULER, CLOSING, "hosts/i-1.json"):

@@ -215,13 +215,16 @@ class ObjectStore:
         with translated(self._aws.region):
             raise_first(failed, "DeleteObjects")
 
-    def names(self, under: str = "") -> list[str]:
-        """List the keys that start with `under`."""
-        return [key for key, _ in self.entries(under)]
+    def names(self, under: str = "", *, after: str = "") -> list[str]:
+        """List the keys that start with `under`, or only those sorted `after` a text."""
+        return [key for key, _ in self.entries(under, after=after)]
 
-    def entries(self, under: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    def entries(
+        self, under: str = "", *, after: str = ""
+    ) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """List the keys that start with `under`, each with S3's entry."""
-        for page in self.pages(under):
+        options = {"StartAfter": self._prefix + after} if after else {}
+        for page in self.pages(under, **options):
             for entry in page.get("Contents", ()):
                 yield entry["Key"].removeprefix(self._prefix), entry
 

@@ -32,7 +32,8 @@ from terradask._observe.documents import Descriptor, read_descriptor, read_run
 from terradask._observe.keys import KeySet, check_may_change
 from terradask._observe.problems import problems_at_start
 from terradask._observe.record import ClusterRecord
-from terradask._observe.run_costs.book import open_account
+from terradask._observe.run_costs.book import open_account, starts_today
+from terradask._observe.secret import MOST_STARTS, NEAR_STARTS
 from terradask._observe.store import (
     CLOSING,
     DESCRIPTOR,
@@ -249,9 +250,17 @@ class Starter:
         self.started_run_id, self.environment_id = run.run_id, plan.environment_id
         with ThreadPoolExecutor(2) as pool:
             # In parallel: no host needs it.
-            pool.submit(open_account, record, run)
+            opened = pool.submit(open_account, record, run)
             unmarked = pool.submit(record.objects.delete, [CLOSING])
-            return self._launch(plan, keys, warn, unmarked)
+            started = pool.submit(_starts_today, record, opened)
+            launched = self._launch(plan, keys, warn, unmarked)
+            if (n := started.result()) >= MOST_STARTS - NEAR_STARTS:
+                warn(
+                    f"cluster {record.name} was started {n} times in the last 24 hours; AWS's "
+                    f"limit for versions of its secret allows about {MOST_STARTS}. Keep it running "
+                    "for several jobs, or use a cluster of another name"
+                )
+            return launched
 
     def _launch(
         self, plan: RunPlan, keys: KeySet, warn: Callable[[str], None], unmarked: Future[None]
@@ -442,6 +451,11 @@ def _host_python(plan: RunPlan) -> str:
     if plan.run.container:
         return "of-container"
     return "of-conda" if plan.software.conda else plan.run.python
+
+
+def _starts_today(record: ClusterRecord, opened: Future[None]) -> int:
+    opened.result()
+    return starts_today(record)
 
 
 def _make_run_keys(record: ClusterRecord, run: Run) -> KeySet:

@@ -23,6 +23,10 @@ _WITHOUT_KEYS = "terradask-without-keys"
 _MOST_MOVES = 3
 
 
+#: Most starts of a cluster in 24 hours, and for how many of the last ones a start warns.
+MOST_STARTS, NEAR_STARTS = 99, 20
+
+
 class ClusterSecret:
     """One cluster's secret, which Terraform created.
 
@@ -144,7 +148,10 @@ class ClusterSecret:
             f"Cluster {cluster!r} was started too often in the last 24 hours.",
             cluster=cluster,
             given="100 versions of its secret, none older than a day",
-            allowed="100 starts in 24 hours: each creates a version, and AWS removes none earlier",
+            allowed=(
+                f"{MOST_STARTS} starts in 24 hours: each creates a version, and AWS removes none "
+                "earlier"
+            ),
             advice="start it later, or use a cluster of another name meanwhile; keep one running "
             "for many short jobs",
         )

@@ -75,7 +75,7 @@ class AccountBook:
         active at that time or later. One call for each thousand.
         """
         first = "" if since is None else f"{since:%Y%m%dT%H%M%SZ}"
-        return sorted(key for key in self._store.names() if _KEY.fullmatch(key) and key >= first)
+        return sorted(key for key in self._store.names(after=first) if _KEY.fullmatch(key))
 
     def read_all(self, keys: Sequence[str]) -> list[Account]:
         """Read accounts in parallel; warn of unreadable ones and drop them."""
@@ -201,6 +201,17 @@ def open_account(record: ClusterRecord, run: Run) -> None:
         AccountBook(record.aws, record.bucket).write(account)
     except Exception as error:  # noqa: BLE001 - any
         log_failure(record.name, run.run_id, error)
+
+
+def starts_today(record: ClusterRecord) -> int:
+    """Count a cluster's runs that were started in the last 24 hours; 0 if they can't be listed."""
+    since = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
+    try:
+        keys = AccountBook(record.aws, record.bucket).keys(since)
+    except Exception as error:  # noqa: BLE001 - only a warning depends on it
+        logger.debug("runs can't be listed: %s", error)
+        return 0
+    return sum(key.endswith(f"/{record.name}.json") for key in keys)
 
 
 def close_account(
