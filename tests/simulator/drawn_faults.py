@@ -43,6 +43,11 @@ class DrawnFaults:
         share = self.draws.uniform(0.05, 0.3)
         return self.simulator.drop_answers(share=share, seed=self.draws.randrange(1000))
 
+    def contend(self) -> Switched:
+        """Refuse changes of groups, as if others changed them too, until the block ends."""
+        share = self.draws.uniform(0.2, 0.6)
+        return self.simulator.contend_groups(share, seed=self.draws.randrange(1000))
+
     def throttle(self) -> Switched:
         """Throttle calls, until the block ends."""
         return self.simulator.throttle(self.draws.uniform(0.05, 0.2))

@@ -138,6 +138,7 @@ class Soak:
             self.adapt: 1,
             self.hide: 2,
             self.lose_answers: 2,
+            self.contend: 2,
             self.throttle: 1,
             self.lack: 1,
             self.cut: 2,
@@ -216,6 +217,11 @@ class Soak:
 
     def lose_answers(self) -> None:
         with self.faults.lose_answers():
+            self.scale_twice()
+            time.sleep(1.0)
+
+    def contend(self) -> None:
+        with self.faults.contend():
             self.scale_twice()
             time.sleep(1.0)
 

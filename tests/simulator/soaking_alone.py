@@ -105,6 +105,7 @@ class Alone:
             self.kill: 3,
             self.hide: 2,
             self.lose_answers: 2,
+            self.contend: 2,
             self.throttle: 1,
             self.lack: 1,
         }
@@ -129,7 +130,7 @@ class Alone:
             self.begin_wave()
         self._settle()
         # While AWS answers late, or hides the host that works, all may be done before it grows.
-        if event not in (self.throttle, self.lose_answers, self.hide):
+        if event not in (self.contend, self.throttle, self.lose_answers, self.hide):
             assert max(self._numbers(begun)) > LEAST, (
                 f"it didn't grow: {event.__name__}; so far: {self.said}"
             )
@@ -183,6 +184,11 @@ class Alone:
 
     def lose_answers(self) -> None:
         with self._faults.lose_answers():
+            self.begin_wave()
+            time.sleep(self._faults.draws.uniform(1.0, 4.0))
+
+    def contend(self) -> None:
+        with self._faults.contend():
             self.begin_wave()
             time.sleep(self._faults.draws.uniform(1.0, 4.0))
 

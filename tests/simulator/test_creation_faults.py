@@ -22,6 +22,7 @@ from terradask_simulator.iam import minus_action
 from .. import invariants
 from ..seeds import drawn
 from ..waiting import HANG_SECONDS, PROCESS_SECONDS
+from .unsettled_aws import unsettled
 
 pytestmark = [pytest.mark.simulator]
 
@@ -137,3 +138,14 @@ def test_a_making_whose_answers_get_lost_succeeds_or_leaves_nothing_behind_a_swe
         Workspace.load().sweep(grace_seconds=1)
     assert invariants.left_behind(sim, "unlucky") == []
     assert invariants.over_scaled(sim, "unlucky", at_most=2) == []
+
+
+@pytest.mark.life
+def test_a_cluster_is_made_again_at_once_though_aws_has_not_finished_with_the_first(
+    sim: Simulator, sim_environ: dict[str, str]
+) -> None:
+    with sim.hollow_hosts(), unsettled(sim, drawn("again")):
+        for _ in range(2):
+            with Cluster(name="again", n_workers=1, show_widget=False) as cluster:
+                cluster.wait_for_workers(1, HANG_SECONDS)
+    assert invariants.left_behind(sim, "again") == []

@@ -171,6 +171,16 @@ def test_hidden_instances_are_neither_launched_again_nor_forgotten(
         scaled_to(faulty, 2)
 
 
+@pytest.mark.parametrize("share", points(0.3, 0.6))
+def test_changes_that_meet_those_of_others_are_made_all_the_same(
+    faulty: Soak, share: float | None
+) -> None:
+    share = share or faulty.draws.uniform(0.3, 0.6)
+    with faulty.simulator.contend_groups(share, seed=faulty.draws.randrange(1000)):
+        for n in (6, 2, 4):
+            scaled_to(faulty, n)
+
+
 @pytest.mark.parametrize("factor", points(0.2, 0.1)[1:])
 def test_throttled_calls_are_at_most_twice_as_many(faulty: Soak, factor: float | None) -> None:
     def calls() -> tuple[Counter[str], float]:
