@@ -12,6 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CDKTF := tests/cdktf
 CHECKOV := .venv-checkov
+MODELS := .venv-models
 ORCHESTRATORS := .venv-orchestrators .venv-airflow
 AUDIT := .venv-audit
 
@@ -26,7 +27,7 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov cloud-init chromium prometheus postgresql toolchain $(VENV)/.conda $(VENV)/.warm ## Create .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov models cloud-init chromium prometheus postgresql toolchain $(VENV)/.conda $(VENV)/.warm ## Create .venv with everything, and check Terraform, Node and the provider
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -56,11 +57,12 @@ $(CDKTF)/node_modules/.package-lock.json: $(CDKTF)/package-lock.json
 	fi
 
 # Each pins packages otherwise than terradask or the others do: an environment of its own, which ignores itself in git.
-.PHONY: checkov orchestrators
+.PHONY: checkov models orchestrators
 checkov: $(CHECKOV)/.installed ## Create checkov's own virtual environment, for its test
+models: $(MODELS)/.installed ## Install botocore's newest release beside the locked one, for its models of AWS's services
 orchestrators: $(ORCHESTRATORS:=/.terradask) ## Create virtual environments of Prefect and Dagster, and of Airflow, for the tests of their examples
 
-$(CHECKOV)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
+$(CHECKOV)/.installed $(MODELS)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
 	@echo "setup: $*, in .venv-$*"
 	@$(BIN)/python -m venv --clear --without-pip .venv-$*
 	@echo '*' > .venv-$*/.gitignore
@@ -230,6 +232,8 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/dev.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
+	@echo 'botocore>=1.44.8' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/models.lock
 	@printf 'prefect-dask>=0.3.7\ndagster>=1.13\nfastapi<0.150\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
 		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/orchestrators.lock
 	@printf 'apache-airflow>=3.3.2\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
@@ -241,5 +245,5 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 
 .PHONY: clean
 clean: ## Remove everything that these targets created, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(ORCHESTRATORS) $(AUDIT) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(ORCHESTRATORS) $(AUDIT) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,6 +18,7 @@ from tests.forking import ForkServer
 from tests.kept_providers import UNKEPT_VARIABLE
 from tests.quick_provider import DIRECT_VARIABLE, QuickProvider
 from tests.quick_provider import quick_provider as make_quick_provider
+from tests.shape_report import ShapeReport
 from tests.shared_clients import share
 from tests.shared_simulator import bare_sim, policies, sim, sim_environ
 
@@ -33,6 +34,7 @@ __all__ = ["bare_sim", "policies", "sim", "sim_environ"]
 _FRESH_SPAWN = process.spawn
 
 _FORK_SERVERS = pytest.StashKey[tuple[ForkServer, ForkServer]]()
+_SHAPES = pytest.StashKey[ShapeReport]()
 
 _REPOSITORY = Path(__file__).parent
 
@@ -122,6 +124,7 @@ def pytest_configure(config: pytest.Config) -> None:
         ForkServer("tests.forked_daemons", started[0]),
         ForkServer("tests.forked_hosts", started[1]),
     )
+    config.stash[_SHAPES] = ShapeReport()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -135,6 +138,22 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """End them, if this process started them."""
     for server in config.stash[_FORK_SERVERS]:
         server.close()
+    config.stash[_SHAPES].close()
+
+
+@pytest.fixture
+def shape_report(pytestconfig: pytest.Config) -> ShapeReport:
+    """What the embedded AWS finds in calls: for tests that cause it."""
+    return pytestconfig.stash[_SHAPES]
+
+
+@pytest.fixture(autouse=True)
+def shapes_hold(shape_report: ShapeReport) -> Iterator[None]:
+    """Fail the test in which a call or an answer has another shape than botocore's models say."""
+    yield
+    found = shape_report.take()
+    if found:
+        pytest.fail("\n".join(" ".join(each.values()) for each in found), pytrace=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from .forking import Forked, ForkServer, fork
+from .shape_report import newest_models
 
 _SERVICES = (
     "autoscaling",
@@ -70,6 +71,8 @@ def preload() -> None:
     from terradask_simulator import daemon
     from terradask_simulator.aws.fidelity import instance_types
     from terradask_simulator.aws.iam import reference
+    from terradask_simulator.aws.iam.operation import Operation
+    from terradask_simulator.aws.shapes.models import models_in, operation_of
 
     assert werkzeug_app
     assert daemon
@@ -78,6 +81,8 @@ def preload() -> None:
         import_module(f"moto.{name}.responses")
         import_module(f"moto.{name}.urls")
         get_service_model(service)
+        for model in models_in(str(newest_models() or "")).of(service):
+            operation_of(model, Operation(service, "", "rest", {}, "", ""))
     AccountSpecificBackend.get_session().get_available_regions("ec2")
     reference.is_known("ec2:RunInstances")
     instance_types.WRITTEN.update(_written_types())

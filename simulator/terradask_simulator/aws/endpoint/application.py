@@ -31,6 +31,7 @@ from terradask_simulator.aws.fidelity.throttling import Throttle
 from terradask_simulator.aws.iam.gate import Gate
 from terradask_simulator.aws.iam.operation import Operation, read_operation
 from terradask_simulator.aws.iam.refusals import Refusal
+from terradask_simulator.aws.shapes.check import ShapeCheck
 
 __all__ = ["Application", "Control", "Endpoint"]
 
@@ -74,6 +75,7 @@ class Application:
         self._throttle = throttle
         self._lost_answers = lost_answers
         self._gate = gate
+        self._shapes = ShapeCheck.of_environment()
         self._replays = Replays()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -81,7 +83,11 @@ class Application:
         # Read the body before taking the lock: a slow client must not block others.
         body = _body(environ)
         operation = read_operation(environ, body)
-        answer = self._own(environ, operation, body) or self._aws(environ, operation)
+        answer = self._own(environ, operation, body)
+        if answer is None:
+            answer = self._aws(environ, operation)
+            if self._shapes is not None:
+                self._shapes.check(operation, answer)
         start_response(answer.status, list(answer.headers))
         return [answer.body]
 

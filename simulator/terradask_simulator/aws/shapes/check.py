@@ -1,0 +1,293 @@
+"""The check of each call at the endpoint, which writes what is wrong to a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+from xml.etree import ElementTree
+
+from botocore.model import OperationModel, Shape, StructureShape
+
+from terradask_simulator.aws.iam.operation import Operation
+from terradask_simulator.aws.shapes import MODELS_VARIABLE, REPORT_VARIABLE
+from terradask_simulator.aws.shapes.known import is_known
+from terradask_simulator.aws.shapes.models import Models, models_in, operation_of
+from terradask_simulator.aws.shapes.trees import Problem, of_form, of_json, of_xml
+from terradask_simulator.aws.shapes.values import problem_of_text
+
+__all__ = ["ShapeCheck", "problems_of_answer", "problems_of_request"]
+
+#: Headers of any request and answer of S3, which its model doesn't list.
+_COMMON_HEADERS = frozenset(
+    {
+        "x-amz-content-sha256",
+        "x-amz-date",
+        "x-amz-decoded-content-length",
+        "x-amz-id-2",
+        "x-amz-request-id",
+        "x-amz-security-token",
+        "x-amz-trailer",
+        "x-amz-user-agent",
+    }
+)
+
+_NOTHING = StructureShape("Nothing", {"type": "structure", "members": {}})
+
+
+class Answered(Protocol):
+    """An answer of the endpoint."""
+
+    @property
+    def status(self) -> str:
+        """The status line."""
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers."""
+
+    @property
+    def body(self) -> bytes:
+        """The body."""
+
+
+class ShapeCheck:
+    """Checks calls against botocore's models, and writes each problem once."""
+
+    def __init__(self, report: Path, models: Models) -> None:
+        self._report = report
+        self._models = models
+        self._seen: set[int] = set()
+        self._written: set[tuple[str, str, str]] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of_environment(cls, environ: Mapping[str, str] = os.environ) -> ShapeCheck | None:
+        """Return the check that an environment asks for, if any."""
+        report = environ.get(REPORT_VARIABLE)
+        return cls(Path(report), models_in(environ.get(MODELS_VARIABLE, ""))) if report else None
+
+    def check(self, operation: Operation, answer: Answered) -> None:
+        """Check one call and its answer: requests against all releases, answers against the
+        newest.
+        """
+        releases = [
+            (model, operation_of(model, operation)) for model in self._models.of(operation.service)
+        ]
+        if not releases:
+            return
+        with self._lock:
+            place = f"{operation.service}:{operation.name or operation.method}"
+            for model, one in releases:
+                if one is None:
+                    self._write(place, "", f"is no operation of {model.api_version}")
+                elif self._is_new("request", one, operation):
+                    self._write_all(
+                        f"request {operation.service}:{one.name}",
+                        problems_of_request(one, operation),
+                    )
+            one = releases[-1][1]
+            if one is not None and self._is_new("answer", one, answer.status, answer.body):
+                self._write_all(
+                    f"answer {operation.service}:{one.name}",
+                    problems_of_answer(one, operation, answer),
+                )
+
+    def _is_new(self, kind: str, one: OperationModel, *parts: Any) -> bool:
+        """Return whether something hasn't been checked before: many calls repeat others."""
+        if isinstance(parts[0], Operation):
+            given = parts[0]
+            parts = (given.body, given.path, repr(sorted(given.parameters.items(), key=str)))
+        key = hash((kind, id(one.service_model), one.name, *parts))
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        return True
+
+    def _write_all(self, place: str, problems: Iterator[Problem]) -> None:
+        try:
+            for path, problem in problems:
+                self._write(place, path, problem)
+        except (ValueError, ElementTree.ParseError) as error:
+            self._write(place, "", f"can't be read: {error}")
+
+    def _write(self, place: str, path: str, problem: str) -> None:
+        if (place, path, problem) in self._written or is_known(place, path):
+            return
+        self._written.add((place, path, problem))
+        with self._report.open("a") as report:
+            report.write(json.dumps({"call": place, "at": path, "problem": problem}) + "\n")
+
+
+def problems_of_request(one: OperationModel, operation: Operation) -> Iterator[Problem]:
+    """Yield what is wrong with a request."""
+    shape = one.input_shape
+    if operation.protocol == "rest":
+        if shape is not None:
+            yield from _rest_request(one, shape, operation)
+    elif operation.protocol == "json":
+        given = json.loads(operation.body or b"{}")
+        if shape is not None or given:
+            yield from of_json(shape or _NOTHING, given)
+    else:
+        fields = dict(parse_qsl(operation.body.decode(), keep_blank_values=True))
+        version = fields.pop("Version", "")
+        if version != one.service_model.api_version:
+            yield "Version", f"{version} isn't {one.service_model.api_version}"
+        del fields["Action"]
+        protocol = "ec2-request" if operation.protocol == "ec2" else "query"
+        if shape is not None or fields:
+            yield from of_form(shape or _NOTHING, _nested(fields), protocol)
+
+
+def _nested(fields: Mapping[str, str]) -> dict[str, Any]:
+    whole: dict[str, Any] = {}
+    for name, value in fields.items():
+        place = whole
+        *path, last = name.split(".")
+        for part in path:
+            inner = place.setdefault(part, {})
+            # An empty list comes as a value.
+            place = inner if isinstance(inner, dict) else place.setdefault(f"{part}?", {})
+        place[last] = value
+    return whole
+
+
+def _rest_request(one: OperationModel, shape: Shape, operation: Operation) -> Iterator[Problem]:
+    assert isinstance(shape, StructureShape)  # noqa: S101  (an operation's input always is)
+    query = {
+        part.partition("=")[0] for part in one.http["requestUri"].partition("?")[2].split("&")
+    }
+    places: dict[str, dict[str, tuple[str, Shape]]] = {"querystring": {}, "header": {}}
+    prefixes = []
+    for name, member in shape.members.items():
+        location, wire = member.serialization.get("location"), member.serialization.get("name", name)
+        if location in places:
+            places[location][wire.lower() if location == "header" else wire] = name, member
+        elif location == "headers":
+            prefixes.append(wire.lower())
+    for name, value in operation.parameters.items():
+        if name in places["querystring"]:
+            yield from _text(places["querystring"][name][1], str(value), f"?{name}")
+        elif name not in query and name != "x-id" and not name.startswith("X-Amz-"):
+            yield f"?{name}", "is no parameter"
+    yield from _headers(places["header"], tuple(prefixes), operation.headers)
+    payload = shape.serialization.get("payload")
+    body = shape.members[payload] if payload else None
+    if isinstance(body, StructureShape) and operation.body:
+        yield from of_xml(body, ElementTree.fromstring(operation.body), payload or "")  # noqa: S314
+    elif isinstance(body, StructureShape) and payload in shape.required_members:
+        yield f".{payload}", "is required"
+
+
+def _headers(
+    known: Mapping[str, tuple[str, Shape]], prefixes: tuple[str, ...], headers: Mapping[str, str]
+) -> Iterator[Problem]:
+    for name, value in headers.items():
+        if name in known:
+            yield from _text(known[name][1], value, name)
+        elif (
+            name.startswith("x-amz-")
+            and name not in _COMMON_HEADERS
+            and not name.startswith((*prefixes, "x-amz-checksum-"))
+        ):
+            yield name, "is no header"
+
+
+def _text(shape: Shape, value: str, path: str) -> Iterator[Problem]:
+    problem = problem_of_text(shape, value, "rfc822")
+    if problem is not None:
+        yield path, f"{value[:80]!r} {problem}"
+
+
+def problems_of_answer(
+    one: OperationModel, operation: Operation, answer: Answered
+) -> Iterator[Problem]:
+    """Yield what is wrong with an answer."""
+    if answer.status >= "3":
+        if answer.body and operation.method != "HEAD":
+            yield from _problems_of_error(one, operation, answer)
+        return
+    shape = one.output_shape
+    if operation.protocol == "json":
+        given = json.loads(answer.body or b"{}")
+        if shape is not None:
+            yield from of_json(shape, given)
+        elif given:
+            yield "", f"{given} is more than nothing"
+    elif operation.protocol == "rest":
+        if shape is not None:
+            yield from _rest_answer(shape, answer)
+    else:
+        yield from _answer_of_xml(shape, operation, answer)
+
+
+def _answer_of_xml(
+    shape: Shape | None, operation: Operation, answer: Answered
+) -> Iterator[Problem]:
+    root = ElementTree.fromstring(answer.body)  # noqa: S314  (our own)
+    if not root.tag.endswith(f"{operation.name}Response"):
+        yield "", f"{root.tag} is not of {operation.name}"
+    if operation.protocol == "ec2":
+        for child in root:
+            if child.tag.endswith("}requestId") or child.tag == "requestId":
+                root.remove(child)
+                break
+        else:
+            yield ".requestId", "is required"
+    elif shape is not None and (wrapper := shape.serialization.get("resultWrapper")):
+        inner = next((child for child in root if child.tag.endswith(wrapper)), None)
+        if inner is None:
+            yield f".{wrapper}", "is required"
+            return
+        root = inner
+    if shape is not None:
+        yield from of_xml(shape, root)
+
+
+def _rest_answer(shape: Shape, answer: Answered) -> Iterator[Problem]:
+    assert isinstance(shape, StructureShape)  # noqa: S101  (an operation's output always is)
+    known, prefixes = {}, []
+    for name, member in shape.members.items():
+        how = member.serialization
+        if how.get("location") == "header":
+            known[how.get("name", name).lower()] = name, member
+        elif how.get("location") == "headers":
+            prefixes.append(how.get("name", "").lower())
+    headers = {name.lower(): value for name, value in answer.headers}
+    yield from _headers(known, tuple(prefixes), headers)
+    payload = shape.serialization.get("payload")
+    body = shape.members[payload] if payload else shape
+    if isinstance(body, StructureShape) and answer.body:
+        yield from of_xml(body, ElementTree.fromstring(answer.body), payload or "")  # noqa: S314
+
+
+def _problems_of_error(
+    one: OperationModel, operation: Operation, answer: Answered
+) -> Iterator[Problem]:
+    """Yield what is wrong with an error: the operation's model may say which codes it has, and with
+    which status.
+    """
+    if operation.protocol == "json":
+        code = str(json.loads(answer.body).get("__type", "")).rpartition("#")[2]
+    else:
+        root = ElementTree.fromstring(answer.body)  # noqa: S314  (our own)
+        found = next((each for each in root.iter() if each.tag.endswith("Code")), None)
+        code = (found.text or "") if found is not None else ""
+    if not code:
+        yield "error", "has no code"
+        return
+    declared = {
+        each.metadata.get("error", {}).get("code") or each.name: each for each in one.error_shapes
+    }
+    if code not in declared:
+        if operation.protocol != "ec2" and declared:
+            yield f"error {code}", "is none that the operation declares"
+        return
+    status = declared[code].metadata.get("error", {}).get("httpStatusCode")
+    if status and not answer.status.startswith(str(status)):
+        yield f"error {code}", f"has the status {answer.status}, not {status}"
