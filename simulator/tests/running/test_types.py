@@ -51,3 +51,9 @@ def test_a_page_is_what_was_asked_for_whatever_was_asked_before(network: Any) ->
     )
     assert [one["InstanceType"] for one in (*first, *other)] == ["m6i.large", "m6i.xlarge"]
     assert again == first
+
+
+def test_every_type_is_described_by_members_and_values_that_aws_has(network: Any) -> None:
+    # Pages this small are all checked: `shapes_hold` fails this test otherwise.
+    pages = network.client("ec2").get_paginator("describe_instance_types").paginate(MaxResults=15)
+    assert sum(len(page["InstanceTypes"]) for page in pages) > 500

@@ -14,6 +14,7 @@ _MODULES = (
     "clock",
     "lookups",
     "networks",
+    "answer_members",
     "buckets",
     "images",
     "identities",

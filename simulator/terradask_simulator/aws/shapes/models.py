@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,12 +96,18 @@ class _Route:
         given = operation.parameters
         if (
             (self.method, self.bucket, self.key) != (operation.method, bucket, key)
-            or any(name not in given or (value and given[name] != value) for name, value in self.query)
+            or any(
+                name not in given or (value and given[name] != value) for name, value in self.query
+            )
             or not self.parameters <= given.keys()
             or not self.headers <= operation.headers.keys()
         ):
             return None
         return 2 * len(self.query) + len(self.parameters) + len(self.headers)
+
+
+def _has(given: Mapping[str, Any], name: str, value: str) -> bool:
+    return name in given and (not value or given[name] == value)
 
 
 @functools.cache

@@ -78,23 +78,29 @@ def of_form(shape: Shape, value: Any, protocol: str, path: str = "") -> Iterator
             for inner in value.values():
                 yield from of_form(shape.member, inner, protocol, f"{path}[]")
         case MapShape():
-            if not shape.serialization.get("flattened"):
-                value = yield from _wrapped(value, "entry", path)
-            yield from _numbered(value, path)
-            key = shape.key.serialization.get("name", "key")
-            content = shape.value.serialization.get("name", "value")
-            for inner in value.values():
-                yield from of_form(shape.key, inner.get(key), protocol, f"{path}{{key}}")
-                yield from of_form(shape.value, inner.get(content), protocol, f"{path}{{}}")
+            yield from _map_of_form(shape, value, protocol, path)
         case _ if isinstance(value, str):
             yield from _said(path, problem_of_text(shape, value), value)
         case _:
             yield path, f"has members, and is a {shape.type_name}"
 
 
+def _map_of_form(
+    shape: MapShape, value: Mapping[str, Any], protocol: str, path: str
+) -> Iterator[Problem]:
+    if not shape.serialization.get("flattened"):
+        value = yield from _wrapped(value, "entry", path)
+    yield from _numbered(value, path)
+    key = shape.key.serialization.get("name", "key")
+    content = shape.value.serialization.get("name", "value")
+    for inner in value.values():
+        yield from of_form(shape.key, inner.get(key), protocol, f"{path}{{key}}")
+        yield from of_form(shape.value, inner.get(content), protocol, f"{path}{{}}")
+
+
 def _wrapped(value: Mapping[str, Any], name: str, path: str) -> Any:
     for other in value.keys() - {name}:
-        yield f"{path}.{other}", f"stands where {name} does"
+        yield f"{path}.{other}", f"is written for {name}"
     return value.get(name) or {}
 
 
@@ -115,7 +121,7 @@ def of_xml(shape: Shape, element: Element, path: str = "") -> Iterator[Problem]:
                 if _tag(child) == name:
                     yield from of_xml(shape.member, child, f"{path}[]")
                 else:
-                    yield f"{path}.{_tag(child)}", f"stands where {name} does"
+                    yield f"{path}.{_tag(child)}", f"is written for {name}"
         case MapShape():
             for entry in element:
                 yield from _entry_of_xml(shape, entry, path)
@@ -157,7 +163,7 @@ def _entry_of_xml(shape: MapShape, entry: Element, path: str) -> Iterator[Proble
     )
     for child in entry:
         if _tag(child) not in names:
-            yield f"{path}.{_tag(child)}", f"stands where {' and '.join(names)} do"
+            yield f"{path}.{_tag(child)}", f"is written for {' and '.join(names)}"
         else:
             inner = shape.key if _tag(child) == names[0] else shape.value
             yield from of_xml(inner, child, f"{path}{{}}")
@@ -179,10 +185,10 @@ def _unknown_and_missing(
             yield f"{path}.{name}", "is no member"
     present = {members[name].name for name in given if name in members}
     for wire, member in members.items():
-        if member.name not in present and member.name in shape.required_members:
-            # An empty list that is written flat leaves no trace.
-            if not member.shape.serialization.get("flattened"):
-                yield f"{path}.{wire}", "is required"
+        # An empty list that is written flat leaves no trace.
+        leaves_no_trace = member.shape.serialization.get("flattened")
+        if member.name in {*shape.required_members} - present and not leaves_no_trace:
+            yield f"{path}.{wire}", "is required"
 
 
 def _size(shape: Shape, size: int, path: str) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Single values against their shapes: kind, enumeration, length, range, pattern, format of times."""
+"""Single values against their shapes: type, enumeration, size, range, pattern, form of times."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def problem_of_value(shape: Shape, value: Any) -> str | None:
     allowed = _KINDS.get(kind, (str,))
     if kind == "timestamp" and shape.serialization.get("timestampFormat") == "iso8601":
         allowed = (str,)
-    if not isinstance(value, allowed) or (isinstance(value, bool) and kind != "boolean"):
+    fits: bool = isinstance(value, allowed) and (kind == "boolean" or not isinstance(value, bool))
+    if not fits:
         return f"is a {type(value).__name__}, and no {kind}"
     if kind == "string":
         return _problem_of_string(shape, value)
@@ -93,7 +94,7 @@ def _out_of_range(shape: Shape, number: float) -> str | None:
 
 @functools.cache
 def _matches(pattern: str) -> Callable[[str], Any]:
-    """Return what tells whether a whole text matches a pattern of Java's; always, where Python has
+    """Return what says whether a whole text matches a pattern of Java's; always, where Python has
     no such pattern.
     """
     ours = _JAVA_ASTRAL.sub(r"\\U00010000-\\U0010FFFF", pattern)
