@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,12 +19,13 @@ from botocore.exceptions import BotoCoreError, ClientError
 from botocore.response import StreamingBody
 
 from terradask_simulator import Simulator
+from terradask_simulator.switches import Switches
 
-from .record import ABSENT, NAME, TIME, Call, Case, Difference, RecordError
+from .compare import compare_call
+from .record import NAME, TIME, Call, Case, Difference, RecordError
 
 _ACCOUNT = "123456789012"
 _UNTIL_SECONDS = 30
-_STANDS_FOR_ANY = re.compile(r"<[a-z][a-z0-9 _:-]*>|<…>")
 
 
 class Replayer:
@@ -57,11 +57,13 @@ class Replayer:
         """
         with ExitStack() as switched:
             for name, arguments in case.switches.items():
+                if name.startswith("_") or name not in vars(Switches):
+                    raise RecordError(f"case {case.name!r}: switches: there is no switch {name}")
                 switched.enter_context(getattr(self._simulator, name)(**arguments))
             return list(self._replay(case))
 
     def _replay(self, case: Case) -> Iterator[Difference]:
-        names = _Names()
+        names = Names()
         for number, call in enumerate(case.calls):
             try:
                 status, answer = self._ask_until(call, names)
@@ -71,12 +73,12 @@ class Replayer:
                 raise RecordError(
                     f"case {case.name!r}: calls[{number}] {call.action}: {error}"
                 ) from error
-            found = list(_compare_call(call, status, answer, names, case.unordered))
+            found = list(compare_call(call, status, answer, names, case.unordered))
             yield from (Difference(number, call.action, *one) for one in found)
             if call.status is None and found:
                 return  # what follows rests on it
 
-    def _ask_until(self, call: Call, names: _Names) -> tuple[int, dict[str, Any]]:
+    def _ask_until(self, call: Call, names: Names) -> tuple[int, dict[str, Any]]:
         deadline = time.monotonic() + _UNTIL_SECONDS
         while True:
             status, answer = self._ask(call, names)
@@ -86,7 +88,7 @@ class Replayer:
                 raise RecordError(f"until {call.until}: not within {_UNTIL_SECONDS} s: {answer}")
             time.sleep(0.1)
 
-    def _ask(self, call: Call, names: _Names) -> tuple[int, dict[str, Any]]:
+    def _ask(self, call: Call, names: Names) -> tuple[int, dict[str, Any]]:
         service, operation = call.action.split(":")
         region = call.region or self._simulator.info.region
         names.known.setdefault("account", _ACCOUNT)
@@ -104,7 +106,7 @@ class Replayer:
         status = answer.pop("ResponseMetadata")["HTTPStatusCode"]
         return status, _plain(answer)
 
-    def _client(self, service: str, region: str, call: Call, names: _Names) -> Any:
+    def _client(self, service: str, region: str, call: Call, names: Names) -> Any:
         keys: dict[str, str] = {}
         if call.caller:
             kept = names.filled(call.caller)
@@ -130,7 +132,7 @@ class Replayer:
 
 
 @dataclass
-class _Names:
+class Names:
     """What `$name` stands for within a case."""
 
     known: dict[str, Any] = field(default_factory=dict)
@@ -195,104 +197,3 @@ def _plain(value: Any) -> Any:
         except UnicodeDecodeError:
             return base64.b64encode(value).decode()
     return value
-
-
-_Found = Iterator[tuple[str, Any, Any]]
-
-
-def _compare_call(
-    call: Call, status: int, answer: dict[str, Any], names: _Names, unordered: list[str]
-) -> _Found:
-    error = answer.get("Error", {})
-    code, message = error.pop("Code", ""), error.pop("Message", "")
-    if call.status is None:
-        if status >= 300:
-            yield "(set-up)", "success", f"{status} {code}: {message}"
-        return
-    if status != call.status:
-        yield "status", call.status, status
-    if code != call.code:
-        yield "code", call.code or ABSENT, f"{code}: {message}" if code else ABSENT
-    elif call.message is not None and not _matches(names.filled(call.message), message):
-        yield "message", names.filled(call.message), message
-    if call.answer is not None and (status < 300) is (call.status < 300):
-        if not error:
-            answer.pop("Error", None)
-        yield from _compare(names.filled(call.answer), answer, "", unordered)
-    for path, recorded in call.values.items() if status < 300 else ():
-        ours = jmespath.search(path, answer)
-        sides = (ABSENT if one is None else one for one in (names.filled(recorded), ours))
-        yield from _compare(*sides, path, unordered)
-
-
-def _compare(recorded: Any, ours: Any, path: str, unordered: list[str]) -> _Found:
-    if isinstance(recorded, dict) and isinstance(ours, str):
-        ours = _document(ours)  # services return documents as text
-    if isinstance(recorded, dict) and isinstance(ours, dict):
-        for key in {**recorded, **ours}:
-            yield from _compare(
-                recorded.get(key, ABSENT),
-                ours.get(key, ABSENT),
-                f"{path}.{key}".lstrip("."),
-                unordered,
-            )
-    elif isinstance(recorded, list) and isinstance(ours, list):
-        if re.sub(r"\[\d+\]", "[]", path) in unordered:
-            ours = _in_order_of(recorded, ours, path, unordered)
-        for index in range(max(len(recorded), len(ours))):
-            pair = (side[index] if index < len(side) else ABSENT for side in (recorded, ours))
-            yield from _compare(*pair, f"{path}[{index}]", unordered)
-    elif not _matches(recorded, ours):
-        yield path or "(answer)", recorded, ours
-
-
-def _in_order_of(recorded: list[Any], ours: list[Any], path: str, unordered: list[str]) -> Any:
-    """Return our items, each in the place of a recorded one that it equals, if there is one."""
-    equal = [
-        [place for place, it in enumerate(ours) if not list(_compare(one, it, path, unordered))]
-        for one in recorded
-    ]
-    placed: dict[int, int] = {}
-    for index in sorted(range(len(recorded)), key=lambda index: len(equal[index])):
-        free = [place for place in equal[index] if place not in placed.values()]
-        placed.update({index: free[0]} if free else {})
-    left = [it for place, it in enumerate(ours) if place not in placed.values()]
-    return [
-        ours[placed[index]] if index in placed else left.pop(0)
-        for index in range(len(recorded))
-        if index in placed or left
-    ] + left
-
-
-def _document(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-_TYPES: dict[str, Callable[[Any], bool]] = {
-    "<any>": lambda ours: True,
-    "<bool>": lambda ours: isinstance(ours, bool),
-    "<number>": lambda ours: isinstance(ours, int | float) and not isinstance(ours, bool),
-    "<time>": lambda ours: _TYPES["<number>"](ours) or _is_iso(ours),
-}
-
-
-def _matches(recorded: Any, ours: Any) -> bool:
-    """Tell whether a value is the recorded one, or of the type that it stands for."""
-    if ours is ABSENT or recorded is ABSENT:
-        return ours is recorded
-    if isinstance(recorded, str) and recorded in _TYPES:
-        return _TYPES[recorded](ours)
-    if isinstance(recorded, str) and isinstance(ours, str):
-        literal = _STANDS_FOR_ANY.split(recorded)
-        return bool(re.fullmatch("(?s:.+)".join(map(re.escape, literal)), ours))
-    return type(recorded) is type(ours) and recorded == ours
-
-
-def _is_iso(value: Any) -> bool:
-    try:
-        return bool(datetime.fromisoformat(value))
-    except (TypeError, ValueError):
-        return False

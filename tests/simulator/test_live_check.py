@@ -23,6 +23,7 @@ from terradask_simulator import Simulator
 
 from ..command import in_this_process
 from ..left_over import leftovers
+from ..records.record import read
 from ..seeds import drawn
 from .unsettled_aws import unsettled
 
@@ -268,9 +269,13 @@ def test_it_passes_and_nothing_is_left(sim: Simulator, tmp_path: Path) -> None:
     tested = {key: name for name, one in steps.items() for key in one.get("assumptions", ())}
     assert tested == TESTED_BY
     assert "at most $" in done.stderr
-    (file,) = tmp_path.iterdir()
+    record = tmp_path / report["record"]
+    (file,) = {*tmp_path.iterdir()} - {record}
     assert json.loads(file.read_bytes()) == report
-    assert "123456789012" not in file.read_text()
+    assert "123456789012" not in file.read_text() + record.read_text()
+    assert report["workspace"] not in record.read_text()
+    written = {case.name for case in read(record).cases}
+    assert {"instance-type", "network", "role", "cluster, with resources"} <= written
     assert "4 times" in str(steps["failure"]["facts"])
     assert any("Terminating EC2 instance" in text for text in steps["shrink"]["texts"])
     with sim.applied():

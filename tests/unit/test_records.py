@@ -6,8 +6,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.records.compare import compare, compare_call
 from tests.records.record import ABSENT, Call, Case, Difference, RecordError, parse, read
-from tests.records.replay import _compare, _compare_call, _Names
+from tests.records.replay import Names
 from tests.records.verdict import Replayed, told
 
 SOURCES = {"somebody": {"repository": "https://example.com"}}
@@ -72,10 +73,18 @@ def test_a_name_stands_for_one_case(tmp_path):
         ({"a": "<time>"}, {"a": "2026-02-21T01:04:34+00:00"}, []),
         ({"a": "<time>"}, {"a": "yesterday"}, ["a"]),
         ({"a": {"b": 1}}, {"a": '{"b": 2}'}, ["a.b"]),
+        ({"a": "<optional>"}, {}, []),
+        ({"a": "<optional>"}, {"a": 1}, []),
+        ({"a": ["x", "<more>"]}, {"a": []}, []),
+        ({"a": ["<more>"]}, {"a": [{"k": 1}]}, []),
+        ({"a": [{"k": "x"}, {"k": "y", "m": 1}, "<more>"]}, {"a": [{"k": "y"}, {"k": "x"}]}, []),
+        ({"a": [{"k": "x"}, "<more>"]}, {"a": [{"k": "z"}, {"k": "z"}]}, ["a[].k"]),
+        ({"a": [{"k": "x"}, "<more>"]}, {"a": [{"k": "x", "n": 1}, {}]}, ["a[].n", "a[].k"]),
+        ({"a": [{"t": [{"k": 1}]}, "<more>"]}, {"a": [{"t": []}]}, []),
     ],
 )
 def test_a_difference_has_its_path(recorded, ours, paths):
-    assert [path for path, _, _ in _compare(recorded, ours, "", ["u"])] == paths
+    assert [path for path, _, _ in compare(recorded, ours, "", ["u"])] == paths
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,7 @@ def test_a_difference_has_its_path(recorded, ours, paths):
 def test_a_refusal_is_compared(status, error, differ):
     call = Call(action="s3:GetObject", status=404, code="Gone", message="The key <id> is gone")
     call = call.model_copy(update={"answer": {}})
-    found = _compare_call(call, status, {"Error": error} if error else {}, _Names(), [])
+    found = compare_call(call, status, {"Error": error} if error else {}, Names(), [])
     assert [path for path, _, _ in found] == differ
 
 
@@ -107,19 +116,19 @@ def test_a_refusal_is_compared(status, error, differ):
 def test_single_values_are_compared_where_a_record_has_no_more(values, differ):
     answer = {"Vpcs": [{"State": "available", "CidrBlock": "10.0.0.0/16"}]}
     call = Call.model_validate({"action": CALL["action"], "status": 200, "values": values})
-    found = [path for path, _, _ in _compare_call(call, 200, answer, _Names(), [])]
+    found = [path for path, _, _ in compare_call(call, 200, answer, Names(), [])]
     assert [path.split("|")[0] for path in found] == differ
 
 
 def test_names_are_fresh_and_the_same_within_a_case():
-    names = _Names(now=1000)
+    names = Names(now=1000)
     names.keep("number", "a.b", {"a": {"b": 7}})
     filled = names.filled(["$bucket", "$bucket", "${bucket}s", "$number", "n$number", "$Latest"])
     assert filled[0] == filled[1]
     assert filled[2] == f"{filled[0]}s"
     assert filled[3:] == [7, "n7", "$Latest"]
     assert names.filled(["$now-1000", "$now_ms+5"]) == ["1970-01-01T00:00:00+00:00", 1_000_005]
-    assert _Names().filled("$bucket") != filled[0]
+    assert Names().filled("$bucket") != filled[0]
     with pytest.raises(RecordError, match="keep vpc: nothing at Vpc in"):
         names.keep("vpc", "Vpc", {})
 

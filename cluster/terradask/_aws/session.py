@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.caller import Caller
+from terradask._aws.observing import make_observable
 from terradask._aws.translation import (
     CREDENTIALS_ADVICE,
     EXPIRED,
@@ -164,6 +165,7 @@ class Aws:
             made = make(name, config=config)
         made.meta.events.register("after-call", self._forget_expired)
         made.meta.events.register("after-call", self._compare_clocks)
+        make_observable(made)
         return self._settle_s3(made) if name == "s3" else made
 
     def _settle_s3(self, client: Any) -> Any:

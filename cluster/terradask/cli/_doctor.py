@@ -59,6 +59,7 @@ def run_live() -> int:
         path = check.write_report(Path.cwd())
         answer(check.report())
         message(f"report: {path}, without the account's number")
+        message(f"record of AWS's answers: {path.with_name(check.record_name)}, without ids")
     message(summary(check.runner.results))
     failed = check.runner.failed
     if failed is None:

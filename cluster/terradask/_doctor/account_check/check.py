@@ -9,9 +9,10 @@ import platform
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from types import FrameType
@@ -30,6 +31,7 @@ from terradask._doctor.account_check.network import (
     unfinished_by_tag,
 )
 from terradask._doctor.account_check.place import LIMIT_SECONDS, CheckWorkspace, base_folder
+from terradask._doctor.account_check.recorder import Recorder
 from terradask._doctor.account_check.steps import Runner, Step, StepResult, TimeIsOver
 from terradask._terraform import provider_mirror
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
@@ -48,11 +50,29 @@ class LiveCheck:
     started_at: str = field(default_factory=utc_text)
     name: str = ""
 
+    @cached_property
+    def recorder(self) -> Recorder:
+        """The record of the check's own calls."""
+        return Recorder(lambda: self.runner.current)
+
+    @property
+    def record_name(self) -> str:
+        """The name of the record's file, beside the report."""
+        return f"{self._stem}-record.json"
+
+    @property
+    def _stem(self) -> str:
+        return f"terradask-live-{re.sub('[^0-9TZ]', '', self.started_at)}"
+
     def run(self, confirm: Callable[[Offer], None]) -> None:
         """Run every step until one fails; all resources are removed in any case.
 
         `confirm` is called once before anything is created, and raises to refuse.
         """
+        with self.recorder.watching():
+            self._run(confirm)
+
+    def _run(self, confirm: Callable[[Offer], None]) -> None:
         account = Account(self.workspace, self.progress)
         earlier = earlier_checks(self.workspace, self.progress)
         if not self.runner.run([*account.prerequisites(), earlier, *account.steps()]):
@@ -76,6 +96,7 @@ class LiveCheck:
             "format": FORMAT,
             "started_at": self.started_at,
             "workspace": self.name,
+            "record": self.record_name,
             "region": self.workspace.settings.workspace.region,
             "versions": {
                 "terradask": metadata.version("terradask"),
@@ -92,10 +113,16 @@ class LiveCheck:
         return found
 
     def write_report(self, folder: Path) -> Path:
-        """Write the report, and return its file."""
-        path = folder / f"terradask-live-{re.sub('[^0-9TZ]', '', self.started_at)}.json"
-        path.write_text(json.dumps(self.report(), indent=2) + "\n", encoding="utf-8")
+        """Write the report, and return its file. The record is beside it."""
+        path = folder / f"{self._stem}.json"
+        write_json(path, self.report())
+        write_json(folder / self.record_name, self.recorder.document(self.started_at))
         return path
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a file that people read."""
+    path.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 
 
 def begin(account: Account) -> CheckWorkspace:

@@ -100,6 +100,8 @@ class Runner:
     on_end: Callable[[StepResult], object] = lambda result: None
     clock: Callable[[], float] = time.monotonic
     results: list[StepResult] = field(default_factory=list)
+    #: Name of the current step.
+    current: str = ""
 
     @property
     def failed(self) -> StepResult | None:
@@ -131,6 +133,7 @@ class Runner:
 
     def _one(self, step: Step) -> bool:
         result, began = StepResult(step.name, step.what), self.clock()
+        self.current = step.name
         self.on_start(step)
         try:
             result.why_left_out = step.run(result)
