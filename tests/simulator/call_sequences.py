@@ -30,6 +30,7 @@ _PLACEHOLDERS = [
     (re.compile(pattern), placeholder)
     for pattern, placeholder in [
         (r"\b\d{8}T\d{6}Z-[0-9a-f]{6}\b", "<run id>"),
+        (r"\b\d{8}T\d{6}Z\b", "<time>"),
         (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>"),
         (r"\b[0-9a-f]{64}\b", "<sha256>"),
         (r"\b[0-9a-f]{32}\b", "<md5>"),
