@@ -28,6 +28,7 @@ from terradask._aws.group_limits import (
     unschedule,
 )
 from terradask._aws.tags import tags_of
+from terradask._common.batches import batches
 from terradask._common.side_by_side import side_by_side
 from terradask.errors import AccessDenied
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
@@ -306,8 +307,7 @@ class Groups:
     def _unprotect(self, group: str, instance_ids: Sequence[str]) -> None:
         if instance_ids:
             self.check_own(group)
-        for start in range(0, len(instance_ids), _PROTECTION_BATCH):
-            batch = instance_ids[start : start + _PROTECTION_BATCH]
+        for batch in batches(instance_ids, _PROTECTION_BATCH):
             # AWS (asg-protection)
             if not self._unprotected(group, batch) and len(batch) > 1:
                 for instance_id in batch:

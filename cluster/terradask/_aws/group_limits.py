@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import raise_first, unless
 from terradask._aws.listing import listed
+from terradask._common.batches import batches
 from terradask.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -68,11 +69,10 @@ def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> N
 
     Permission needed: ``autoscaling:BatchDeleteScheduledAction``.
     """
-    ordered = list(names)
-    for start in range(0, len(ordered), _BATCH):
+    for batch in batches(list(names), _BATCH):
         answer = client.batch_delete_scheduled_action(
             AutoScalingGroupName=autoscaling_group,
-            ScheduledActionNames=ordered[start : start + _BATCH],
+            ScheduledActionNames=batch,
         )
         failed = answer.get("FailedScheduledUpdateGroupActions", ())
         with unless("ValidationError"):

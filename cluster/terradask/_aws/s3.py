@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from terradask._aws.answers import raise_first, unless
 from terradask._aws.session import Aws
 from terradask._aws.translation import translated
+from terradask._common.batches import batches
 from terradask.errors import AwsError, DocumentFormat
 
 #: Default size limit for reading: a state of many resources.
@@ -200,10 +201,10 @@ class ObjectStore:
     def delete_all(self, keys: Iterable[str]) -> None:
         """Delete objects; missing ones are no error."""
         entries = [{"Key": self._prefix + key} for key in keys]
-        for start in range(0, len(entries), _DELETE_BATCH):
-            self._delete_batch(entries[start : start + _DELETE_BATCH])
+        for batch in batches(entries, _DELETE_BATCH):
+            self._delete_batch(batch)
 
-    def _delete_batch(self, batch: list[dict[str, str]], attempts: int = 3) -> None:
+    def _delete_batch(self, batch: Sequence[dict[str, str]], attempts: int = 3) -> None:
         answer = self._client.delete_objects(
             Bucket=self._bucket, Delete={"Objects": batch, "Quiet": True}
         )

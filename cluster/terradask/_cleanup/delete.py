@@ -9,11 +9,12 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from terradask._aws.answers import raise_first
-from terradask._aws.listing import listed_instances
+from terradask._aws.listing import listed, listed_instances
 from terradask._aws.session import Aws
 from terradask._aws.tags import tag_filters
 from terradask._aws.translation import reason_of
 from terradask._cleanup.resources import AUTOSCALING_GROUP, Resource, of_type, outermost
+from terradask._common.batches import batches
 from terradask._common.polling import wait_until
 from terradask._common.progress import Message, Progress
 from terradask._observe.store import STATE, STATE_LOCK, ClusterObjects
@@ -120,9 +121,14 @@ def wait_for_groups(aws: Aws, names: Sequence[str]) -> None:
     if names:
         wait_until(
             lambda: (
-                not client.describe_auto_scaling_groups(AutoScalingGroupNames=list(names))[
-                    "AutoScalingGroups"
-                ]
+                not any(
+                    listed(
+                        client,
+                        "describe_auto_scaling_groups",
+                        "AutoScalingGroups",
+                        AutoScalingGroupNames=list(names),
+                    )
+                )
             ),
             limit_seconds=LIMIT_SECONDS,
             pause_seconds=PAUSE_SECONDS,
@@ -198,7 +204,8 @@ def _delete(client: Any, resource: Resource, kind: ResourceKind) -> None:
 
 def _revoke_rules(client: Any, group: Resource) -> None:
     filters = [{"Name": "group-id", "Values": [group.id]}]
-    rules = client.describe_security_group_rules(Filters=filters)["SecurityGroupRules"]
+    method = "describe_security_group_rules"
+    rules = list(listed(client, method, "SecurityGroupRules", Filters=filters))
     for egress in (False, True):
         ids = [rule["SecurityGroupRuleId"] for rule in rules if rule["IsEgress"] == egress]
         if ids:
@@ -239,15 +246,18 @@ def _remove_roles(client: Any, profile: Resource) -> None:
 
 
 def _detach_policies(client: Any, role: Resource) -> None:
-    for policy in client.list_role_policies(RoleName=role.id)["PolicyNames"]:
+    # AWS (documented): IAM may return fewer results than a page holds, and more pages.
+    # https://docs.aws.amazon.com/IAM/latest/APIReference/API_ListRolePolicies.html
+    for policy in list(listed(client, "list_role_policies", "PolicyNames", RoleName=role.id)):
         client.delete_role_policy(RoleName=role.id, PolicyName=policy)
     # Others attach policies, such as Systems Manager's Quick Setup.
-    for attached in client.list_attached_role_policies(RoleName=role.id)["AttachedPolicies"]:
+    method = "list_attached_role_policies"
+    for attached in list(listed(client, method, "AttachedPolicies", RoleName=role.id)):
         client.detach_role_policy(RoleName=role.id, PolicyArn=attached["PolicyArn"])
 
 
 def _delete_old_versions(client: Any, policy: Resource) -> None:
-    for version in client.list_policy_versions(PolicyArn=policy.id)["Versions"]:
+    for version in list(listed(client, "list_policy_versions", "Versions", PolicyArn=policy.id)):
         if not version["IsDefaultVersion"]:
             client.delete_policy_version(PolicyArn=policy.id, VersionId=version["VersionId"])
 
@@ -306,8 +316,8 @@ def end_instances(
     ec2, left = aws.client("ec2"), sorted(set(ids))
 
     def are_ending() -> bool:
-        for start in range(0, len(left), _BATCH):
-            _terminate(ec2, left[start : start + _BATCH])
+        for batch in batches(left, _BATCH):
+            _terminate(ec2, batch)
         ending = _ending(ec2, left)
         left[:] = [identity for identity in left if identity not in ending]
         return not left
@@ -334,7 +344,9 @@ def wait_for_hosts(aws: Aws, where: Where) -> None:
     """
     filters = [*tag_filters(where.tags), {"Name": "instance-state-name", "Values": _THERE}]
     wait_until(
-        lambda: not aws.client("ec2").describe_instances(Filters=filters)["Reservations"],
+        # AWS (documented): a page without results may have a next one.
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Query-Requests.html
+        lambda: not any(listed_instances(aws.client("ec2"), Filters=filters)),
         limit_seconds=LIMIT_SECONDS,
         pause_seconds=PAUSE_SECONDS,
     )

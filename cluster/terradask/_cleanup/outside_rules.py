@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 _GROUP = "aws_security_group"
 _NAMED_IN_ERROR = 5
-#: AWS (reported, ec2-filter-values): EC2's filters take up to 200 values.
-#: https://github.com/apache/druid/pull/1954
-MOST_VALUES = 200
 
 
 @dataclass(frozen=True)
@@ -97,11 +94,9 @@ def _outside_rules(aws: Aws, removed: Collection[str]) -> list[OutsideRule]:
 def _by_filter(
     aws: Aws, what: str, name: str, values: Collection[str]
 ) -> Iterator[Mapping[str, Any]]:
-    ec2, wanted = aws.client("ec2"), sorted(values)
     listing = "".join(word.title() for word in what.split("_"))
-    for start in range(0, len(wanted), MOST_VALUES):
-        filters = [{"Name": name, "Values": wanted[start : start + MOST_VALUES]}]
-        yield from listed(ec2, f"describe_{what}", listing, Filters=filters)
+    filters = [{"Name": name, "Values": sorted(values)}]
+    yield from listed(aws.client("ec2"), f"describe_{what}", listing, Filters=filters)
 
 
 def _traffic(rule: Mapping[str, Any]) -> str:

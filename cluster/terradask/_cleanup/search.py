@@ -343,7 +343,7 @@ def _find_role_policies(client: Any, role: str) -> list[Resource]:
     """Return the inline policies of a role."""
     names: list[str] = []
     with unless("NoSuchEntity"):
-        names = client.list_role_policies(RoleName=role)["PolicyNames"]
+        names = list(listed(client, "list_role_policies", "PolicyNames", RoleName=role))
     return [
         Resource(
             "aws_iam_role_policy",
@@ -356,7 +356,7 @@ def _find_role_policies(client: Any, role: str) -> list[Resource]:
 
 def find_log_group(client: Any, name: str) -> list[Resource]:
     """Return the log group of this name, or an empty list."""
-    groups = client.describe_log_groups(logGroupNamePrefix=name)["logGroups"]
+    groups = listed(client, "describe_log_groups", "logGroups", logGroupNamePrefix=name)
     return [
         Resource(
             "aws_cloudwatch_log_group",

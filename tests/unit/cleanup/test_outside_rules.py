@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from terradask._aws import listing
 from terradask._aws.session import Aws
-from terradask._cleanup import outside_rules
 from terradask._cleanup.outside_rules import refuse_named_groups
 from terradask._workspace import applier as applying
 from terradask._workspace.applier import Applier
@@ -85,7 +85,7 @@ def test_rules_of_a_peered_vpc_keep_no_group(aws: Aws) -> None:
 def test_a_filter_has_as_many_values_as_ec2_takes(
     aws: Aws, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outside_rules, "MOST_VALUES", 1)
+    monkeypatch.setattr(listing, "MOST_VALUES", 1)
     ours = Planted(aws, "default", "etl").groups
     for name, role in (("one", "worker"), ("two", "scheduler")):
         Neighbour(aws, name).name(ours[role])

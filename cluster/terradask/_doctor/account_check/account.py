@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, get_args
 
 from terradask._aws.free_plan import eligible_types
-from terradask._aws.listing import listed, listed_zones
+from terradask._aws.listing import MOST_VALUES, listed, listed_zones
 from terradask._aws.own_address import own_cidr
 from terradask._aws.session import Aws
 from terradask._catalog.instance_types.listing import load_catalog, named_catalog
@@ -26,7 +26,6 @@ from terradask._catalog.prices.prices import (
     parts_of_secret,
 )
 from terradask._catalog.prices.products import fields_of, query_for
-from terradask._cleanup.outside_rules import MOST_VALUES
 from terradask._common.progress import Progress, silent
 from terradask._doctor.account_check.place import (
     CLUSTER,

@@ -10,6 +10,7 @@ from typing import Any
 from terradask._aws.answers import unless
 from terradask._aws.listing import listed as listed_pages
 from terradask._aws.session import Aws
+from terradask._common.batches import batches
 from terradask._doctor.account_check.steps import StepResult
 from terradask.errors import AccessDenied, TerradaskError
 from terradask_modules.caller_policies import CallerScope, caller_statements
@@ -73,9 +74,9 @@ def questions(
         writes = [action for action in actions if action == _WRITE]
         others = [action for action in actions if action != _WRITE]
         for some, more in ((others, {}), (writes, _encryption(resources[0], keys))):
-            for start in range(0, len(some), _AT_ONCE):
+            for batch in batches(some, _AT_ONCE):
                 yield Question(
-                    tuple(some[start : start + _AT_ONCE]),
+                    tuple(batch),
                     resources,
                     {"aws:RequestedRegion": ("string", region), **context, **more},
                     one,

@@ -15,6 +15,7 @@ _MODULES = (
     "lookups",
     "networks",
     "answer_members",
+    "pages",
     "buckets",
     "images",
     "identities",

@@ -35,6 +35,10 @@ _KEPT = (
     ("PlacementGroup", "placement_group", False),
 )
 
+#: AWS (documented): more names need a larger MaxRecords.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeAutoScalingGroups.html
+_MOST_NAMES = 50
+
 
 def install() -> None:
     """Replace moto's responses."""
@@ -42,12 +46,25 @@ def install() -> None:
 
     for operation in ("create_auto_scaling_group", "update_auto_scaling_group"):
         around(AutoScalingResponse, operation)(_checked_and_kept)
+    around(AutoScalingResponse, "describe_auto_scaling_groups")(_describe_few)
     add(
         AutoScalingResponse,
         delete_auto_scaling_group,
         describe_scaling_activities,
         create_or_update_tags,
     )
+
+
+def _describe_few(describe: Any, response: Any) -> Any:
+    """Refuse more names than AWS takes.
+
+    AWS (reported): The number of group names that may be passed in is limited to 50.
+    https://github.com/boto/botocore/issues/1444
+    """
+    names = response._get_param("AutoScalingGroupNames", [])
+    if len(names) > max(_MOST_NAMES, int(response._get_param("MaxRecords") or 0)):
+        raise error(f"The number of group names that may be passed in is limited to {_MOST_NAMES}")
+    return describe(response)
 
 
 def _checked_and_kept(change: Any, response: Any) -> Any:

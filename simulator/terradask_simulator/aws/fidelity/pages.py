@@ -1,11 +1,35 @@
-"""Split responses into pages, which moto returns complete or truncated."""
+"""Split responses into pages, which moto returns complete or truncated, and refuse filters with
+more values than EC2 takes.
+"""
 
 from __future__ import annotations
 
 import base64
 from typing import Any
 
-__all__ = ["cut", "page"]
+from terradask_simulator.aws.fidelity.patching import around
+
+__all__ = ["cut", "install", "page"]
+
+#: AWS (reported): The maximum number of filter values specified on a single call is 200.
+#: https://github.com/gjbae1212/gossm/issues/47
+_MOST_VALUES = 200
+
+
+def install() -> None:
+    """Refuse EC2's calls with too many values of filters."""
+    from moto.ec2.exceptions import EC2ClientError
+    from moto.ec2.responses._base_response import EC2BaseResponse
+
+    @around(EC2BaseResponse, "_filters_from_querystring")
+    def few_filters(read: Any, response: Any) -> Any:
+        found = read(response)
+        if sum(map(len, found.values())) > _MOST_VALUES:
+            raise EC2ClientError(
+                "FilterLimitExceeded",
+                f"The maximum number of filter values specified on a single call is {_MOST_VALUES}",
+            )
+        return found
 
 
 def page(
