@@ -1,0 +1,162 @@
+"""What S3 refuses of a bucket's creation and of its configuration.
+
+AWS (recorded): Texts of the refusals. tests/records/data/s3-settings.json,
+tests/records/data/s3-buckets.json, tests/records/data/s3-lifecycle.json
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import xmltodict
+
+from terradask_simulator.aws.fidelity.patching import around
+from terradask_simulator.aws.fidelity.s3_refusals import malformed, refused
+
+__all__ = ["install"]
+
+#: AWS (documented): https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+
+_OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")
+
+
+def install() -> None:
+    """Replace how moto takes what configures a bucket."""
+    from moto.s3.responses import S3Response
+
+    @around(S3Response, "_bucket_response_put")
+    def put(put: Any, response: Any, request: Any, bucket_name: str, query: Any) -> Any:
+        if not query:
+            _check_creation(response, bucket_name)
+            return _told(put(response, request, bucket_name, query), response, bucket_name)
+        response.backend.get_bucket(bucket_name)
+        for name, check in _CHECKS.items():
+            if name in query:
+                check(response.body)
+        answer = put(response, request, bucket_name, query)
+        return (204, {}, "") if "policy" in query else answer
+
+    @around(S3Response, "head_bucket")
+    def head_bucket(head: Any, response: Any) -> Any:
+        status, headers, body = head(response)
+        if status != 200:
+            return status, headers, body
+        region = headers["x-amz-bucket-region"]
+        if region != response.region:
+            return 301, {"x-amz-bucket-region": region}, ""
+        bucket = response.backend.get_bucket(response.bucket_name)
+        told = {"x-amz-bucket-arn": bucket.arn, "x-amz-access-point-alias": "false"}
+        return status, {**headers, **told}, body
+
+
+def _told(answer: Any, response: Any, bucket_name: str) -> Any:
+    status, headers, body = answer
+    bucket = response.backend.get_bucket(bucket_name)
+    headers["x-amz-bucket-arn"] = bucket.arn
+    if bucket.region_name != "us-east-1":
+        headers["Location"] = f"http://{bucket_name}.s3.amazonaws.com/"
+    return status, headers, body
+
+
+def _check_creation(response: Any, bucket_name: str) -> None:
+    if not _NAME.fullmatch(bucket_name):
+        text = "The specified bucket is not valid."
+        raise refused(400, "InvalidBucketName", text, BucketName=bucket_name)
+    ownership = response.headers.get("x-amz-object-ownership")
+    if ownership is not None and ownership not in _OWNERSHIPS:
+        text = f"Invalid x-amz-object-ownership header: {ownership}"
+        raise refused(400, "InvalidArgument", text, ArgumentName="x-amz-object-ownership")
+    place = response._get_location_constraint()
+    if place and response.region == "us-east-1" and place not in _regions():
+        text = "The specified location-constraint is not valid"
+        raise refused(400, "InvalidLocationConstraint", text, LocationConstraint=place)
+
+
+def _regions() -> list[str]:
+    return boto3.session.Session().get_available_regions("s3")
+
+
+def _check_versioning(body: bytes) -> None:
+    configuration = xmltodict.parse(body)["VersioningConfiguration"] or {}
+    status = configuration.get("Status")
+    if status is None:
+        raise refused(
+            400,
+            "IllegalVersioningConfigurationException",
+            "The Versioning element must be specified",
+        )
+    if status not in ("Enabled", "Suspended"):
+        raise malformed()
+
+
+def _check_encryption(body: bytes) -> None:
+    rule = _only(xmltodict.parse(body)["ServerSideEncryptionConfiguration"])
+    default = rule.get("ApplyServerSideEncryptionByDefault") or {}
+    if default.get("KMSMasterKeyID") and not default.get("SSEAlgorithm", "").startswith("aws:kms"):
+        raise refused(
+            400,
+            "InvalidArgument",
+            "a KMSMasterKeyID is not applicable if the default sse algorithm is not aws:kms or "
+            "aws:kms:dsse",
+            ArgumentName="ApplyServerSideEncryptionByDefault",
+        )
+
+
+def _check_ownership(body: bytes) -> None:
+    rule = _only(xmltodict.parse(body)["OwnershipControls"])
+    if rule.get("ObjectOwnership") not in _OWNERSHIPS:
+        raise malformed()
+
+
+def _only(configuration: Any) -> dict[str, Any]:
+    """Return the one rule that a configuration must have."""
+    rule = (configuration or {}).get("Rule")
+    if not isinstance(rule, dict):
+        raise malformed()
+    return rule
+
+
+def _check_policy(body: bytes) -> None:
+    if not body.startswith(b"{"):
+        text = "Policies must be valid JSON and the first byte must be '{'"
+        raise refused(400, "MalformedPolicy", text)
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise refused(400, "MalformedPolicy", "This policy contains invalid Json") from error
+    if "Statement" not in document:
+        raise refused(400, "MalformedPolicy", "Missing required field Statement")
+
+
+def _check_lifecycle(body: bytes) -> None:
+    rules = (xmltodict.parse(body)["LifecycleConfiguration"] or {}).get("Rule") or []
+    for rule in rules if isinstance(rules, list) else [rules]:
+        chosen = rule.get("Filter") or {}
+        both = chosen.get("And") or {}
+        noncurrent = "NoncurrentVersionExpiration"
+        if len(set(chosen) - {"@xmlns"}) > 1 or (noncurrent in rule and not rule[noncurrent]):
+            raise malformed()
+        tags = both.get("Tag") or []
+        keys = [tag["Key"] for tag in (tags if isinstance(tags, list) else [tags])]
+        if len(set(keys)) < len(keys):
+            raise refused(400, "InvalidRequest", "Duplicate Tag Keys are not allowed.")
+        date = (rule.get("Expiration") or {}).get("Date")
+        if date and not re.search(r"T00:00:00(\.0+)?(Z|\+00:00)?$", date):
+            text = "'Date' must be at midnight GMT"
+            raise refused(
+                400, "InvalidArgument", text, ArgumentName="Date", ArgumentValue=str(date)
+            )
+
+
+_CHECKS: dict[str, Callable[[bytes], None]] = {
+    "versioning": _check_versioning,
+    "encryption": _check_encryption,
+    "ownershipControls": _check_ownership,
+    "policy": _check_policy,
+    "lifecycle": _check_lifecycle,
+}
