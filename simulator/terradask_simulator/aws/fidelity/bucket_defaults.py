@@ -1,10 +1,8 @@
 """What a bucket has from its creation on, and what answers tell of it: encryption, ownership, no
 public access.
 
-- AWS (documented): every object is encrypted with SSE-S3 unless something else is said, and each
-  answer tells it. https://docs.aws.amazon.com/AmazonS3/latest/userguide/default-encryption-faq.html
-- AWS (documented): new buckets block public access, and their owner owns each object.
-  https://docs.aws.amazon.com/AmazonS3/latest/userguide/create-bucket-faq.html
+AWS (recorded): New S3 buckets encrypt with SSE-S3, block all public access, and own each object;
+each answer tells how an object is encrypted. tests/records/data/s3-settings.json
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What S3 refuses of a bucket's creation and of its configuration.
 
-AWS (recorded): Texts of the refusals. tests/records/data/s3-settings.json,
-tests/records/data/s3-buckets.json, tests/records/data/s3-lifecycle.json
+AWS (recorded): S3 refuses a bucket's configuration whose document it can't read, or whose values it
+doesn't know, with these codes and texts. tests/records/data/s3-settings.json
+tests/records/data/s3-buckets.json tests/records/data/s3-lifecycle.json
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from terradask_simulator.aws.fidelity.s3_refusals import malformed, refused
 
 __all__ = ["install"]
 
-#: AWS (documented): https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
+#: AWS (documented): S3 takes lower-case letters, digits, dots and hyphens in a bucket's name, 3 to
+#: 63. https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucketnamingrules.html
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 _OWNERSHIPS = ("BucketOwnerEnforced", "BucketOwnerPreferred", "ObjectWriter")

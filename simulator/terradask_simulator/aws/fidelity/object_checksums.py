@@ -1,6 +1,6 @@
 """Checksums of objects: their types, and what S3 refuses.
 
-AWS (recorded): Wherever a checksum is told, its type is too; a checksum that isn't the content's is
+AWS (recorded): Where S3 tells a checksum, it tells its type; a checksum that isn't the content's is
 refused. tests/records/data/s3-checksums.json
 """
 

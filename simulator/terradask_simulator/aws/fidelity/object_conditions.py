@@ -1,8 +1,8 @@
 """Conditions of reads and writes, as S3 judges them.
 
-AWS (recorded): A condition that S3 doesn't implement is refused with 501; the completion of a
-multipart upload with a condition is refused with 409 if its key was written or deleted since the
-upload began; a time in the future is no condition. tests/records/data/s3-conditions.json
+AWS (recorded): S3 refuses a condition that it doesn't implement with 501, and the completion of a
+multipart upload on a condition with 409 if its key was written or deleted since the upload began.
+tests/records/data/s3-conditions.json
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Listings of objects and of their versions.
 
-AWS (documented): A page begins after the markers, which name the last one before it, whether or not
-that one still is there. https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
-AWS (recorded): Both tell the checksum's algorithm and type. tests/records/data/s3-versions.json
+AWS (documented): A page of S3's versions begins after the markers, which name the last one before
+it. https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
+AWS (recorded): S3's listings tell each checksum's algorithm and type; the version that a marker
+names need not be there any more. tests/records/data/s3-versions.json
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Tags of buckets and objects: what S3 refuses.
 
-AWS (recorded): Texts and order of the refusals. tests/records/data/s3-tags.json
+AWS (recorded): S3 refuses tags that are there twice, are AWS's own or have other signs, in these
+texts. tests/records/data/s3-tags.json
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from terradask_simulator.aws.fidelity.s3_refusals import malformed, refused
 
 __all__ = ["install"]
 
-#: AWS (documented): Letters, digits and spaces of any script, and these signs.
-#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/tagging-managing.html
-_TEXT = re.compile(r"[\w\s+\-=.:/@]*")
+#: AWS (documented): S3 takes letters, digits and spaces in tags, and these signs.
+#: https://docs.aws.amazon.com/AmazonS3/latest/API/API_control_Tag.html
+_TEXT = re.compile(r"[\w +\-=.:/@]*")
 
 
 def install() -> None:

@@ -1,6 +1,7 @@
 """Uploads in parts: what S3 refuses of them, and what the completion answers.
 
-AWS (recorded): Refusals and answers. tests/records/data/s3-multipart.json
+AWS (recorded): S3 refuses unknown uploads, and parts that are missing or too small, in these texts.
+tests/records/data/s3-multipart.json
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from terradask_simulator.aws.fidelity.s3_refusals import changing, refused
 
 __all__ = ["install"]
 
-#: AWS (documented): Every part but the last has at least 5 MiB.
+#: AWS (documented): Every part of an S3 upload but the last has at least 5 MiB.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/qfacts.html
 _LEAST_BYTES = 5 * 1024**2
 

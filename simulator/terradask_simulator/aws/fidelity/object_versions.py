@@ -1,7 +1,7 @@
-"""Versions of objects, delete markers, and listings of both.
+"""Versions of objects, and delete markers.
 
-AWS (recorded): A delete marker is made for a key that isn't there, and told when it is deleted; a
-bucket whose versioning is suspended keeps its versions. tests/records/data/s3-versions.json
+AWS (recorded): S3 makes a delete marker for a key that isn't there, and tells when one is deleted;
+while versioning is suspended, a bucket keeps its versions. tests/records/data/s3-versions.json
 """
 
 from __future__ import annotations
