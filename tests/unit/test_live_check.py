@@ -9,13 +9,14 @@ import json
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomlkit
 from botocore.exceptions import ClientError
 
 from terradask import Workspace
-from terradask._doctor.account_check import assumptions
+from terradask._doctor.account_check import assumptions, rights
 from terradask._doctor.account_check.check import LiveCheck, time_limit, without_identity
 from terradask._doctor.account_check.cluster import seconds_by_state
 from terradask._doctor.account_check.place import NAME, CheckWorkspace, check_settings
@@ -274,6 +275,32 @@ def test_a_right_is_missing_only_if_the_simulator_could_have_allowed_it() -> Non
         "iam:PassRole": NOT_KNOWN,
         "ec2:RunInstances": "implicitDeny, by a policy of the organisation",
     }
+
+
+class RefusesToCombine:
+    """An IAM whose simulator refuses calls with several actions, and an action under any policy."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+
+    def can_paginate(self, method: str) -> bool:
+        return False
+
+    def simulate_principal_policy(self, *, ActionNames: list[str], **_: Any) -> Any:  # noqa: N803
+        if ActionNames != ["iam:GetUser"]:
+            raise ClientError({"Error": {"Code": self.code, "Message": "x"}}, "Simulate")
+        return {"EvaluationResults": [_told("iam:GetUser", {"user/*": "implicitDeny"})]}
+
+    def simulate_custom_policy(self, **_: Any) -> Any:
+        return {"EvaluationResults": [_told("iam:GetUser", {"user/*": "allowed"})]}
+
+
+@pytest.mark.parametrize("code", ["InvalidInput", "PolicyEvaluation"])
+def test_actions_that_the_simulator_refuses_together_are_asked_alone(code: str) -> None:
+    statement = allow("Both", ["iam:GetUser", "iam:New"], "user/*")
+    (question,) = questions([statement], "us-east-1", {})
+    found = rights._verdicts(RefusesToCombine(code), "arn", question)
+    assert found == {"iam:GetUser": "implicitDeny", "iam:New": NOT_KNOWN}
 
 
 def test_a_result_without_resources_is_read_too() -> None:

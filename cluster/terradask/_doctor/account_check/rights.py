@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from terradask._aws.answers import unless
@@ -218,15 +218,20 @@ def _carrying(question: Question) -> str:
 
 def _verdicts(client: Any, source: str, question: Question) -> dict[str, str]:
     """Return the actions of a question that the caller lacks."""
-    # AWS's simulator refuses an entire call whose actions it can't combine.
-    with unless("InvalidInput"):
+    # AWS (documented): InvalidInput refuses an entire call, such as for actions that can't be
+    # combined; PolicyEvaluation means that a policy couldn't be evaluated.
+    # https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+    with unless("InvalidInput", "PolicyEvaluation"):
         found = list(_asked(client, "simulate_principal_policy", question, PolicySourceArn=source))
         if all(one.decision == _ALLOWED for one in found):
             return {}
         alone = json.dumps(policy_document([question.statement]))
         judged = _asked(client, "simulate_custom_policy", question, PolicyInputList=[alone])
         return verdicts(found, judged)
-    return dict.fromkeys(question.actions, NOT_KNOWN)
+    if len(question.actions) == 1:
+        return dict.fromkeys(question.actions, NOT_KNOWN)
+    each = (replace(question, actions=(action,)) for action in question.actions)
+    return {action: why for one in each for action, why in _verdicts(client, source, one).items()}
 
 
 def _asked(client: Any, operation: str, question: Question, **whose: Any) -> Iterator[Answer]:
