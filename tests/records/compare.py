@@ -79,6 +79,7 @@ def _compare_shapes(recorded: list[Any], ours: list[Any], path: str) -> _Found:
     for example in examples:
         for place, values in example.items():
             known.setdefault(place, []).extend(values)
+    anything = tuple(place for place, values in known.items() if "<any>" in values)
     always = set.intersection(*(set(example) for example in examples))
     shown: set[str] = set()
     for one in ours:
@@ -89,7 +90,8 @@ def _compare_shapes(recorded: list[Any], ours: list[Any], path: str) -> _Found:
                 for value in values
                 if not any(_matches(it, value) for it in known.get(place, []))
             ]
-            if other and place not in shown:
+            below = place.startswith(tuple(f"{one}{end}" for one in anything for end in ".["))
+            if other and not below and place not in shown:
                 shown.add(place)
                 yield place, known.get(place, ABSENT), other[0]
         for place in always - set(mine) - shown:
@@ -103,10 +105,10 @@ def _flat(value: Any, path: str) -> dict[str, list[Any]]:
     """Return the values at each path; of structures and lists, only that they are there."""
     found: dict[str, list[Any]] = {}
     if isinstance(value, dict):
-        found[path] = ["<any>"]
+        found[path] = ["<structure>"]
         parts = [(one, f"{path}.{key}") for key, one in value.items()]
     elif isinstance(value, list):
-        found[path] = ["<any>"]
+        found[path] = ["<structure>"]
         parts = [(one, f"{path}[]") for one in value if one != "<more>"]
     else:
         return {path: [value]}

@@ -16,6 +16,7 @@ import jmespath
 from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 from botocore.response import StreamingBody
 
 from terradask_simulator import Simulator
@@ -103,6 +104,8 @@ class Replayer:
             answer = getattr(client, xform_name(operation))(**given)
         except ClientError as error:
             answer = error.response
+        except ResponseParserError as error:  # none of AWS's
+            return 500, {"Error": {"Code": "", "Message": str(error)}}
         status = answer.pop("ResponseMetadata")["HTTPStatusCode"]
         return status, _plain(answer)
 

@@ -81,6 +81,8 @@ def test_a_name_stands_for_one_case(tmp_path):
         ({"a": [{"k": "x"}, "<more>"]}, {"a": [{"k": "z"}, {"k": "z"}]}, ["a[].k"]),
         ({"a": [{"k": "x"}, "<more>"]}, {"a": [{"k": "x", "n": 1}, {}]}, ["a[].n", "a[].k"]),
         ({"a": [{"t": [{"k": 1}]}, "<more>"]}, {"a": [{"t": []}]}, []),
+        ({"a": [{"t": "<any>"}, "<more>"]}, {"a": [{"t": {"k": [1]}}]}, []),
+        ({"a": [{"t": "<text>"}, "<more>"]}, {"a": [{"t": 1}]}, ["a[].t"]),
     ],
 )
 def test_a_difference_has_its_path(recorded, ours, paths):

@@ -61,6 +61,7 @@ _DEFINED_BY_AWS = frozenset({"HealthStatus", "Path", "Type"})
 _MENTIONED = frozenset({"ResourceArns"})
 #: An ARN up to the resource's kind, and the rest.
 _ARN = re.compile(r"(arn(?::[^:]*){4}:(?:[a-z-]+[/:])?)(.+)")
+_ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 _ENUM_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9:._-]{0,39}")
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
@@ -143,7 +144,7 @@ class Names:
     known: dict[str, str] = field(default_factory=dict)
     #: Names that this call's parameters gave first, or that earlier calls didn't create.
     used: set[str] = field(default_factory=set)
-    #: Names of ARNs: a fresh name can't replace one.
+    #: Names of ARNs and ids: a fresh name can't replace one.
     foreign: set[str] = field(default_factory=set)
     #: Name -> the number of the call that keeps it, and the JMESPath.
     kept: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -158,7 +159,7 @@ class Names:
             while name in taken:
                 name, number = f"{base}_{number}", number + 1
             self.known[text] = name
-            if text.startswith("arn:"):
+            if text.startswith("arn:") or _ID.fullmatch(text):
                 self.foreign.add(name)
             if text in self.answered:
                 self.kept[name] = self.answered[text]
@@ -194,6 +195,8 @@ class Names:
             return value
         if (document := _document(value)) is not None:
             return self.request(document, None, member, inside=True)
+        if member == "Path" and value.startswith("/") and len(value) > 1:
+            return f"/{self.of(value.strip('/'), member)}/"  # IAM takes no other form
         others = _ACCOUNT.sub("", _OWN_NAME.sub("", value))
         known = is_known(others) and not set("$<") & set(value)
         is_arn = value.startswith("arn:")
@@ -209,6 +212,8 @@ class Names:
 
     def answer(self, value: Any, shape: Shape | None, *, reads: bool, key: str = "") -> Any:
         """Return an answer's value: its keys and types, AWS's own values, and known names."""
+        if isinstance(value, Mapping) and getattr(shape, "type_name", "") == "string":
+            return "<any>"  # a policy, which botocore reads
         if isinstance(value, Mapping):
             return {
                 _key(shape, str(name)): self.answer(

@@ -116,15 +116,18 @@ class _Written:
             names = Names(answered, known, foreign=foreign, kept=kept)
             written.calls.append(_call(call, names))
             fresh = {name for name in names.used if name not in kept}
-            if call.succeeded and call.operation.startswith("Create"):
+            if _creates(call):
                 made |= fresh - foreign
             written.alone.append(
                 call.code not in DENIED
                 and (fresh <= made or _is_absent(call))
                 and all(written.alone[kept[name][0]] for name in names.used if name in kept)
             )
+            reads = call.operation.startswith(_READS)
             for text, path in _paths(call.answer):
-                answered.setdefault(text, (number, path))
+                # Another account's list has other items.
+                if not (reads and "[" in path):
+                    answered.setdefault(text, (number, path))
         for name, (number, path) in kept.items():
             written.calls[number].setdefault("keep", {})[name] = path
         return written
@@ -133,6 +136,11 @@ class _Written:
     def once(self) -> list[dict[str, Any]]:
         """Each call once: steps ask again and again until something happens."""
         return [one for index, one in enumerate(self.calls) if one not in self.calls[:index]]
+
+
+def _creates(call: ObservedCall) -> bool:
+    named = call.operation.startswith("Create") and not call.operation.endswith("Tags")
+    return named and call.succeeded
 
 
 def _is_absent(call: ObservedCall) -> bool:
