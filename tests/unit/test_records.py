@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from tests.records.compare import compare, compare_call
-from tests.records.record import ABSENT, Call, Case, Difference, RecordError, parse, read
+from tests.records.record import (
+    ABSENT,
+    DATA,
+    Call,
+    Case,
+    Difference,
+    RecordError,
+    files,
+    parse,
+    read,
+)
 from tests.records.replay import Names
 from tests.records.verdict import Replayed, told
 
@@ -159,3 +170,18 @@ def test_a_case_must_be_as_its_file_tells(changed, found, verdict, untrue):
     assert replayed.untrue == untrue if untrue is not None else replayed.untrue
     if untrue == []:
         assert told(replayed.case) == verdict
+
+
+def test_at_least_95_of_100_records_agree():
+    cases = [case for path in files("*.json") for case in read(path).cases]
+    differing = [case.name for case in cases if case.differs]
+    assert len(cases) > 200
+    assert len(differing) <= 0.05 * len(cases), differing
+
+
+def test_every_file_of_records_has_a_test():
+    """A file that no test replays would count as agreeing."""
+    tests = [path.read_text() for path in (DATA.parent).glob("test_*.py")]
+    patterns = [found for text in tests for found in re.findall(r'@of\("([^"]+)"\)', text)]
+    replayed = {path for pattern in patterns for path in files(pattern)}
+    assert replayed == set(files("*.json"))
