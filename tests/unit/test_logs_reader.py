@@ -66,6 +66,13 @@ def test_a_thousand_hosts_are_read_in_few_calls(account: LogAccount) -> None:
     assert account.calls == {"DescribeLogStreams": 21, "FilterLogEvents": 2}
 
 
+def test_more_hosts_without_a_run_than_one_call_may_name_are_read(account: LogAccount) -> None:
+    account.put(name(NEW, 0), "run")
+    for number in range(1, 102):
+        account.put(name("-", number), str(number))
+    assert sorted(read(account, LogQuery.of())) == sorted(["run", *map(str, range(1, 102))])
+
+
 def test_hosts_are_interleaved_oldest_first_and_a_tail_is_the_end(account: LogAccount) -> None:
     now = time.time()
     for number in range(6):

@@ -16,9 +16,11 @@ from terradask._aws.answers import unless
 from terradask._aws.rate_limit import RateLimiter
 from terradask._aws.session import Aws
 from terradask._aws.translation import is_transient
+from terradask._common.batches import batches
 from terradask._observe.logs.lines import LineLevels, LogLine
 from terradask._observe.logs.query import (
     ALL_RUNS,
+    MOST_NAMES,
     LogQuery,
     Streams,
     choose_streams,
@@ -236,10 +238,11 @@ class LogReader:
             runless = self._group.runless(self._cluster, begin)
         run = None if run_id == ALL_RUNS else run_id
         chosen = choose_streams(self._cluster, run, query.hosts, [*known, *runless])
-        names = {one.name for one in runless if chosen.wanted(one)} - set(chosen.names)
-        if not names or chosen.prefix is None:
+        if chosen.prefix is None:
             return [chosen]
-        return [chosen, Streams(None, tuple(sorted(names)), chosen.wanted)]
+        names = sorted(one.name for one in runless if chosen.wanted(one))
+        parts = batches(names, MOST_NAMES)
+        return [chosen, *(Streams(None, tuple(part), chosen.wanted) for part in parts)]
 
     def lines(
         self, query: LogQuery, chosen: list[Streams], run_id: str
