@@ -96,7 +96,9 @@ class Recording:
             return {sent.action for sent in self._sent if sent.seconds >= begun}
 
     def note_call(self, client: BaseClient, operation: str, parameters: Mapping[str, Any]) -> None:
-        if client.meta.endpoint_url == self.sim.endpoint_url:
+        # A missing object is looked up in a list only while its bucket is young.
+        looks_up = operation == "ListObjectsV2" and parameters.get("MaxKeys") == 1
+        if client.meta.endpoint_url == self.sim.endpoint_url and not looks_up:
             action = f"{client.meta.service_model.signing_name}:{operation}"
             with self._lock:
                 self._sent.append(Sent(time.monotonic(), action, plain(_shown(parameters))))
