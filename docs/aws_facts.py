@@ -3,7 +3,8 @@
 A claim is written where it is used, in a comment, a docstring or an HTML comment of a page:
 ``AWS (documented): <claim>. <URL>``. `EVIDENCE` has the other kinds; ``AWS (believed, <key>):``
 names an assumption that a step of ``terradask doctor --live`` checks. ``AWS (<key>)`` refers to a
-claim with a key. A page's claim may be empty: it is the sentence before it.
+claim with a key. A page's claim may be empty: it is the sentence before it. A page's sentence with
+a link to AWS's own text is a documented claim as it is.
 """
 
 from __future__ import annotations
@@ -57,6 +58,35 @@ _SUBJECTS = {
     "Images": r"Amazon Linux|al2023|\bDLAMI\b|/dlami/",
 }
 _GENERAL = "AWS in general"
+
+_SERVICE = (
+    r"(?:(?:AWS|Amazon) )?(?:AWS|Amazon|EC2|S3|IAM|STS|EBS|KMS|SNS|ECR|EFS|FSx|Auto Scaling"
+    r"|CloudWatch|Secrets Manager|Session Manager|Service Quotas|Parameter Store|PrivateLink)"
+)
+_VERB = (
+    r"(?:allows|refuses|keeps|removes|bills|charges|limits|accepts|requires|returns|answers|counts"
+    r"|lists|ends|launches|deletes|replaces|reserves|evaluates|sends|costs|retries|throttles"
+    r"|expires|propagates|ignores|supports|recommends)"
+)
+_AUXILIARY = r"(?:(?:only|also|never|then|itself|always)\s+)*"
+_CAN = r"(?:(?:doesn't|can't|may|can|must)\s+)"
+_BASE = r"(?:allow|refuse|keep|remove|bill|charge|limit|require|launch|delete|replace|expire)"
+# Not of what may happen, nor of the one to which it happened.
+_BEFORE = (
+    *("AWS", "Amazon", "as", "before", "embedded", "how", "How", "if", "If", "once", "or", "that"),
+    *("until", "what", "What", "whatever", "when", "When", "whether", "Whether", "which", "while"),
+    *("While", "why"),
+)
+_NOT = "".join(rf"(?<!\b{word}\s)" for word in _BEFORE)
+#: What looks like a claim: a service does something.
+CLAIM = re.compile(
+    rf"{_NOT}\b{_SERVICE}(?:'s [\w ]{{1,20}})?\s+{_AUXILIARY}(?:{_VERB}|{_CAN}{_BASE})\b"
+)
+#: A link to AWS's own text.
+LINK = re.compile(r"https://(?:docs\.aws\.|repost\.aws/|aws\.amazon\.)[^\s)>`]*[^\s)>`.,:;]")
+_NOT_PROSE = re.compile(
+    r"^ *```.*?^ *```|<!-- generated: .*?<!-- end of generated -->", re.MULTILINE | re.DOTALL
+)
 
 
 class Fact(NamedTuple):
@@ -123,7 +153,7 @@ def facts(files: Mapping[str, str]) -> list[Fact]:
     return [
         fact
         for path, text in files.items()
-        if "AWS (" in text
+        if path.endswith(".md") or "AWS (" in text
         for passage in passages(path, text)
         for fact in _claims(path, passage)
     ]
@@ -251,7 +281,35 @@ def _of_comments(text: str) -> Iterator[Passage]:
             group = []
 
 
+class Sentence(NamedTuple):
+    """A sentence of a page, without links."""
+
+    text: str
+    #: With its links.
+    written: str
+    #: The paragraph, list item or table row, with the comments behind the paragraph or table.
+    block: str
+    heading: str
+
+
+def sentences(page: str) -> Iterator[Sentence]:
+    """Yield a page's sentences."""
+    page = _NOT_PROSE.sub("", page)
+    # A comment belongs to what is before it.
+    page = re.sub(r"\n+( *<!-- (?:AWS \(|no claim))", r"\n\1", page)
+    heading = ""
+    for block in re.split(r"\n\s*\n|\n(?= *(?:[-*]|\d+\.) )", page):
+        if found := re.findall(r"^#+ (.+)$", block, re.MULTILINE):
+            heading = found[-1]
+        for written in re.split(r"(?<=[.:;])\s|\n\||<!--", block):
+            plain = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", written)
+            yield Sentence(_joined([plain]), written, block, heading)
+
+
 def _of_page(text: str) -> Iterator[Passage]:
+    for one in sentences(text):
+        if CLAIM.search(one.text) and (link := LINK.search(one.written)):
+            yield Passage(f"AWS (documented): {one.text.lstrip('-* ')} {link[0]}", one.heading)
     for match in _HTML.finditer(text):
         before = text[: match.start()]
         headings = re.findall(r"^#+ (.+)$", before, re.MULTILINE)

@@ -14,8 +14,8 @@ from typing import Any
 
 _CALL = "TerminateInstanceInAutoScalingGroup"
 
-#: AWS's codes for throttling, in addition to 5xx:
-#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+#: AWS (documented): EC2 and Auto Scaling throttle with these codes.
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html,
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html
 THROTTLED = frozenset(
     {
@@ -40,8 +40,7 @@ def end_once(client: Any) -> Any:
     """Disable an Auto Scaling client's retries of calls that lower a group's number; return it.
 
     botocore would retry a call that AWS may have carried out (a lost answer, an internal error),
-    and a throttled one after seconds in which another process may have ended the instance:
-    https://docs.aws.amazon.com/boto3/latest/guide/retries.html
+    and a throttled one after seconds in which another process may have ended the instance.
     """
     client.meta.events.register_first(f"needs-retry.auto-scaling.{_CALL}", _raise)
     return client

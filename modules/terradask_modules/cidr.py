@@ -31,7 +31,7 @@ class ZoneCidrs:
 
 
 def usable_addresses(prefix_length: int) -> int:
-    """Return the number of hosts' addresses in a subnet of this size: AWS reserves five."""
+    """Return the number of hosts' addresses in a subnet of this size: five are reserved."""
     return int(2 ** (32 - prefix_length)) - AWS_RESERVED_ADDRESSES
 
 

@@ -76,7 +76,11 @@ def in_vpc(rules: Iterable[Egress], blocks: Sequence[str]) -> list[Egress]:
 def rules_of(rules: Iterable[Egress], cluster: str | None = None) -> list[Egress]:
     """Return the rules of the group for all clusters' hosts, or of the one for a single cluster's.
 
-    AWS refuses a rule twice in a group, whatever its reason: the first one counts.
+    A rule is in a group once, whatever its reason: the first one counts.
+
+    AWS (documented, sg-duplicates): EC2 refuses a security group's second equal rule with
+    InvalidPermission.Duplicate.
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
     """
     found: dict[str, Egress] = {}
     for rule in rules:

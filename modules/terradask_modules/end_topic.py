@@ -18,7 +18,7 @@ class EndTopic(Construct):
     """A topic, and a subscription for each address.
 
     Resources created: an encrypted topic with a policy, and subscriptions by mail, which deliver
-    once they are confirmed. SNS bills messages.
+    once they are confirmed. Messages are billed.
 
     Parameters
     ----------

@@ -14,9 +14,10 @@ from terradask_modules.aws import (
 from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
 from terradask_modules.where import Where
 
-#: AWS (documented): Auto Scaling's strategy price-capacity-optimized, which AWS recommends for
-#: Spot, takes the cheapest of the pools with the highest capacity; prioritized takes on-demand
-#: types in order. https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
+#: AWS (documented, asg-strategies): Auto Scaling's strategy price-capacity-optimized, which AWS
+#: recommends for Spot, takes the cheapest of the pools with the highest capacity; prioritized takes
+#: on-demand types in order.
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html
 _DISTRIBUTION = {
     "on-demand": {
         "on_demand_base_capacity": 0,
@@ -97,8 +98,8 @@ class InstanceGroup(Construct):
                 },
             },
             # One zone needs no balance.
-            # AWS (documented): Auto Scaling's process AZRebalance launches and ends instances to
-            # balance zones; new instances balance them without it.
+            # AWS (documented, asg-zones): Auto Scaling's process AZRebalance launches and ends
+            # instances to balance zones; new instances balance them without it.
             # https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
             suspended_processes=["AZRebalance"],
             # Hosts leave by name. If only the number is lowered (a fallback from spot, a smaller
@@ -123,8 +124,7 @@ class InstanceGroup(Construct):
 class ClusterPlacement(Construct):
     """The placement group that keeps a cluster's hosts close together.
 
-    Resources created: a placement group. It costs nothing
-    (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html).
+    Resources created: a placement group. AWS (placement-price)
     """
 
     def __init__(self, scope: Construct, *, where: Where) -> None:

@@ -79,7 +79,7 @@ class Aws:
         self._session: Session | None = None
         #: Buckets old enough that S3 misses no objects: set by `ObjectStore`.
         self.settled_buckets: set[str] = set()
-        #: Bucket -> its required account; S3 refuses calls to another's. A bucket whose name
+        #: Bucket -> its required account. AWS (s3-owner). A bucket whose name
         #: contains the account needs no entry.
         self.bucket_owners: dict[str, str] = {}
         #: Seconds that this machine's clock is ahead of AWS's, by AWS's latest answer; 0 before

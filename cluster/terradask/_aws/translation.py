@@ -69,7 +69,7 @@ def translate_calls(session: Session, region: str) -> None:
     """Make every later client of a session raise typed errors, paginators and waiters included.
 
     Each is chained from boto3's; errors without a typed counterpart stay boto3's. This uses boto3's
-    extension point: https://docs.aws.amazon.com/boto3/latest/guide/events.html
+    extension point, its events.
     """
 
     class TranslatedCalls:

@@ -165,7 +165,7 @@ class _Adoption:
         return None
 
     def rule(self, kind: str, block: Mapping[str, Any]) -> str | None:
-        """Find a rule by its content: AWS refuses duplicates."""
+        """Find a rule by its content. AWS (sg-duplicates)"""
         group = self._resolve(block["security_group_id"])
         rules = (
             rule for rule in of_type(self._found, kind) if rule.description["GroupId"] == group

@@ -45,8 +45,8 @@ SOON_SECONDS = 60.0
 
 
 def delete_resource(aws: Aws, resource: Resource) -> None:
-    """Delete one resource; a missing one is no error. AWS refuses to delete a used one, which this
-    waits for if that ends soon by itself.
+    """Delete one resource; a missing one is no error. This waits for a used one if its use ends
+    soon by itself. AWS (ec2-in-use)
     """
     refusals: list[Exception] = []
     soon = SOON_SECONDS if resource.type in _SOON_FREE else -1.0

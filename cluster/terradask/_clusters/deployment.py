@@ -91,7 +91,7 @@ class Deployment:
     and ``ResumeProcesses`` where AWS suspended one; ``secretsmanager:PutSecretValue``,
     ``UpdateSecretVersionStage``, ``GetSecretValue``, ``DescribeSecret``; ``s3:GetObject``,
     ``PutObject``, ``DeleteObject``, ``ListBucket``. To raise
-    a group, AWS also requires ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch
+    a group, callers also need ``ec2:RunInstances`` and ``ec2:CreateTags`` on what its launch
     template creates, and ``iam:PassRole`` on its roles.
     """
 

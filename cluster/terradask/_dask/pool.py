@@ -263,7 +263,7 @@ class WorkerPool:
 
         The scheduler's host does it, also when this client has ended. Growing requests instances
         and doesn't wait for the workers; see `wait_for_workers`. If AWS's vCPU quotas are too
-        small, a warning is logged, and AWS launches as many as they allow. Shrinking first moves
+        small, a warning is logged, and as many start as they allow. Shrinking first moves
         the data of the leaving workers. A group that adapts stops adapting, which the log and the
         events record; `adapt` begins it again.
 
@@ -423,7 +423,7 @@ class WorkerPool:
         chains = self._chains
         fewer = [*chains] if removals else [n for n in numbers if numbers[n] < _desired(chains[n])]
         try:
-            # The scheduler's host has no permission for minimums, and AWS ends no host below them.
+            # The scheduler's host has no permission for minimums. AWS (asg-minimum)
             for group in (one for name in fewer for one in chains[name] if one.min_size):
                 await self.call(self.deployment.groups.clear_minimum, group.name)
             await self.policies.scale(numbers, removals)

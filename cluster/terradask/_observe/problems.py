@@ -2,6 +2,9 @@
 
 Covers all changes outside Terraform: tags, limits, suspended processes, missing groups and
 documents.
+
+AWS (documented, asg-suspended): Auto Scaling suspends processes of a group whose launches failed
+for a day, as AdministrativeSuspension.
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 """
 

@@ -88,8 +88,8 @@ def _removes(change: Change, cluster: RunningCluster) -> bool:
     if change.type == _GROUP:
         # A group without workers may be removed.
         return _group_effect(change, cluster) is not None
-    # AWS refuses to delete resources that hosts' interfaces use; Terraform then repeats the call
-    # for twenty minutes, halfway through the plan.
+    # Terraform repeats a refused deletion for twenty minutes, halfway through the plan.
+    # AWS (ec2-in-use)
     return bool(_loss_to_hosts(change))
 
 

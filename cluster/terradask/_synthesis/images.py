@@ -151,7 +151,7 @@ def _disk_of(setting: str) -> str:
 
 
 def _refuse_smaller(disks_gib: Mapping[str, int], image_gib: int) -> None:
-    """Refuse disks (setting -> size) that are smaller than the image: AWS launches no such host."""
+    """Refuse disks (setting -> size) that are smaller than the image: no host would launch."""
     findings = [
         Finding(
             where=setting,

@@ -25,7 +25,7 @@ from terradask_modules.names import SCHEDULER_GROUP
 
 #: AWS (api-limits)
 _PARALLEL_UPDATES = 4
-#: AWS ends an instance within minutes; hosts within a day in any case.
+#: Hosts end within a day in any case.
 _LONGEST_RUN = datetime.timedelta(seconds=MOST_LIFETIME_SECONDS, days=1)
 
 

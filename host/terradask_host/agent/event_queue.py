@@ -37,7 +37,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Recommended:
-    """AWS recommends to replace this spot instance: its interruption risk has risen."""
+    """A rebalance recommendation: its interruption risk has risen. AWS (spot-rebalance)"""
 
 
 @dataclass(frozen=True)

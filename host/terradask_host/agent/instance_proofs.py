@@ -39,7 +39,7 @@ def sign_proof(endpoint_url: str, region: str, credentials: Any, audience: str) 
 
 
 def prove(aws: Aws, audience: str) -> dict[str, Any]:
-    """Return a proof of this instance. AWS accepts it for some minutes: create it when needed."""
+    """Return a proof of this instance. It is valid for some minutes: create it when needed."""
     endpoint_url = aws.client("sts").meta.endpoint_url
     return sign_proof(endpoint_url, aws.region, aws.credentials(), audience).to_document()
 

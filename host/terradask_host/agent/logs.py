@@ -105,7 +105,8 @@ class HostLog:
             self._queue(line[:LINE_CHARACTERS])
 
     def _queue(self, line: str) -> None:
-        # CloudWatch refuses empty messages.
+        # AWS (documented): CloudWatch PutLogEvents takes messages of at least one character.
+        # https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_InputLogEvent.html
         if line:
             self._dropped += len(self._backlog) == BACKLOG_LINES
             self._backlog.append((int(time.time() * 1000), line))

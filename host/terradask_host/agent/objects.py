@@ -171,13 +171,13 @@ def wait_for(
     events: EventQueue,
     first_pause_seconds: float = 0.2,
 ) -> T:
-    """Poll until `read` returns a value; an error of AWS counts as no value.
+    """Poll until `read` returns a value; an error counts as no value.
 
     `read` gets the seconds waited so far. `what` and `advice` are for the error; a stop request
     among the `events` ends the wait.
 
     Right after launch the instance profile's credentials, or its rights, may be missing, and
-    without the right to list a bucket a missing object gives ``AccessDenied``: so no error of AWS
+    without the right to list a bucket a missing object gives ``AccessDenied``: so no error
     ends the wait, but the last one is reported.
 
     Raises `RunMissing` at the deadline, `StopRequested` on a stop request.

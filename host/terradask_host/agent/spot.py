@@ -1,7 +1,7 @@
 """Spot interruptions: the rebalance recommendation, the interruption notice, and its deadline.
 
-AWS (documented): A rebalance recommendation for a Spot instance may come before its interruption
-notice, or at the same time.
+AWS (documented, spot-rebalance): A rebalance recommendation for a Spot instance may come before its
+interruption notice, or at the same time.
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 """
 

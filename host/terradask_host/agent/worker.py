@@ -48,7 +48,7 @@ class WorkerHost:
         self._not_before = 0.0
         self._next_probe = 0.0
         self._seek_trouble = Trouble(host.log.info)
-        #: AWS recommends to replace this instance.
+        #: Whether it has a rebalance recommendation. AWS (spot-rebalance)
         self._recommended = False
 
     def run(self) -> None:

@@ -40,7 +40,7 @@ class Verdict(enum.Enum):
 
 @dataclass(frozen=True)
 class Rules:
-    """The naming of a cluster's workers, and AWS's time limits.
+    """The naming of a cluster's workers, and the times that AWS may take.
 
     Parameters
     ----------

@@ -143,7 +143,7 @@ def see_zones(scope: CallerScope) -> Statement:
 def see_prices() -> Statement:
     """Return the right to read prices.
 
-    AWS lists those of every region in a few of them, so no region limits it.
+    The price list of every region is in a few of them, so no region limits it.
     """
     return allow("SeePrices", "pricing:GetProducts", "*")
 

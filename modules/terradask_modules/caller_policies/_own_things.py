@@ -55,7 +55,7 @@ def see_own_things(scope: CallerScope) -> list[Statement]:
 
 
 def see_roles_of_gone_clusters(scope: CallerScope) -> list[Statement]:
-    """Return the right to list roles, to find those of gone clusters. IAM can't limit it."""
+    """Return the right to list roles, to find those of gone clusters; it has no resource."""
     return [allow("ListRolesOfClusters", "iam:ListRoles", "*")] if scope.isolated else []
 
 

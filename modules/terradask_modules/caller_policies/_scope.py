@@ -22,7 +22,7 @@ from terradask_modules.names import (
 from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 
-#: AWS (documented): The service-linked roles are AWSServiceRoleForAutoScaling of
+#: AWS (documented, service-roles): The service-linked roles are AWSServiceRoleForAutoScaling of
 #: autoscaling.amazonaws.com, and AWSServiceRoleForEC2Spot of spot.amazonaws.com.
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html,
 #: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html

@@ -41,6 +41,9 @@ PLACEMENT_GROUP = in_ec2(
     shape=_shape,
     loss="hosts are no longer placed close together; AWS refuses while any runs in it",
     loss_to_hosts=HOSTS_NEED_IT,
+    # AWS (documented, pg-delete): EC2 deletes a placement group only when its instances have ended.
     # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html
+    # AWS (documented, placement-price): EC2 doesn't charge for placement groups.
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-groups.html
     holds_hosts=True,
 )

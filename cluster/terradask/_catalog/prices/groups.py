@@ -127,7 +127,8 @@ def _descriptor(
 # ---- an Auto Scaling group's components ----------------------------------------------------------
 
 
-#: AWS (documented): EC2 bills data between zones in both directions, by the GB.
+#: AWS (documented, zone-traffic): EC2 bills data between zones in both directions, by the GB, and
+#: none within a zone.
 #: https://aws.amazon.com/ec2/pricing/on-demand/#Data_Transfer_within_the_same_AWS_Region
 _CROSS_ZONE = (
     "in several zones: AWS charges for each GB between them, in both directions; not in the totals"

@@ -296,7 +296,7 @@ def fetch_spot_prices(
 ) -> Answer:
     """Read current Spot prices of instance types, or all.
 
-    Permission needed: ``ec2:DescribeSpotPriceHistory``. AWS returns a thousand prices at a time:
+    Permission needed: ``ec2:DescribeSpotPriceHistory``. A page has a thousand prices:
     some ten calls for all types, one for those of a group.
     """
     question = {

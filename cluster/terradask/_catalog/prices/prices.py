@@ -257,7 +257,7 @@ class Component(CostItem):
     """A cost item before pricing."""
 
     #: Keys of its price. Several are alternatives, such as a group's instance types, of which the
-    #: most expensive counts. None: AWS charges only by use.
+    #: most expensive counts. None: it is billed only by use.
     keys: tuple[PriceKey, ...] = ()
     #: Amount of it: for a volume GiB, MiB/s and IOPS, otherwise one.
     amount: Decimal = Decimal(1)

@@ -160,7 +160,7 @@ CPU, MEMORY = 2, ["4 GiB", "8 GiB"]
 LEAST_MEMORY_MIB = 3_600
 #: Time limit of the costly steps; then everything is removed.
 LIMIT_SECONDS = 1500
-#: AWS's schedule ends a cluster of the check by then.
+#: A schedule ends a cluster of the check by then. AWS (asg-schedule)
 LIFETIME_SECONDS = 1800
 
 #: Settings that an organisation may require for every network.

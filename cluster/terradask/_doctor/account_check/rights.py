@@ -21,7 +21,8 @@ _AT_ONCE = 50
 #: Operators with known values -> the type of their keys.
 _OPERATORS = {"StringEquals": "string", "ArnLike": "string", "Bool": "boolean"}
 _ALLOWED = "allowed"
-#: Condition key of an object's encryption, which policies may require:
+#: Condition key of an object's encryption.
+#: AWS (documented): A policy may require S3's condition keys of a write's encryption.
 #: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html
 _WRITE = "s3:PutObject"
 _ENCRYPTION = "s3:x-amz-server-side-encryption"

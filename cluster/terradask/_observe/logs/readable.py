@@ -30,7 +30,7 @@ class ReadableLogs:
         run: str | None = None,
     ) -> ClusterLogs:
         """Return lines of the hosts' logs, oldest first: the boot's, Dask's and tasks' output.
-        CloudWatch keeps them for ``network.log_retention_days``, also when the cluster is stopped
+        They are kept for ``network.log_retention_days``, also when the cluster is stopped
         or destroyed.
 
         Parameters

@@ -45,9 +45,8 @@ from terradask_modules.names import log_group_name
 _STREAMS_PAGE, EVENTS_PAGE = 50, 10_000
 
 #: Pauses between calls.
-#: AWS (documented): CloudWatch Logs allows 25 DescribeLogStreams and 5 FilterLogEvents a second by
-#: account and region.
-#: https://repost.aws/knowledge-center/cloudwatch-logs-throttling
+#: AWS (documented, logs-rate): CloudWatch Logs allows 25 DescribeLogStreams and 5 FilterLogEvents a
+#: second by account and region. https://repost.aws/knowledge-center/cloudwatch-logs-throttling
 _STREAMS_SECONDS, _EVENTS_SECONDS = 0.1, 0.5
 
 #: Time of retries while AWS throttles, beyond boto3's own retries.
@@ -55,7 +54,7 @@ _BUSY_SECONDS = 60.0
 
 
 class LogGroup:
-    """Read the workspace's log group within AWS's rate limits.
+    """Read the workspace's log group within AWS's limits. AWS (logs-rate)
 
     Permissions needed: ``logs:DescribeLogStreams`` and ``logs:FilterLogEvents`` on it.
     """
