@@ -1,11 +1,12 @@
 """Query AWS's price list for products, and read its answers. Pure.
 
-The fields and usage types are those of AWS's price list: ``BoxUsage``, ``NatGateway-Hours``,
-``EBS:VolumeUsage.gp3``, ``EBS:VolumeP-Throughput.gp3`` and ``EBS:VolumeP-IOPS.gp3`` of
-``AmazonEC2``, ``PublicIPv4:InUseAddress``, ``VpcEndpoint-Hours`` of
-``AmazonVPC``, ``AWSSecretsManager-Secrets``, ``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``.
-A usage type has a region's prefix (``USE1-``), in us-east-1 not always: queries filter by
-``regionCode``, and the prefix is skipped here.
+Queries filter by ``regionCode``, and the prefix of a usage type is skipped here.
+
+AWS (believed, price-usage-types): AWS's price list has the usage types ``BoxUsage``,
+``NatGateway-Hours``, ``EBS:VolumeUsage.gp3``, ``EBS:VolumeP-Throughput.gp3`` and
+``EBS:VolumeP-IOPS.gp3`` of ``AmazonEC2``, ``PublicIPv4:InUseAddress`` and ``VpcEndpoint-Hours`` of
+``AmazonVPC``, ``AWSSecretsManager-Secrets``, and ``CW:MetricMonitorUsage`` of ``AmazonCloudWatch``,
+with a region's prefix (``USE1-``), in us-east-1 not always.
 """
 
 from __future__ import annotations

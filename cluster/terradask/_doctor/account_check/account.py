@@ -221,6 +221,7 @@ class Account:
         self.hourly_usd = hourly_usd(parts, quotes)
         if unavailable(region, None) is not None:
             return unavailable(region, None)
+        result.assumptions["price-usage-types"] = not quotes.problems
         if quotes.problems:
             missing = "; ".join(f"{key}: {why}" for key, why in quotes.problems.items())
             raise TerradaskError(

@@ -12,6 +12,7 @@ Verdict = Literal["proven", "contradicted", "not tried"]
 #: Key of an assumption, as in ``docs/aws-facts.md`` -> the step that tests it.
 TESTED_BY = {
     "ec2-filter-values": "region",
+    "price-usage-types": "prices",
     "asg-lists-members": "cluster",
     "imds-tags": "reports",
     "asg-shows-launches": "grow",
