@@ -221,7 +221,9 @@ class Account:
         self.hourly_usd = hourly_usd(parts, quotes)
         if unavailable(region, None) is not None:
             return unavailable(region, None)
-        result.assumptions["price-usage-types"] = not quotes.problems
+        result.assumptions["price-usage-types"] = all(
+            result.facts["usage_types"].values()
+        ) and not [key for key in quotes.problems if key.market != "spot"]
         if quotes.problems:
             missing = "; ".join(f"{key}: {why}" for key, why in quotes.problems.items())
             raise TerradaskError(
