@@ -355,6 +355,20 @@ class Switches:
         """
         return self._switched("drop_answers", action=action, share=share, times=times, seed=seed)
 
+    def later_values(self, value: str, later: str, *, action: str = "*") -> Switched:
+        """Answer with a value that AWS doesn't have yet.
+
+        Parameters
+        ----------
+        value
+            The value that it takes the place of, such as ``InService``; an empty one ends it.
+        later
+            Such as ``Resting``.
+        action
+            Such as ``autoscaling:DescribeAutoScalingGroups``, or a pattern.
+        """
+        return self._switched("later_values", value=value, later=later, action=action)
+
     def expire_credentials(self, access_key: str) -> Switched:
         """Expire temporary credentials: every call with them is refused.
 

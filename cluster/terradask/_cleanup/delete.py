@@ -301,7 +301,6 @@ ENDING_PAUSE_SECONDS = 2.0
 _BATCH = 100
 
 _ENDED = frozenset({"shutting-down", "terminated"})
-_THERE = ["pending", "running", "shutting-down", "stopping", "stopped"]
 
 
 def end_instances(
@@ -342,11 +341,13 @@ def wait_for_hosts(aws: Aws, where: Where) -> None:
 
     Permission needed: ``ec2:DescribeInstances``.
     """
-    filters = [*tag_filters(where.tags), {"Name": "instance-state-name", "Values": _THERE}]
+    ec2, filters = aws.client("ec2"), tag_filters(where.tags)
     wait_until(
         # AWS (documented): a page without results may have a next one.
         # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/Query-Requests.html
-        lambda: not any(listed_instances(aws.client("ec2"), Filters=filters)),
+        lambda: all(
+            one["State"]["Name"] == "terminated" for one in listed_instances(ec2, Filters=filters)
+        ),
         limit_seconds=LIMIT_SECONDS,
         pause_seconds=PAUSE_SECONDS,
     )

@@ -17,18 +17,20 @@ if TYPE_CHECKING:
 
 _EVERYWHERE = "0.0.0.0/0"
 
-#: Targets of a default route -> prefix in the route's attribute with the target.
-_TARGETS = (
-    "GatewayId",
-    "NatGatewayId",
-    "TransitGatewayId",
-    "NetworkInterfaceId",
-    "InstanceId",
-    "VpcPeeringConnectionId",
-    "LocalGatewayId",
-    "CarrierGatewayId",
-    "CoreNetworkArn",
-    "EgressOnlyInternetGatewayId",
+#: AWS (documented): A route's state is active, blackhole (its target isn't there) or filtered.
+#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Route.html
+_LEADING_NOWHERE = frozenset({"blackhole", "filtered"})
+
+#: All of a route but its target: EC2 adds kinds of targets.
+_NO_TARGETS = frozenset(
+    {
+        "DestinationCidrBlock",
+        "DestinationIpv6CidrBlock",
+        "DestinationPrefixListId",
+        "InstanceOwnerId",
+        "Origin",
+        "State",
+    }
 )
 
 
@@ -269,9 +271,10 @@ def _default_target(table: Description | None) -> str | None:
     for route in (table or {}).get("Routes", ()):
         if (
             route.get("DestinationCidrBlock") == _EVERYWHERE
-            and route.get("State", "active") == "active"
+            and route.get("State") not in _LEADING_NOWHERE
         ):
-            return next((str(route[key]) for key in _TARGETS if route.get(key)), None)
+            targets = (str(route[key]) for key in route if key not in _NO_TARGETS and route[key])
+            return next(targets, None)
     return None
 
 

@@ -18,9 +18,9 @@ from terradask_modules.names import TAG_CLUSTER, TAG_ROLE, TAG_WORKSPACE
 #: https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 _GROUP_TAG = "aws:autoscaling:groupName"
 
-#: States before termination; a stopped instance still costs its volumes.
-_NOT_TERMINATED = ["pending", "running", "stopping", "stopped"]
-_ON = frozenset({"pending", "running"})
+#: A stopped instance still costs its volumes. One in a state that EC2 adds later exists, and is on.
+_ENDED = frozenset({"shutting-down", "terminated"})
+_OFF = frozenset({"stopping", "stopped"})
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,11 @@ def find_instances(
     ec2 = aws.client("ec2")
     tags = {TAG_WORKSPACE: workspace} | ({} if cluster is None else {TAG_CLUSTER: cluster})
     by_tags = tag_filters(tags)
-    alive = {"Name": "instance-state-name", "Values": _NOT_TERMINATED}
-    found = list(listed_instances(ec2, Filters=[*by_tags, alive]))
+    found = [
+        instance
+        for instance in listed_instances(ec2, Filters=by_tags)
+        if instance["State"]["Name"] not in _ENDED
+    ]
     volumes = _volumes(ec2, by_tags) if with_volumes and found else {}
     return [_read(instance, volumes if with_volumes else None) for instance in found]
 
@@ -87,5 +90,5 @@ def _read(instance: Mapping[str, Any], volumes: Mapping[str, Volumes] | None) ->
         tags.get(_GROUP_TAG),
         instance["LaunchTime"],
         host,
-        instance["State"]["Name"] in _ON,
+        instance["State"]["Name"] not in _OFF,
     )

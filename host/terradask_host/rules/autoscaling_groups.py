@@ -11,6 +11,25 @@ from typing import Any, Self
 #: AWS (believed): the reason of AWS's own suspensions has other words.
 _SUSPENDED_BY_CALLER = "User suspended at"
 
+#: States, without their steps, of members that a group replaces, or keeps beside its number.
+#: AWS (documented): Retained instances don't count towards the desired capacity.
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/manage-retained-instances.html
+#: AWS (documented): Instances that go to Standby lower the desired capacity, or are replaced.
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-enter-exit-standby.html
+#: AWS (documented): An instance whose root volume is replaced keeps running, as a member.
+#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/replace-root-volume.html
+_NOT_COUNTED = frozenset(
+    {
+        "Detached",
+        "Detaching",
+        "EnteringStandby",
+        "Standby",
+        "Terminated",
+        "Terminating",
+        "Warmed",
+    }
+)
+
 
 @dataclass(frozen=True)
 class Member:
@@ -22,8 +41,13 @@ class Member:
 
     @property
     def active(self) -> bool:
-        """Whether it counts towards the group's desired capacity."""
-        return self.lifecycle_state in {"Pending", "Pending:Wait", "Pending:Proceed", "InService"}
+        """Whether it counts towards the group's desired capacity.
+
+        A member in a state that AWS adds later counts: else its running scheduler would be taken
+        for dead, and a number would be lowered that ends it or another one.
+        """
+        state, _, step = self.lifecycle_state.partition(":")
+        return state not in _NOT_COUNTED and step != "Retained"
 
     @property
     def in_service(self) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from terradask_simulator.aws.endpoint.answers import LostAnswers
+from terradask_simulator.aws.endpoint.answers import LATER_VALUES, LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import SimulatorError
 from terradask_simulator.aws.fidelity import (
@@ -87,6 +87,7 @@ def aws_switches(
         "give_bucket": Switch(_give_bucket, lambda: dict(buckets.FOREIGN)),
         "delay_logs": turning("delay_logs", DELAY),
         "drop_answers": turning("drop_answers", lost_answers),
+        "later_values": turning("later_values", LATER_VALUES),
         "expire_credentials": Switch(expire, lambda: sorted(signatures.expired)),
         "skew_clock": Switch(skew, skewed),
         "cut_network": Switch(cut),

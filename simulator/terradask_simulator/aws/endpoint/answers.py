@@ -23,12 +23,23 @@ from typing import Any
 
 from terradask_simulator.aws.switchboard import Setting
 
-__all__ = ["Answer", "LostAnswers", "Replays", "cut_connection", "serving"]
+__all__ = [
+    "LATER_VALUES",
+    "Answer",
+    "LostAnswers",
+    "Replays",
+    "cut_connection",
+    "serving",
+    "with_later_values",
+]
 
 _log = logging.getLogger(__name__)
 _SERVING = threading.local()
 _KEPT = 512
 _LARGEST_BYTES = 64 * 1024
+
+#: A value of AWS's that answers have another one for, such as one that AWS adds later.
+LATER_VALUES = Setting(action="*", value="", later="")
 
 
 class LostAnswers(Setting):
@@ -82,6 +93,19 @@ class Answer:
     status: str
     headers: tuple[tuple[str, str], ...]
     body: bytes
+
+
+def with_later_values(action: str, answer: Answer) -> Answer:
+    """Return an answer as `LATER_VALUES` says: in XML and JSON, where it is a whole value."""
+    if not LATER_VALUES.value or not fnmatch.fnmatchcase(action, LATER_VALUES.action):
+        return answer
+    body = answer.body
+    for form in (">{}<", '"{}"'):
+        written = [form.format(one).encode() for one in (LATER_VALUES.value, LATER_VALUES.later)]
+        body = body.replace(*written)
+    length = ("Content-Length", str(len(body)))
+    others = (one for one in answer.headers if one[0].lower() != "content-length")
+    return Answer(answer.status, (*others, length), body)
 
 
 class Replays:

@@ -21,6 +21,7 @@ from terradask_simulator.aws.endpoint.answers import (
     Replays,
     cut_connection,
     serving,
+    with_later_values,
 )
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.endpoint.signatures import Signatures
@@ -162,6 +163,7 @@ class Application:
                 else self._by_moto(environ, call)
             )
             note_served(operation, answer.status, answer.body)
+            answer = with_later_values(call.action, answer)
             if self._lost_answers.takes(call.action):
                 _log.info("the answer gets lost: %s", call.action)
                 cut_connection()

@@ -1,8 +1,11 @@
 """AWS's clock, which a switch sets forward, so that hours of instances pass at once. Instances that
 ended an hour ago are no longer listed, as on AWS.
 
-moto reads the time by one function, which its modules import by name, and lists ended instances
-forever. EC2 lists them "for a short while (usually about an hour)":
+AWS (documented): To terminate an instance again changes nothing, and succeeds.
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
+
+moto reads the time by one function, which its modules import by name, lists ended instances
+forever, and fails to terminate one whose interfaces are gone. EC2 lists them "for a short while (usually about an hour)":
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
 """
 
@@ -10,6 +13,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+from copy import copy
 from typing import Any
 
 from terradask_simulator.aws.fidelity.patching import around
@@ -55,6 +59,8 @@ def install() -> None:
 
     @around(Instance, "terminate")
     def terminate(terminate: Any, instance: Any, *args: Any, **kwargs: Any) -> Any:
+        if instance.state == "terminated":
+            return copy(instance._state)
         instance.__dict__.setdefault("_embedded_terminated_at", now())
         return terminate(instance, *args, **kwargs)
 
