@@ -101,8 +101,9 @@ def with_later_values(action: str, answer: Answer) -> Answer:
         return answer
     body = answer.body
     for form in (">{}<", '"{}"'):
-        written = [form.format(one).encode() for one in (LATER_VALUES.value, LATER_VALUES.later)]
-        body = body.replace(*written)
+        body = body.replace(
+            form.format(LATER_VALUES.value).encode(), form.format(LATER_VALUES.later).encode()
+        )
     length = ("Content-Length", str(len(body)))
     others = (one for one in answer.headers if one[0].lower() != "content-length")
     return Answer(answer.status, (*others, length), body)

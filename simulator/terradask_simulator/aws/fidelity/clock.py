@@ -5,7 +5,8 @@ AWS (documented): To terminate an instance again changes nothing, and succeeds.
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
 
 moto reads the time by one function, which its modules import by name, lists ended instances
-forever, and fails to terminate one whose interfaces are gone. EC2 lists them "for a short while (usually about an hour)":
+forever, and fails to terminate one whose interfaces are gone. EC2 lists them "for a short while
+(usually about an hour)":
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
 """
 
