@@ -16,6 +16,7 @@ import pytest
 
 from terradask_simulator import Simulator
 
+from .trust import TRUST
 from .waiting import eventually
 
 DEFAULT_UNIT = """\
@@ -73,7 +74,7 @@ class SmallNetwork:
         s3.create_bucket(Bucket=self.bucket)
         self.role = f"terradask-{self.workspace}-worker"
         iam = self.client("iam")
-        iam.create_role(RoleName=self.role, AssumeRolePolicyDocument="{}")
+        iam.create_role(RoleName=self.role, AssumeRolePolicyDocument=TRUST)
         iam.create_instance_profile(InstanceProfileName=self.role)
         iam.add_role_to_instance_profile(InstanceProfileName=self.role, RoleName=self.role)
 

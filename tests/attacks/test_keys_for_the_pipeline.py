@@ -16,6 +16,7 @@ from terradask_modules.where import Where
 from terradask_simulator import Simulator
 
 from ..simulator.acting import ACCOUNT, REGION, Account, code_of, refused
+from ..trust import TRUST
 
 pytestmark = [pytest.mark.simulator]
 
@@ -105,7 +106,7 @@ def test_a_secret_that_is_open_stays_closed_for_the_pipeline(
 def a_profile(owner: Account, clients: contextlib.ExitStack) -> str:
     """Return the name of an instance profile with a role that isn't the workspace's."""
     iam, name = owner.client("iam"), "somebody-elses"
-    iam.create_role(RoleName=name, AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST)
     clients.callback(iam.delete_role, RoleName=name)
     iam.create_instance_profile(InstanceProfileName=name)
     clients.callback(iam.delete_instance_profile, InstanceProfileName=name)

@@ -16,6 +16,7 @@ from terradask_simulator import Simulator
 
 from ..command import in_this_process
 from ..quick_provider import QuickProvider
+from ..trust import TRUST
 from ..waiting import PROCESS_SECONDS
 from .acting import ACCOUNT, Account, host, refused
 from .walled import SETTINGS, Walled
@@ -119,7 +120,7 @@ def _gets_no_further(
     )
     version = {"PolicyArn": ARN, "PolicyDocument": everything, "SetAsDefault": True}
     assert refused(iam.create_policy_version, **version)
-    made = {"RoleName": "terradask-bounded-flow-logs", "AssumeRolePolicyDocument": "{}"}
+    made = {"RoleName": "terradask-bounded-flow-logs", "AssumeRolePolicyDocument": TRUST}
     assert refused(iam.create_role, **made)
     # What it may write is worth no more than the boundary.
     iam.put_role_policy(RoleName=role, PolicyName="more", PolicyDocument=everything)

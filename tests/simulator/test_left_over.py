@@ -8,6 +8,7 @@ import json
 import pytest
 
 from ..left_over import leftovers
+from ..trust import TRUST
 
 pytestmark = [pytest.mark.simulator]
 
@@ -47,9 +48,9 @@ def test_leftovers_finds_what_carries_tag_or_name_and_nothing_else(bare_sim):
         made["s3"].put_object(
             Bucket="terradask-w-123456789012-us-east-1", Key="clusters/etl/run.json", Body=b"{}"
         )
-        made["iam"].create_role(RoleName="terradask-w-worker", AssumeRolePolicyDocument="{}")
+        made["iam"].create_role(RoleName="terradask-w-worker", AssumeRolePolicyDocument=TRUST)
         made["iam"].create_role(
-            RoleName="terradask-w-2-worker", AssumeRolePolicyDocument="{}", Tags=other
+            RoleName="terradask-w-2-worker", AssumeRolePolicyDocument=TRUST, Tags=other
         )
         made["iam"].create_instance_profile(InstanceProfileName="terradask-w-worker")
         made["iam"].create_policy(PolicyName="terradask-w-2-own", PolicyDocument=POLICY, Tags=other)

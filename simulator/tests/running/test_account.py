@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.trust import TRUST
 
 from terradask._aws.service_roles import find_service_roles
 from terradask._aws.session import Aws
@@ -108,7 +109,7 @@ def test_subnets_are_found_by_their_block_of_ipv6(sim: Simulator) -> None:
 
 def test_a_role_that_is_not_in_an_instance_profile_is_no_such_entity(sim: Simulator) -> None:
     iam = sim.client("iam")
-    iam.create_role(RoleName="profiled", AssumeRolePolicyDocument="{}")
+    iam.create_role(RoleName="profiled", AssumeRolePolicyDocument=TRUST)
     iam.create_instance_profile(InstanceProfileName="profiled")
     profiled = {"InstanceProfileName": "profiled", "RoleName": "profiled"}
     iam.add_role_to_instance_profile(**profiled)
@@ -164,6 +165,6 @@ def test_iam_refuses_tags_outside_of_its_pattern(
     given = [{"Key": key, "Value": value} for key, value in tags]
     with closing(sim.client("iam")) as iam:
         with pytest.raises(ClientError, match=says):
-            iam.create_role(RoleName="tagged", AssumeRolePolicyDocument="{}", Tags=given)
+            iam.create_role(RoleName="tagged", AssumeRolePolicyDocument=TRUST, Tags=given)
         with pytest.raises(ClientError, match=says):
             iam.create_instance_profile(InstanceProfileName="tagged", Tags=given)

@@ -9,6 +9,7 @@ from typing import Any
 from terradask_modules.names import bucket_name, secret_id
 
 from ...simulator.acting import ACCOUNT, REGION, Account
+from ...trust import TRUST
 
 FOREIGN_BUCKET, FOREIGN_GROUP, FOREIGN_SECRET = "prod-data", "prod-web", "prod/db-password"
 #: A workspace whose name begins like that of the attacked one.
@@ -46,7 +47,7 @@ def plant_foreign(owner: Account, template_data: Mapping[str, Any], subnet: str)
     for bucket in (FOREIGN_BUCKET, bucket_name(LONGER, ACCOUNT, REGION)):
         s3.create_bucket(Bucket=bucket)
         s3.put_object(Bucket=bucket, Key="clusters/etl/run.json", Body=canary(bucket))
-    owner.client("iam").create_role(RoleName="prod-admin", AssumeRolePolicyDocument="{}")
+    owner.client("iam").create_role(RoleName="prod-admin", AssumeRolePolicyDocument=TRUST)
 
 
 def put_keys(owner: Account, workspace: str, clusters: Sequence[str]) -> None:

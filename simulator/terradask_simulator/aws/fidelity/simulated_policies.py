@@ -7,12 +7,17 @@ Responses have the form of recorded responses of AWS, in ``radkawar/stackd`` on 
 (``testdata/aws/iam/simulation_inputs.json``): each action has one result, with one per resource. An
 action on a resource type that it doesn't support is ``implicitDeny``, regardless of policies; an
 unknown action is evaluated on any resource.
+
+AWS (recorded): IAM's simulator evaluates S3's actions on objects also on the ARN of a bucket, and
+names the statements that decided. tests/records/data/iam.json
+
+The positions of those statements in their policies are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from terradask_simulator.aws.fidelity.patching import add
 from terradask_simulator.aws.iam import reference
@@ -65,30 +70,60 @@ def _answer(response: Any, policies: Policies, carried: Mapping[str, tuple[str, 
     return ActionResult({"EvaluationResults": results, "IsTruncated": False})
 
 
+class _Decided(NamedTuple):
+    resource: str
+    decision: str
+    #: The policy whose statement decided; empty without one.
+    policy: str = ""
+
+    def described(self) -> dict[str, Any]:
+        matched = {"SourcePolicyId": self.policy, "SourcePolicyType": "IAM Policy"}
+        return {
+            "MatchedStatements": [matched] if self.policy else [],
+            "MissingContextValues": [],
+        }
+
+
 def _decisions(
     action: str, resources: list[str], context: Mapping[str, tuple[str, ...]], policies: Policies
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[_Decided]:
     for resource in resources:
-        if resource != "*" and not reference.fits(action, resource):
-            yield resource, "implicitDeny"
+        if not _fits(action, resource):
+            yield _Decided(resource, "implicitDeny")
             continue
         decision = evaluate(Request(action, resource, context), policies)
         refusal = "implicitDeny" if decision.statement is None else "explicitDeny"
-        yield resource, "allowed" if decision.allowed else refusal
+        matched = "" if decision.statement is None else decision.policy
+        yield _Decided(resource, "allowed" if decision.allowed else refusal, matched)
 
 
-def _result(action: str, decisions: list[tuple[str, str]]) -> Mapping[str, Any]:
-    results = {decision for _, decision in decisions}
+def _fits(action: str, resource: str) -> bool:
+    in_s3 = action.startswith("s3:") and resource.startswith("arn:aws:s3:::")
+    return resource == "*" or in_s3 or reference.fits(action, resource)
+
+
+def _result(action: str, decisions: list[_Decided]) -> Mapping[str, Any]:
+    results = {one.decision for one in decisions}
     overall = next(one for one in ("explicitDeny", "implicitDeny", "allowed") if one in results)
-    result = {"EvalActionName": action, "EvalResourceName": "*", "EvalDecision": overall}
-    if [resource for resource, _ in decisions] == ["*"]:
-        return {**result, "MissingContextValues": []}
+    first, *others = decisions
+    decisive = next(one for one in decisions if one.decision == overall)
+    result = {
+        "EvalActionName": action,
+        "EvalResourceName": reference.pattern(action) if others else first.resource,
+        "EvalDecision": overall,
+        "EvalDecisionDetails": {},
+        **decisive.described(),
+    }
+    if not others and first.resource == "*":
+        return result
     return {
         **result,
-        "EvalResourceName": reference.pattern(action),
-        "MissingContextValues": [],
         "ResourceSpecificResults": [
-            {"EvalResourceName": resource, "EvalResourceDecision": decision}
-            for resource, decision in decisions
+            {
+                "EvalResourceName": one.resource,
+                "EvalResourceDecision": one.decision,
+                **one.described(),
+            }
+            for one in decisions
         ],
     }

@@ -52,10 +52,14 @@ def find_principal(access_key: str, owner: str = "") -> Principal | None:
 
 
 def find_entity(arn: str) -> Principal | None:
-    """Return the user or role of an ARN as a caller."""
+    """Return the user, group or role of an ARN as a caller."""
     for user in iam_backend().users.values():
         if user.arn == arn:
             return _user(user)
+    for group in iam_backend().groups.values():
+        if group.arn == arn:
+            held = (*_inline(group.policies), *_managed(group.managed_policies))
+            return Principal(arn, arn, Policies(held))
     role = _role(arn)
     if role is None:
         return None

@@ -83,6 +83,21 @@ KNOWN = (
         "which is its answer.",
     ),
     Known(
+        "answer ssm:*",
+        r"\.Invalid(Parameters|Labels)",
+        "AWS sends the empty list too: tests/records/data/ssm.json.",
+    ),
+    Known(
+        "answer iam:SimulatePrincipalPolicy",
+        r".*\.MatchedStatements\[\]\.SourcePolicyType",
+        "AWS sends `IAM Policy`, which isn't among them: tests/records/data/iam.json.",
+    ),
+    Known(
+        "answer sts:AssumeRole",
+        "error InvalidParameterValue",
+        "AWS refuses tags of sessions so: tests/records/data/sts.json.",
+    ),
+    Known(
         "request ec2:*",
         r".*InstanceType(\[\])?",
         "AWS adds types of instances every week, and users may name them before any model does.",
