@@ -79,7 +79,7 @@ class MinimumWasRaised:
 
     def _batch_delete_scheduled_action(self, ScheduledActionNames: list[str], **_: Any) -> Any:  # noqa: N803
         if self.failing:
-            return {"FailedScheduledUpdateGroupActions": self.failing}
+            return {"FailedScheduledActions": self.failing}
         self.scheduled = [one for one in self.scheduled if one not in ScheduledActionNames]
         return {}
 

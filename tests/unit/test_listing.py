@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from terradask._aws.group_limits import unschedule
 from terradask._aws.listing import listed
+from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._cleanup.delete import end_instances
 from terradask_simulator.aws.fidelity import group_api, pages
@@ -76,3 +78,39 @@ def test_hundreds_of_instances_are_ended(aws: Aws) -> None:
         for one in reservation["Instances"]
     }
     assert states == {"terminated"}
+
+
+def test_more_keys_than_s3_takes_are_deleted(aws: Aws) -> None:
+    s3, bucket = aws.client("s3"), "terradask-default-123456789012-us-east-1"
+    s3.create_bucket(Bucket=bucket)
+    keys = [f"{number}" for number in range(1001)]
+    with pytest.raises(ClientError, match="MalformedXML"):
+        s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys]})
+    s3.put_object(Bucket=bucket, Key=keys[-1])
+    ObjectStore(aws, bucket).delete_all(keys)
+    assert ObjectStore(aws, bucket).names() == []
+
+
+def test_more_schedules_than_one_call_takes_are_removed_and_missing_ones_are_no_error(
+    aws: Aws,
+) -> None:
+    scaling, name = aws.client("autoscaling"), "group"
+    aws.client("ec2").create_launch_template(
+        LaunchTemplateName="worker",
+        LaunchTemplateData={"ImageId": "ami-1", "InstanceType": "m5.large"},
+    )
+    scaling.create_auto_scaling_group(
+        AutoScalingGroupName=name,
+        LaunchTemplate={"LaunchTemplateName": "worker"},
+        MinSize=0,
+        MaxSize=1,
+        AvailabilityZones=["us-east-1a"],
+    )
+    missing = [f"missing-{number}" for number in range(51)]
+    asked = {"AutoScalingGroupName": name, "ScheduledActionNames": missing}
+    with pytest.raises(ClientError, match="less than or equal to 50"):
+        scaling.batch_delete_scheduled_action(**asked)
+    answer = scaling.batch_delete_scheduled_action(**{**asked, "ScheduledActionNames": ["missing"]})
+    (failed,) = answer["FailedScheduledActions"]
+    assert failed["ErrorCode"] == "ValidationError"
+    unschedule(scaling, name, missing)

@@ -74,7 +74,7 @@ def unschedule(client: Any, autoscaling_group: str, names: Collection[str]) -> N
             AutoScalingGroupName=autoscaling_group,
             ScheduledActionNames=batch,
         )
-        failed = answer.get("FailedScheduledUpdateGroupActions", ())
+        failed = answer.get("FailedScheduledActions", ())
         with unless("ValidationError"):
             raise_first(
                 (

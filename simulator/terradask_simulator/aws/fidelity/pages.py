@@ -1,5 +1,5 @@
-"""Split responses into pages, which moto returns complete or truncated, and refuse filters with
-more values than EC2 takes.
+"""Split responses into pages, which moto returns complete or truncated, and refuse requests with
+more values of filters, keys or names than AWS takes.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from terradask_simulator.aws.fidelity.group_numbers import error
 from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["cut", "install", "page"]
@@ -14,12 +15,21 @@ __all__ = ["cut", "install", "page"]
 #: AWS (reported): The maximum number of filter values specified on a single call is 200.
 #: https://github.com/gjbae1212/gossm/issues/47
 _MOST_VALUES = 200
+#: AWS (documented): S3 DeleteObjects takes up to 1,000 keys, and refuses more as MalformedXML.
+#: https://docs.aws.amazon.com/AmazonS3/latest/API/API_DeleteObjects.html
+_MOST_KEYS = 1000
+#: AWS (documented): BatchDeleteScheduledAction takes up to 50 names.
+#: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_BatchDeleteScheduledAction.html
+_MOST_ACTIONS = 50
 
 
 def install() -> None:
-    """Refuse EC2's calls with too many values of filters."""
+    """Refuse requests that are too long."""
+    from moto.autoscaling.responses import AutoScalingResponse
     from moto.ec2.exceptions import EC2ClientError
     from moto.ec2.responses._base_response import EC2BaseResponse
+    from moto.s3.exceptions import MalformedXML
+    from moto.s3.responses import S3Response
 
     @around(EC2BaseResponse, "_filters_from_querystring")
     def few_filters(read: Any, response: Any) -> Any:
@@ -30,6 +40,21 @@ def install() -> None:
                 f"The maximum number of filter values specified on a single call is {_MOST_VALUES}",
             )
         return found
+
+    @around(S3Response, "_bucket_response_delete_keys")
+    def few_keys(delete: Any, response: Any, *args: Any, **kwargs: Any) -> Any:
+        if response.body.count(b"<Object>") > _MOST_KEYS:
+            raise MalformedXML
+        return delete(response, *args, **kwargs)
+
+    @around(AutoScalingResponse, "batch_delete_scheduled_action")
+    def few_actions(delete: Any, response: Any) -> Any:
+        if len(response._get_param("ScheduledActionNames", [])) > _MOST_ACTIONS:
+            raise error(
+                "1 validation error detected: Value at 'scheduledActionNames' failed to satisfy "
+                f"constraint: Member must have length less than or equal to {_MOST_ACTIONS}"
+            )
+        return delete(response)
 
 
 def page(
