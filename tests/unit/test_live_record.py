@@ -15,7 +15,7 @@ import pytest
 
 from terradask._aws.observing import ObservedCall
 from terradask._doctor.account_check.harmless import harmless_message
-from terradask._doctor.account_check.recorder import cases
+from terradask._doctor.account_check.recorder import cases, names_of
 
 from ..records.record import parse
 from ..simulator.secret_search import Secrets
@@ -51,27 +51,31 @@ def call(action, parameters, answer=None, *, status=200, error=None):
 
 
 def written(*calls):
-    found = list(cases("step", list(calls), "2026-11-27T00:00:00Z"))
+    found = list(cases("step", list(calls), "2026-11-27T00:00:00Z", names_of([calls])))
     parse({"sources": SOURCES, "cases": found}, "record.json")
     return found
 
 
-def filled(shape, depth=0):
+def filled(shape, text, depth=0):
     """A value of a shape with what is planted wherever it may stand."""
     if shape is None:
         return {}
     kind = shape.type_name
     if kind == "structure":
         return (
-            {key: filled(one, depth + 1) for key, one in shape.members.items()} if depth < 7 else {}
+            {key: filled(one, text, depth + 1) for key, one in shape.members.items()}
+            if depth < 7
+            else {}
         )
     if kind == "list":
-        return [filled(shape.member, depth + 1), filled(shape.member, depth + 1)]
+        return [filled(shape.member, text, depth + 1)]
     if kind == "map":
-        return {ALL: filled(shape.value, depth + 1)}
+        return {text: filled(shape.value, text, depth + 1)}
+    if getattr(shape, "enum", ()):
+        return shape.enum[0]  # AWS's own
     return {
-        "string": ARN if depth % 2 else ALL,
-        "blob": ALL.encode(),
+        "string": text,
+        "blob": text.encode(),
         "timestamp": datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC),
         "boolean": True,
     }.get(kind, int(PLANTED["account"]))
@@ -85,16 +89,18 @@ def operations():
             yield action
 
 
-def test_nothing_that_is_planted_is_in_a_record():
+@pytest.mark.parametrize("planted", [*PLANTED, "all", "arn"])
+def test_nothing_that_is_planted_is_in_a_record(planted):
     secrets, count = Secrets(PLANTED), 0
+    one = {**PLANTED, "all": ALL, "arn": ARN}[planted]
     for action in operations():
         service, operation = action.split(":")
         model, count = model_of(service).operation_model(operation), count + 1
-        asked, told = filled(model.input_shape), filled(model.output_shape)
-        error = {"Code": "Failed", "Message": f"{ALL} of '{ARN}'", "Type": ALL, "Detail": ALL}
+        asked, told = filled(model.input_shape, one), filled(model.output_shape, one)
+        error = {"Code": "Failed", "Message": f"{one} of '{ARN}'", "Type": one, "Detail": one}
         for found in (
             written(call(action, asked, told)),
-            written(call(action, asked, {"message": ALL}, status=400, error=error)),
+            written(call(action, asked, {"message": one}, status=400, error=error)),
         ):
             text = json.dumps(found)
             assert secrets.find(action, text.encode()) == []
@@ -193,6 +199,7 @@ def test_lists_are_shapes_and_repeated_calls_are_one():
             "Encoded authorization failure message: xY9z-AbCdEfGhIjKlMnOpQrStUvWxYz",
             "Encoded authorization failure message: <…>",
         ),
+        ("Secrets Manager can't find the secret.", "Secrets Manager can't find the secret."),
         ("1 validation error detected: Value", "1 validation error detected: Value"),
     ],
 )

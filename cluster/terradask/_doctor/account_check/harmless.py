@@ -56,7 +56,11 @@ _LONGEST = 300
 #: The most values of a field that are of interest: types of instances are a catalog.
 _MOST_VALUES = 100
 #: Fields with AWS's own values that its models don't enumerate.
-_DEFINED_BY_AWS = frozenset({"HealthStatus", "Path", "Type"})
+_DEFINED_BY_AWS = {
+    "HealthStatus": {"Healthy", "Unhealthy", "HEALTHY", "UNHEALTHY"},
+    "Path": {"/"},
+    "Type": {"Sender", "Receiver"},
+}
 #: Lists of ARNs that needn't exist.
 _MENTIONED = frozenset({"ResourceArns"})
 #: An ARN up to the resource's kind, and the rest.
@@ -65,12 +69,16 @@ _ID = re.compile(r"[a-z]+-[0-9a-f]{8,}")
 _ENUM_LIKE = re.compile(r"[A-Za-z][A-Za-z0-9:._-]{0,39}")
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
-_SMALL_NUMBER = re.compile(r"[0-9]{1,4}")
+_SMALL_NUMBER = re.compile(r"[0-9]{1,3}")
+#: More are an address.
+_MOST_NUMBERS = 3
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _ACCOUNT = re.compile(r"(?<![0-9A-Za-z])[0-9]{12}(?![0-9A-Za-z])")
 _OWN_NAME = re.compile(r"(?<![0-9A-Za-z])smoke-[0-9a-f]{4}(?![0-9A-Za-z])")
 #: A word of a message; anything with a digit, a slash or a hyphen may be a name.
-_PLAIN = re.compile(r"[(\['\"]?[A-Za-z]{1,20}[)\]'\".,:;!?]*|[0-9]{1,2}[.,:;]?")
+_PLAIN = re.compile(r"[(\['\"]?[A-Za-z]{1,20}(?:'[a-z]{1,2})?[)\]'\".,:;!?]*|[0-9]{1,2}[.,:;]?")
 _ACTION = re.compile(r"[a-z0-9-]{2,30}:[A-Z][A-Za-z]{2,60}\.?")
+_CODE = re.compile(r"[A-Za-z0-9.]{1,80}")
 _MILLISECONDS = 10**11
 
 
@@ -97,13 +105,19 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def is_known(text: str) -> bool:
-    """Return whether a text consists only of known words and small numbers."""
-    words = known_words()
-    return len(text) <= _LONGEST and all(
-        token.lower() in words
-        or _SMALL_NUMBER.fullmatch(token)
-        or (token.isalpha() and all(piece.lower() in words for piece in _PIECES.findall(token)))
-        for token in _TOKEN.findall(text)
+    """Return whether a text consists only of known words, and at most three small numbers."""
+    words, tokens = known_words(), _TOKEN.findall(text)
+    numbers = [token for token in tokens if token.isdigit()]
+    few = len(numbers) <= _MOST_NUMBERS and all(map(_SMALL_NUMBER.fullmatch, numbers))
+    return (
+        len(text) <= _LONGEST
+        and (few or _DATE.fullmatch(text) is not None)
+        and all(
+            token.lower() in words
+            or (token.isalpha() and all(one.lower() in words for one in _PIECES.findall(token)))
+            for token in tokens
+            if not token.isdigit()
+        )
     )
 
 
@@ -121,6 +135,11 @@ def harmless_message(text: str, hidden: frozenset[str]) -> str:
         word if _PLAIN.fullmatch(word) or _ACTION.fullmatch(word) else TEXT for word in text.split()
     )
     return re.sub(rf"{TEXT}(?: {TEXT})+", TEXT, " ".join(kept))
+
+
+def harmless_code(code: str) -> str:
+    """Return AWS's error code; an answer of another server may have any text in its place."""
+    return code if _CODE.fullmatch(code) else TEXT
 
 
 def texts_in(value: Any) -> Iterator[str]:
@@ -201,7 +220,7 @@ class Names:
         known = is_known(others) and not set("$<") & set(value)
         is_arn = value.startswith("arn:")
         # A name of the check's own is unique.
-        if known and (inside or (others == value and not is_arn)):
+        if known and (inside or not others or (others == value and not is_arn)):
             return _ACCOUNT.sub("$account", _OWN_NAME.sub("${workspace}", value))
         if inside and (arn := _ARN.fullmatch(value)):
             kind, resource = arn.groups()
@@ -252,8 +271,8 @@ def _plain_answer(value: Any, shape: Shape | None, key: str) -> Any:
         return "<number>"
     if isinstance(value, str) and not _is_secret(shape):
         values = getattr(shape, "enum", ())
-        defined = 0 < len(values) <= _MOST_VALUES or key in _DEFINED_BY_AWS
-        return value if defined and _is_defined(value, key) else TEXT
+        defined = 0 < len(values) <= _MOST_VALUES and _ENUM_LIKE.fullmatch(value)
+        return value if defined or value in _DEFINED_BY_AWS.get(key, ()) else TEXT
     return TEXT
 
 
@@ -265,10 +284,6 @@ def _document(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return None
-
-
-def _is_defined(value: str, key: str) -> bool:
-    return value == "/" if key == "Path" else bool(_ENUM_LIKE.fullmatch(value))
 
 
 def _is_secret(shape: Shape | None) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +19,9 @@ from terradask._aws.observing import ObservedCall, observed
 from terradask._aws.translation import DENIED
 from terradask._doctor.account_check.harmless import (
     Names,
+    harmless_code,
     harmless_message,
+    is_known,
     texts_in,
 )
 
@@ -65,6 +68,7 @@ class Recorder:
         embedded = bool(os.environ.get(ENDPOINT_VARIABLE))
         with self._lock:
             steps = {name: list(calls) for name, calls in self._calls.items()}
+        hidden = names_of(calls for calls in steps.values())
         return {
             "sources": {
                 "live": {
@@ -72,13 +76,33 @@ class Recorder:
                     "commit": f"terradask {metadata.version('terradask')}",
                 }
             },
-            "cases": [case for name, calls in steps.items() for case in cases(name, calls, seen)],
+            "cases": [
+                case for name, calls in steps.items() for case in cases(name, calls, seen, hidden)
+            ],
         }
 
 
-def cases(step: str, calls: list[ObservedCall], seen: str) -> Iterator[dict[str, Any]]:
-    """Yield a step's cases: the calls that can be replayed alone, and the others."""
-    alone = _Written.of(calls).alone
+def names_of(steps: Iterable[Iterable[ObservedCall]]) -> frozenset[str]:
+    """Return the names in all ARNs, which a message about another call may have."""
+    arns = (
+        text
+        for calls in steps
+        for call in calls
+        for text in (*texts_in(call.parameters), *texts_in(call.answer))
+        if text.startswith("arn:")
+    )
+    parts = {part for arn in set(arns) for part in re.split("[:/]", arn)}
+    return frozenset(part for part in parts if len(part) >= _SHORTEST and not is_known(part))
+
+
+def cases(
+    step: str, calls: list[ObservedCall], seen: str, hidden: frozenset[str]
+) -> Iterator[dict[str, Any]]:
+    """Yield a step's cases: the calls that can be replayed alone, and the others.
+
+    `hidden` are names that no message may show.
+    """
+    alone = _Written.of(calls, hidden).alone
     parts = (
         [one for one, is_alone in zip(calls, alone, strict=True) if is_alone is which]
         for which in (True, False)
@@ -93,7 +117,7 @@ def cases(step: str, calls: list[ObservedCall], seen: str) -> Iterator[dict[str,
                 "at": f"terradask doctor --live: {step}",
                 "evidence": "recorded",
                 "seen": seen[:10],
-                "calls": _Written.of(part).once,
+                "calls": _Written.of(part, hidden).once,
                 **more,
             }
 
@@ -107,14 +131,14 @@ class _Written:
     alone: list[bool] = field(default_factory=list)
 
     @classmethod
-    def of(cls, calls: Iterable[ObservedCall]) -> _Written:
+    def of(cls, calls: Iterable[ObservedCall], hidden: frozenset[str]) -> _Written:
         """Write calls, in their order."""
         written, answered, made = cls(), dict[str, tuple[int, str]](), set[str]()
         foreign = set[str]()
         known, kept = dict[str, str](), dict[str, tuple[int, str]]()
         for number, call in enumerate(calls):
             names = Names(answered, known, foreign=foreign, kept=kept)
-            written.calls.append(_call(call, names))
+            written.calls.append(_call(call, names, hidden))
             fresh = {name for name in names.used if name not in kept}
             if _creates(call):
                 made |= fresh - foreign
@@ -150,7 +174,7 @@ def _is_absent(call: ObservedCall) -> bool:
     return call.code.startswith(_LACKING) or call.code.endswith(_LACKING)
 
 
-def _call(call: ObservedCall, names: Names) -> dict[str, Any]:
+def _call(call: ObservedCall, names: Names, hidden: frozenset[str]) -> dict[str, Any]:
     """Return a call as in a case."""
     model = call.model
     parameters = names.request(call.parameters, model.input_shape)
@@ -164,14 +188,14 @@ def _call(call: ObservedCall, names: Names) -> dict[str, Any]:
         details = {key: one for key, one in error.items() if key not in ("Code", "Message")}
         if details:
             found["Error"] = names.answer(details, None, reads=False)
-    hidden = frozenset(one for one in texts_in(call.parameters) if len(one) >= _SHORTEST)
-    message = harmless_message(error.get("Message", ""), hidden)
+    asked = {one for one in texts_in(call.parameters) if len(one) >= _SHORTEST}
+    message = harmless_message(error.get("Message", ""), hidden | asked)
     return {
         "action": f"{model.service_model.service_name}:{call.operation}",
         "region": call.region,
         "parameters": parameters,
         "status": call.status,
-        **({"code": call.code, "message": message} if call.code else {}),
+        **({"code": harmless_code(call.code), "message": message} if call.code else {}),
         "answer": found,
     }
 
