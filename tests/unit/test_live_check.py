@@ -19,7 +19,7 @@ from terradask import Workspace
 from terradask._doctor.account_check import assumptions, rights
 from terradask._doctor.account_check.check import LiveCheck, time_limit, without_identity
 from terradask._doctor.account_check.cluster import seconds_by_state
-from terradask._doctor.account_check.place import NAME, CheckWorkspace, check_settings
+from terradask._doctor.account_check.place import NAME, CheckWorkspace, check_settings, new_name
 from terradask._doctor.account_check.rights import NOT_KNOWN, Answer, answers, questions, verdicts
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._workspace.host_packages import packages_folder
@@ -194,7 +194,9 @@ def test_the_settings_are_what_the_organisation_prescribes_and_cheap() -> None:
 
 def test_what_a_killed_check_left_is_found_by_its_record(tmp_path: Path) -> None:
     limit = datetime.timedelta(minutes=1)
-    place = CheckWorkspace.begin(tmp_path, account="1", region="us-east-1", limit=limit)
+    place = CheckWorkspace.begin(
+        tmp_path, account="1", region="us-east-1", limit=limit, name=new_name()
+    )
     assert NAME.fullmatch(place.name)
     # It runs: this process is its own.
     assert CheckWorkspace.unfinished(tmp_path) == []

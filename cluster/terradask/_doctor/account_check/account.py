@@ -34,6 +34,7 @@ from terradask._doctor.account_check.place import (
     MOST_WORKERS,
     check_settings,
     cluster_settings,
+    new_name,
 )
 from terradask._doctor.account_check.rights import check_rights
 from terradask._doctor.account_check.steps import Step, StepResult
@@ -58,6 +59,8 @@ class Account:
 
     workspace: Workspace
     progress: Progress = silent
+    #: Of the workspace that the check makes: rights are those of its resources.
+    name: str = field(default_factory=new_name)
     #: Results of the steps.
     zone: str = ""
     instance_types: list[str] = field(default_factory=list)
@@ -285,12 +288,12 @@ class Account:
         settings = cluster_settings(self.workspace.settings, types=usable)
         return type(self._settings.cluster).model_validate(settings)
 
-    def settings(self, name: str = "smoke", *, until: str = "") -> dict[str, Any]:
+    def settings(self, name: str | None = None, *, until: str = "") -> dict[str, Any]:
         """Return the check's settings, with the results of the steps so far."""
         user = self.workspace
         return check_settings(
             user.settings,
-            name,
+            name or self.name,
             account=self._aws.account_id,
             until=until,
             zone=self.zone,

@@ -133,6 +133,7 @@ def begin(account: Account) -> CheckWorkspace:
         account=user.account_id,
         region=user.region,
         limit=datetime.timedelta(seconds=2 * LIMIT_SECONDS),
+        name=account.name,
     )
     place.write_settings(account.settings(place.name, until=place.until))
     return place

@@ -30,6 +30,7 @@ from terradask._doctor.account_check.place import (
     UNTIL_TAG,
     CheckWorkspace,
     environment,
+    role_name,
 )
 from terradask._doctor.account_check.steps import Step, StepResult
 from terradask._observe.instances import find_instances
@@ -122,8 +123,8 @@ class UserRole:
     @property
     def name(self) -> str:
         """The role's name."""
-        prefix = self.workspace.settings.network.role_name_prefix
-        return f"{prefix}{resource_name(self.workspace.settings.workspace.name, 'check')}"
+        settings = self.workspace.settings
+        return role_name(settings.network.role_name_prefix, settings.workspace.name)
 
     def _use(self, result: StepResult) -> None:
         self._make(result)

@@ -20,6 +20,7 @@ from platformdirs import user_state_path
 
 from terradask._common.clock import utc_text
 from terradask._common.processes import process_started
+from terradask_modules.names import resource_name
 from terradask_stacks.files import write_whole
 from terradask_stacks.loading import FILE_NAME, STATE_DIR_VARIABLE
 from terradask_stacks.settings import Settings
@@ -29,6 +30,16 @@ NAME = re.compile(r"smoke-[0-9a-f]{4}")
 UNTIL_TAG = "terradask-live-check-until"
 
 _RECORD = "record.json"
+
+
+def new_name() -> str:
+    """Draw the name of a check's workspace."""
+    return f"smoke-{secrets.token_hex(2)}"
+
+
+def role_name(prefix: str, workspace: str) -> str:
+    """Return the name of the role that a check makes for its cluster's steps."""
+    return f"{prefix}{resource_name(workspace, 'check')}"
 
 
 @dataclass(frozen=True)
@@ -54,10 +65,9 @@ class CheckWorkspace:
         account: str,
         region: str,
         limit: datetime.timedelta,
-        name: str | None = None,
+        name: str,
     ) -> CheckWorkspace:
         """Create a folder with a record, before anything is created in the account."""
-        name = name or f"smoke-{secrets.token_hex(2)}"
         until = utc_text(datetime.datetime.now(datetime.UTC) + limit)
         return cls(base / name, name, account, region, until, 0, None).taken_over()
 

@@ -11,10 +11,13 @@ from terradask._aws.answers import unless
 from terradask._aws.listing import listed as listed_pages
 from terradask._aws.session import Aws
 from terradask._common.batches import batches
+from terradask._doctor.account_check.place import role_name
 from terradask._doctor.account_check.steps import StepResult
 from terradask.errors import AccessDenied, TerradaskError
-from terradask_modules.caller_policies import CallerScope, caller_statements
+from terradask_modules.caller_policies import CallerScope, caller_policies, caller_statements
 from terradask_modules.iam import Statement, allow, listed, policy_document
+from terradask_modules.kinds import KINDS
+from terradask_modules.kinds.kind import Listed
 
 #: Number of actions per call.
 _AT_ONCE = 50
@@ -29,16 +32,24 @@ _ENCRYPTION = "s3:x-amz-server-side-encryption"
 _KEY = "s3:x-amz-server-side-encryption-aws-kms-key-id"
 #: The verdict on an action that the simulator can't judge.
 NOT_KNOWN = "not known"
-#: Permissions for the check's role, beyond the network's.
-_MAKE_THE_ROLE = (
+#: Permissions for the check's role and its policies, beyond the network's.
+_OF_THE_ROLE = (
     "iam:AttachRolePolicy",
-    "iam:CreatePolicy",
     "iam:CreateRole",
-    "iam:DeletePolicy",
     "iam:DeleteRole",
     "iam:DetachRolePolicy",
+    "iam:ListAttachedRolePolicies",
+    "iam:ListRolePolicies",
+    "iam:TagRole",
     "sts:AssumeRole",
 )
+_OF_ITS_POLICIES = ("iam:CreatePolicy", "iam:DeletePolicy", "iam:TagPolicy")
+#: Lists of IAM in which the check looks for what it leaves, which concern no resource: whoever may
+#: not ask the simulator, as with AWS's PowerUserAccess, is refused here.
+_LISTS: Mapping[str, Mapping[str, Any]] = {
+    "list_policies": {"Scope": "Local", "MaxItems": 1},
+    "list_roles": {"MaxItems": 1},
+}
 
 
 @dataclass(frozen=True)
@@ -161,23 +172,69 @@ def verdicts(found: Iterable[Answer], judged: Iterable[Answer]) -> dict[str, str
     return {**dict.fromkeys(open_ones - held, NOT_KNOWN), **lacking}
 
 
+def needed(scope: CallerScope) -> list[Statement]:
+    """Return the statements that allow every call of a check in a workspace."""
+    policies = [
+        scope.hosts.where.iam_arn(f"policy/{name}") for name in caller_policies(scope, "user")
+    ]
+    role = scope.hosts.where.iam_arn(f"role{scope.role_path}{_role(scope)}")
+    return [
+        *caller_statements(scope, "setup"),
+        *caller_statements(scope, "user"),
+        allow("MakeTheRole", list(_OF_THE_ROLE), role),
+        allow("MakeItsPolicies", list(_OF_ITS_POLICIES), policies),
+        allow(
+            "RemoveBucketOfState", ["s3:DeleteBucket", "s3:ListBucketVersions"], scope.state_bucket
+        ),
+        allow("LookForLeftovers", list(_lists()), "*"),
+        allow("RemoveState", "s3:DeleteObjectVersion", f"{scope.state_bucket}/*"),
+    ]
+
+
+def _lists() -> Iterator[str]:
+    """Yield the actions that look for what a check leaves."""
+    yield from ("iam:ListPolicies", "iam:ListRoles")
+    for kind in KINDS.values():
+        if isinstance(kind.find, Listed):
+            yield f"ec2:{''.join(word.capitalize() for word in kind.find.call.split('_'))}"
+
+
+def _role(scope: CallerScope) -> str:
+    return role_name(scope.role_name_prefix, scope.hosts.where.workspace)
+
+
+def _refused_lists(client: Any) -> list[str]:
+    """Return the lists of IAM that are refused."""
+    refused = []
+    for method, asked in _LISTS.items():
+        try:
+            getattr(client, method)(**asked)
+        except AccessDenied as error:
+            refused.append(error.action)
+    return refused
+
+
+def _lacking(scope: CallerScope, number: str, given: str) -> TerradaskError:
+    settings = " and ".join(f"network.{name}" for name in sorted(scope.settings))
+    return TerradaskError(
+        f"the caller lacks {number} of the rights that the check needs",
+        given=given,
+        allowed=f"those of terradask iam setup and terradask iam user, with {settings}, for "
+        f"workspace {scope.hosts.where.workspace}, and those for a role of the check's own",
+        advice="use an administrator's credentials for the check: it makes a workspace and a role "
+        "of its own. To use terradask, the policies of terradask iam setup and terradask iam user "
+        "of your workspace are enough, which an administrator can give you",
+    )
+
+
 def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None:
     """Check the caller's permissions for the check; return why that is impossible, or None.
 
     Raises `TerradaskError`. Permissions needed: ``iam:SimulatePrincipalPolicy`` and
     ``iam:SimulateCustomPolicy``, and for a role's session ``iam:GetRole``; without them the check
-    is skipped.
+    is skipped, unless IAM refuses what it needs in any case.
     """
-    client = aws.client("iam")
-    statements = [
-        *caller_statements(scope, "setup"),
-        *caller_statements(scope, "user"),
-        allow("MakeTheRole", list(_MAKE_THE_ROLE), "*"),
-        allow(
-            "RemoveBucketOfState", ["s3:DeleteBucket", "s3:ListBucketVersions"], scope.state_bucket
-        ),
-        allow("RemoveState", "s3:DeleteObjectVersion", f"{scope.state_bucket}/*"),
-    ]
+    client, statements = aws.client("iam"), needed(scope)
     found = None
     try:
         with unless("NoSuchEntity"):
@@ -190,6 +247,10 @@ def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None
                 for question in questions(statements, aws.region, keys)
             ]
     except AccessDenied as error:
+        refused = _refused_lists(client)
+        if refused:
+            given = f"{'; '.join(refused)}; not known: all others, without {error.action}"
+            raise _lacking(scope, f"at least {len(refused)}", given) from error
         return f"this caller lacks {error.action}"
     if found is None:
         return "AWS's policy simulator doesn't know this caller"
@@ -202,13 +263,8 @@ def check_rights(aws: Aws, scope: CallerScope, result: StepResult) -> str | None
     result.facts["not_known"] = sorted({action for action, why in denied if why == NOT_KNOWN})
     missing = dict(sorted((action, why) for action, why in denied if why != NOT_KNOWN))
     if missing:
-        settings = " and ".join(f"network.{name}" for name in sorted(scope.settings))
-        raise TerradaskError(
-            f"the caller lacks {len(missing)} of the rights that the check needs",
-            given="; ".join(f"{action} ({why})" for action, why in missing.items()),
-            allowed=f"those of terradask iam setup and terradask iam user, with {settings}",
-            advice="use an administrator's credentials for the check",
-        )
+        given = "; ".join(f"{action} ({why})" for action, why in missing.items())
+        raise _lacking(scope, str(len(missing)), given)
     return None
 
 
