@@ -169,6 +169,24 @@ def test_a_rule_of_anothers_group_keeps_the_network_until_it_is_removed(workspac
 
 
 @pytest.mark.life
+def test_another_description_of_a_rule_is_applied_once(workspace: Workspace):
+    rule = {"cidr": "203.0.113.7/32", "description": "the office"}
+    told = Workspace.load(workspace.root, network={"ingress": [rule]})
+    plan = told.plan_network()
+    rules = {
+        change.address: change.action
+        for change in plan.summary.changes
+        if change.address.startswith("aws_vpc_security_group_ingress_rule.")
+    }
+    assert rules
+    assert set(rules.values()) == {"update"}
+    told.apply(plan)
+    again = told.plan_network()
+    assert (again.changed, again.summary.drift) == (False, ())
+    workspace.apply(workspace.plan_network())
+
+
+@pytest.mark.life
 def test_destinations_are_rules_with_their_reason_and_no_others_stay(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ):

@@ -40,7 +40,7 @@ def compare_call(
             answer.pop("Error", None)
         yield from compare(names.filled(call.answer), answer, "", unordered)
     for path, recorded in call.values.items() if status < 300 else ():
-        ours = jmespath.search(path, answer)
+        ours = jmespath.search(names.filled(path), answer)
         sides = (ABSENT if one is None else one for one in (names.filled(recorded), ours))
         yield from compare(*sides, path, unordered)
 

@@ -41,7 +41,7 @@ LEAVES_A_GROUP = """
 import boto3
 ec2, groups = boto3.client("ec2"), boto3.client("autoscaling")
 template = ec2.create_launch_template(
-    LaunchTemplateName="t",
+    LaunchTemplateName="left",
     LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"},
 )["LaunchTemplate"]["LaunchTemplateId"]
 groups.create_auto_scaling_group(

@@ -39,12 +39,15 @@ def install(public_cidr: str) -> None:
         EC2Backend,
         elastic_ip_addresses,
         elastic_network_interfaces,
+        nat_gateways,
         subnets,
     )
 
     another = public_address_source(public_cidr)
     elastic_network_interfaces.random_public_ip = another
     elastic_ip_addresses.random_ip = another
+    # Then its interface takes an address of its subnet.
+    nat_gateways.random_private_ip = lambda *_: None
 
     subnets.Subnet.get_available_subnet_ip = _available_address
 

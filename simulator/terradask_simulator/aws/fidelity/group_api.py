@@ -19,6 +19,7 @@ from terradask_simulator.aws.fidelity.group_activities import activities_of
 from terradask_simulator.aws.fidelity.group_numbers import error, existing_group
 from terradask_simulator.aws.fidelity.launch_limits import offered
 from terradask_simulator.aws.fidelity.patching import add, around
+from terradask_simulator.aws.fidelity.quotas import quota_value
 
 __all__ = ["install"]
 
@@ -27,6 +28,7 @@ _KEPT = (
     ("DefaultInstanceWarmup", "default_instance_warmup", True),
     ("MaxInstanceLifetime", "max_instance_lifetime", True),
     ("DefaultCooldown", "default_cooldown", True),
+    ("HealthCheckGracePeriod", "health_check_grace_period", True),
     ("TerminationPolicies", "termination_policies", False),
     ("InstanceMaintenancePolicy", "instance_maintenance_policy", False),
     ("AvailabilityZoneDistribution", "availability_zone_distribution", False),
@@ -39,17 +41,39 @@ _KEPT = (
 #: https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_DescribeAutoScalingGroups.html
 _MOST_NAMES = 50
 
+# AWS (recorded): a group is described with the defaults of what it was not given.
+# tests/records/data/autoscaling-groups.json
+_DEFAULTS = {
+    "CapacityReservationSpecification": {"CapacityReservationPreference": "default"},
+    "InstanceLifecyclePolicy": {"RetentionTriggers": {"TerminateHookAbandon": "terminate"}},
+    "TrafficSources": [],
+}
+_ZONES = {"CapacityDistributionStrategy": "balanced-best-effort"}
+
+_GROUPS_QUOTA = ("autoscaling", "L-CDE20ADC")
+
 
 def install() -> None:
     """Replace moto's responses."""
+    from moto.autoscaling.models import FakeAutoScalingGroup
     from moto.autoscaling.responses import AutoScalingResponse
 
+    # moto finds a member under the API's name first.
+    for name, value in _DEFAULTS.items():
+        setattr(FakeAutoScalingGroup, name, value)
+    FakeAutoScalingGroup.AvailabilityZoneDistribution = property(
+        lambda group: getattr(group, "availability_zone_distribution", None) or _ZONES
+    )
+    FakeAutoScalingGroup.CapacityRebalance = property(
+        lambda group: group.capacity_rebalance or None
+    )
     for operation in ("create_auto_scaling_group", "update_auto_scaling_group"):
         around(AutoScalingResponse, operation)(_checked_and_kept)
     around(AutoScalingResponse, "describe_auto_scaling_groups")(_describe_few)
     add(
         AutoScalingResponse,
         delete_auto_scaling_group,
+        describe_account_limits,
         describe_scaling_activities,
         create_or_update_tags,
     )
@@ -90,7 +114,10 @@ def create_or_update_tags(response: Any) -> Any:
 
     tags = response._get_param("Tags", [])
     for tag in tags:
-        existing_group(response.autoscaling_backend, tag.get("ResourceId", ""))
+        name = tag.get("ResourceId", "")
+        if name not in response.autoscaling_backend.autoscaling_groups:
+            # https://github.com/cloud-custodian/cloud-custodian/issues/380
+            raise error(f"AutoScalingGroup not found - AutoScaling Group {name} not found")
     response.autoscaling_backend.create_or_update_tags(tags)
     return EmptyResult()
 
@@ -104,6 +131,21 @@ def delete_auto_scaling_group(response: Any) -> Any:
         force=response._get_bool_param("ForceDelete", False),
     )
     return EmptyResult()
+
+
+def describe_account_limits(response: Any) -> Any:
+    """Answer DescribeAccountLimits."""
+    from moto.core.responses import ActionResult
+
+    backend = response.autoscaling_backend
+    return ActionResult(
+        {
+            "MaxNumberOfAutoScalingGroups": int(quota_value(*_GROUPS_QUOTA)),
+            "MaxNumberOfLaunchConfigurations": 200,
+            "NumberOfAutoScalingGroups": len(backend.autoscaling_groups),
+            "NumberOfLaunchConfigurations": len(backend.launch_configurations),
+        }
+    )
 
 
 def describe_scaling_activities(response: Any) -> Any:

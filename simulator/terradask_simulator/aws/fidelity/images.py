@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 from typing import Any
 
@@ -37,6 +38,9 @@ _NAMES = {
 #: Name prefixes of the images with known disks.
 _AMAZON_LINUX = ("al2023-ami", "Deep Learning")
 _DEVICE, _SIZE_GIB, _GPU_SIZE_GIB = "/dev/xvda", 8, 75
+#: AWS (recorded): an image of Amazon Linux is deprecated 90 days after its creation.
+#: tests/records/data/ec2-instances.json
+_KEPT = datetime.timedelta(days=90)
 
 
 def install() -> None:
@@ -82,6 +86,21 @@ def install() -> None:
         set_root_device_name,
     )
     Ami.block_device_mappings = property(_mappings)
+    # Under the API's names they are only seen in answers.
+    Ami.BootMode = property(
+        lambda image: "uefi" if image.architecture == "arm64" else "uefi-preferred"
+    )
+    Ami.DeprecationTime = property(
+        lambda image: (
+            (image.creation_date + _KEPT).strftime("%Y-%m-%dT%H:%M:00.000Z")
+            if _is_ours(image)
+            else None
+        )
+    )
+    Ami.ImageLocation = property(
+        lambda image: image.image_location or f"{image.owner_alias or image.owner_id}/{image.name}"
+    )
+    Ami.ImdsSupport = property(lambda image: "v2.0" if _is_ours(image) else None)
     for by in ("region", "availability-zone"):
         INSTANCE_TYPE_OFFERINGS[by] = _Offerings(INSTANCE_TYPE_OFFERINGS[by])
 
@@ -163,6 +182,9 @@ def _mappings(image: Any) -> list[dict[str, Any]]:
                 "SnapshotId": image.ebs_snapshot.id,
                 "VolumeSize": getattr(image, "_embedded_size_gib", _SIZE_GIB),
                 "DeleteOnTermination": True,
+                "Encrypted": False,
+                "Iops": 3000,
+                "Throughput": 125,
                 "VolumeType": "gp3",
             },
         }

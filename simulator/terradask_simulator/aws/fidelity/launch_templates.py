@@ -7,11 +7,13 @@ fails to launch. It always shows the tags of the template's creation, so that ev
 later tag again. It omits ids that don't exist, and has another error for deleting them, which the
 provider doesn't handle:
 https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go
-It lists at most fifteen and returns no token for the rest.
+It lists at most fifteen and returns no token for the rest. It takes any name, and a template
+without data, and lists the first version first.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,11 +29,25 @@ _LARGEST_PAGE = 200
 _UNASKED = 15
 _EVERY = 1_000_000
 
+# AWS (documented): a template's name has 3 to 128 characters of these.
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateLaunchTemplate.html
+_NAME = re.compile(r"[a-zA-Z0-9().\-/_]{3,128}")
+#: https://github.com/github-aws-runners/terraform-aws-github-runner/issues/932
+_BAD_NAME = (
+    "A launch template name must be between 3 and 128 characters, and may contain letters, "
+    "numbers, and the following characters: - ( ) . / _."
+)
+#: https://github.com/awsdocs/aws-cloudformation-user-guide/pull/453
+_NO_DATA = (
+    "No launch template data was provided. Launch template data is required to create a launch "
+    "template."
+)
+
 
 def install() -> None:
     """Replace moto's launch template functions."""
     from moto.core.types import Base64EncodedString
-    from moto.ec2.exceptions import InvalidLaunchTemplateIdNotFound
+    from moto.ec2.exceptions import EC2ClientError, InvalidLaunchTemplateIdNotFound
     from moto.ec2.models.launch_templates import LaunchTemplate, LaunchTemplateBackend
     from moto.ec2.responses.launch_templates import LaunchTemplates as Responses
     from moto.ec2.utils import parse_user_data
@@ -41,6 +57,8 @@ def install() -> None:
         create: Any, backend: Any, name: str, description: str, *given: dict[str, Any]
     ) -> Any:
         template_data, tag_spec = given
+        if not _NAME.fullmatch(name or ""):
+            raise EC2ClientError("InvalidLaunchTemplateName.MalformedException", _BAD_NAME)
         wanted = [
             spec
             for spec in template_data.get("TagSpecifications", [])
@@ -49,6 +67,8 @@ def install() -> None:
         data = {key: value for key, value in template_data.items() if key != "TagSpecifications"}
         if wanted:
             data["TagSpecifications"] = wanted
+        if not any(data.values()):
+            raise EC2ClientError("MissingParameter", _NO_DATA)
         return create(backend, name, description, data, tag_spec)
 
     @around(LaunchTemplate, "create_version")
@@ -89,6 +109,10 @@ def _paged(member: str) -> Callable[[Any, Any], Any]:
         asked = response.params
         response.params = {**asked, "MaxResults": _EVERY}
         found = describe(response).result[member]
+        if {"LaunchTemplateId", "LaunchTemplateName"} & asked.keys() and "Version" in member:
+            # AWS (recorded): the last version comes first.
+            # tests/records/data/ec2-launch-templates.json
+            found = sorted(found, key=lambda version: -version["VersionNumber"])
         response.params = {"MaxResults": _UNASKED, **asked}
         return ActionResult(page(member, found, response, smallest=1, most=_LARGEST_PAGE))
 

@@ -3,7 +3,8 @@
 moto reads image, type, key, groups, user data and tags from a template, but not the instance
 profile, network interfaces (public addresses, security groups), metadata options, shutdown
 behaviour, market, or the tags of volumes and interfaces; and it keeps volumes and interfaces of
-terminated instances.
+terminated instances. Interfaces that outlive their instance are free. It launches any image, and
+fails to end an instance once more.
 
 Tag keys that the instance metadata service can't serve are invalid. With ``InstanceMetadataTags =
 enabled``, AWS refuses tag keys outside a small alphabet (a slash or a blank makes the launch fail);
@@ -43,8 +44,11 @@ def read_boolean(value: Any) -> bool:
 
 def install() -> None:
     """Replace moto's RunInstances, CreateTags and ModifyInstanceMetadataOptions."""
-    from moto.ec2.models.instances import InstanceBackend
+    from moto.ec2.models.instances import Instance, InstanceBackend
     from moto.ec2.models.tags import TagBackend
+
+    around(Instance, "terminate")(_terminate)
+    around(Instance, "setup_defaults")(_add_root_volume)
 
     @around(InstanceBackend, "run_instances")
     def run_instances(
@@ -115,6 +119,37 @@ def install() -> None:
         return modify(backend, instance_id, **{**kept, **given})
 
 
+def _terminate(terminate: Any, instance: Any) -> Any:
+    """End an instance once, and free the interfaces that outlive it."""
+    if instance.state == "terminated":
+        return copy.copy(instance._state)
+    before = terminate(instance)
+    for interface in instance.nics.values():
+        if not interface.delete_on_termination:
+            interface.instance = interface.attachment_id = interface.attach_time = None
+            interface.status = "available"
+    return before
+
+
+def _add_root_volume(add: Any, instance: Any) -> None:
+    """Add the root volume that the image has; moto's is always the same."""
+    image = instance.ec2_backend.amis.get(instance.image_id)
+    if image is None:
+        add(instance)
+        return
+    (root,) = image.block_device_mappings
+    disk = root["Ebs"]
+    instance.add_block_device(
+        disk["VolumeSize"],
+        root["DeviceName"],
+        disk["SnapshotId"],
+        encrypted=False,
+        delete_on_termination=True,
+        kms_key_id=None,
+        volume_type=disk["VolumeType"],
+    )
+
+
 def _check_tag_keys(keys: Iterable[str]) -> None:
     """Raise AWS's error for the first key that the instance metadata service can't serve."""
     from moto.ec2.exceptions import EC2ClientError
@@ -132,7 +167,14 @@ def _check_tag_keys(keys: Iterable[str]) -> None:
 def _check_pool(
     backend: Any, image_id: str, data: dict[str, Any], kwargs: dict[str, Any], count: int
 ) -> None:
-    """Refuse a type that can't run the image, exceeds a quota or has no capacity."""
+    """Refuse an image that doesn't exist, and a type that can't run it, exceeds a quota or has no
+    capacity.
+    """
+    from moto.ec2.exceptions import InvalidAMIIdError
+
+    # Without any, moto is configured to have none.
+    if image_id and backend.amis and image_id not in backend.amis:
+        raise InvalidAMIIdError(image_id)
     instance_type = (
         data.get("InstanceType") if kwargs.get("is_instance_type_default") else None
     ) or kwargs["instance_type"]

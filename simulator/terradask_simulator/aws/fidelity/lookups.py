@@ -13,6 +13,8 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from terradask_simulator.aws.fidelity.ec2_errors import check_instance_ids
+
 __all__ = ["index_of", "install"]
 
 
@@ -39,6 +41,7 @@ def install() -> None:
         return str(DEFAULT_ACCOUNT_ID)
 
     def whole_index(backend: Any, instance_ids: list[str]) -> dict[str, Any]:
+        check_instance_ids(instance_ids)
         index = index_of(backend)
         if any(instance_id not in index for instance_id in instance_ids):
             index.update({instance.id: instance for instance in backend.all_instances()})

@@ -1,5 +1,4 @@
-"""Networks: keep resources that are in use, descriptions and ids of rules, and describe IPv6 blocks
-as AWS does.
+"""Networks: keep resources that are in use, and describe IPv6 blocks as AWS does.
 
 - Resources in use can't be deleted. moto deletes a subnet or a security group of a running
   instance, a VPC with groups or gateways, and an instance's interface (and then fails to terminate
@@ -14,20 +13,13 @@ as AWS does.
 - A gateway endpoint can be deleted after its route tables have changed. moto adds the endpoint's
   route only to its first tables, but at its deletion removes the route from later tables as well,
   which lack it.
-- A security group rule keeps its description for any peer. moto drops it for security groups and
-  prefix lists, so that every Terraform plan sets it again.
-- Revoking a missing rule by its id fails with ``InvalidSecurityGroupRuleId.NotFound``, which the
-  Terraform provider treats as success. moto answers ``InvalidPermission.NotFound``, which the
-  provider treats as a failure.
-- A rule for a group of a VPC that isn't peered fails with ``InvalidGroup.NotFound``
-  (https://github.com/ansible/ansible/pull/28876). moto takes any group.
 - moto nests the state of a subnet's IPv6 block twice, and has no filter by the association, so that
   the Terraform provider waits forever for a subnet of a dual-stack network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from terradask_simulator.aws.fidelity.patching import around
@@ -41,8 +33,6 @@ def install() -> None:
     """Replace moto's deletions and descriptions of network resources."""
     _keep_what_is_used()
     _keep_addresses_that_are_used()
-    _know_rules()
-    _know_peers()
     _know_blocks()
 
 
@@ -132,10 +122,20 @@ def _keep_addresses_that_are_used() -> None:
     @around(NatGatewayBackend, "delete_nat_gateway")
     def delete_with_interface(delete: Any, backend: Any, nat_gateway_id: str) -> Any:
         gateway = delete(backend, nat_gateway_id)
-        backend.enis.pop(gateway._eni.id, None)
+        if gateway._eni.id in backend.enis:
+            gateway._eni.delete()
         for address in [one for one in backend.addresses if one.eni is gateway._eni]:
             backend.disassociate_address(address=address.public_ip)
         return gateway
+
+    @around(InternetGatewayBackend, "delete_internet_gateway")
+    def delete_detached(delete: Any, backend: Any, internet_gateway_id: str) -> Any:
+        if backend.get_internet_gateway(internet_gateway_id).vpc:
+            raise DependencyViolationError(
+                f"The internetGateway '{internet_gateway_id}' has dependencies and cannot be "
+                "deleted."
+            )
+        return delete(backend, internet_gateway_id)
 
     @around(InternetGatewayBackend, "detach_internet_gateway")
     def detach_unmapped(detach: Any, backend: Any, internet_gateway_id: str, vpc_id: str) -> Any:
@@ -196,67 +196,6 @@ def _has_dependencies(backend: Any, vpc_id: str) -> bool:
 
 def _is_mapped(backend: Any, vpc_id: str) -> bool:
     return any(one.subnet.vpc_id == vpc_id and one.public_ip for one in backend.enis.values())
-
-
-def _know_rules() -> None:
-    from moto.ec2.models.security_groups import SecurityGroupBackend, SecurityGroupRule
-
-    @around(SecurityGroupRule, "__init__")
-    def initialise(initialise: Any, rule: Any, *args: Any, **kwargs: Any) -> None:
-        initialise(rule, *args, **kwargs)
-        prefix_list = kwargs.get("prefix_list_id") or (args[7] if len(args) > 7 else None) or {}
-        peers = (rule.ip_range, rule.source_group, prefix_list)
-        rule._embedded_description = next(
-            (peer["Description"] for peer in peers if "Description" in peer), None
-        )
-
-    SecurityGroupRule.description = property(lambda rule: rule._embedded_description)
-    for way in ("ingress", "egress"):
-        around(SecurityGroupBackend, f"revoke_security_group_{way}")(_revoke_known(f"{way}_rules"))
-
-
-def _revoke_known(kept: str) -> Callable[..., Any]:
-    from moto.ec2.exceptions import InvalidSecurityGroupRuleIdNotFoundError
-
-    def revoke_known(revoke: Any, backend: Any, **asked: Any) -> Any:
-        group = backend.get_security_group_by_name_or_id(
-            asked["group_name_or_id"], asked.get("vpc_id")
-        )
-        known = {rule.id for rule in getattr(group, kept)} if group is not None else set()
-        for rule_id in asked.get("security_rule_ids") or []:
-            if group is not None and rule_id not in known:
-                raise InvalidSecurityGroupRuleIdNotFoundError(rule_id)
-        return revoke(backend, **asked)
-
-    return revoke_known
-
-
-def _know_peers() -> None:
-    from moto.ec2.exceptions import EC2ClientError
-    from moto.ec2.models.security_groups import SecurityGroupBackend
-
-    def authorize_peered(authorize: Any, backend: Any, *args: Any, **asked: Any) -> Any:
-        name = args[0] if args else asked["group_name_or_id"]
-        group = backend.get_security_group_by_name_or_id(name, asked.get("vpc_id"))
-        for source in asked.get("source_groups") or ():
-            other = backend.get_security_group_from_id(source.get("GroupId"))
-            if None not in (group, other) and not _are_peered(backend, group.vpc_id, other.vpc_id):
-                raise EC2ClientError(
-                    "InvalidGroup.NotFound",
-                    "You have specified two resources that belong to different networks.",
-                )
-        return authorize(backend, *args, **asked)
-
-    for way in ("ingress", "egress"):
-        around(SecurityGroupBackend, f"authorize_security_group_{way}")(authorize_peered)
-
-
-def _are_peered(backend: Any, vpc_id: str, other_id: str) -> bool:
-    return vpc_id == other_id or any(
-        {peering.vpc.id, peering.peer_vpc.id} == {vpc_id, other_id}
-        for peering in backend.vpc_pcxs.values()
-        if peering._status.code == "active"
-    )
 
 
 def _know_blocks() -> None:

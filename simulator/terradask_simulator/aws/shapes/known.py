@@ -70,6 +70,12 @@ KNOWN = (
         "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html",
     ),
     Known(
+        "answer ec2:DescribeNetworkInterfaces",
+        r".*\.interfaceType",
+        "For a NAT gateway's interface AWS answers `nat_gateway`: cloud-custodian's record "
+        "tests/data/placebo/test_eip_used_by.",
+    ),
+    Known(
         "answer autoscaling:DescribeScalingActivities",
         r".*\.StatusMessage",
         "AWS's own texts are longer than 255 characters, such as "
