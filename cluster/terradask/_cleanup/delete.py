@@ -39,7 +39,7 @@ _IN_THE_WAY = frozenset(
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 _INTERFACE_IN_USE = "is currently in use"
 
-#: What ends soon by itself: instances that hold volumes and interfaces, activities of groups.
+#: Freed soon without a caller: by the end of an instance, or of an activity of a group.
 _SOON_FREE = frozenset({AUTOSCALING_GROUP, "aws_ebs_volume", "aws_network_interface"})
 SOON_SECONDS = 60.0
 

@@ -195,7 +195,7 @@ class LogShipper:
         self._stream: StreamWriter | None = None
         self._warned = False
         #: Reasons of CloudWatch's that were logged.
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._thread = threading.Thread(target=self._ship_all, name="log-shipper", daemon=True)
         self._thread.start()
 
@@ -230,11 +230,11 @@ class LogShipper:
             return True
         while batch := self._log.take():
             try:
-                self._tell_rejected(self._stream.put(batch))
+                self._report_rejected(self._stream.put(batch))
             except Exception as error:  # noqa: BLE001 - failed shipping must not end the host
                 if self._stream.exists and error_code(error) == "InvalidParameterException":
                     # It would be refused for ever, and all that follows with it.
-                    self._tell_rejected({f"refused: {error}": len(batch)})
+                    self._report_rejected({f"refused: {error}": len(batch)})
                     continue
                 self._log.requeue(batch)
                 if not self._warned:
@@ -244,8 +244,8 @@ class LogShipper:
             self._warned = False
         return True
 
-    def _tell_rejected(self, rejected: Mapping[str, int]) -> None:
+    def _report_rejected(self, rejected: Mapping[str, int]) -> None:
         """Log the first lines that CloudWatch rejects for a reason."""
-        for why in rejected.keys() - self._told:
-            self._told.add(why)
+        for why in rejected.keys() - self._reported:
+            self._reported.add(why)
             self._log.info(f"CloudWatch rejected {rejected[why]} lines, as it will others: {why}")
