@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -31,14 +33,16 @@ def install() -> None:
     @around(S3Response, "put_object")
     def put(put: Any, response: Any) -> Any:
         _check_implemented(response)
-        return put(response)
+        with _naming(response):
+            return put(response)
 
     @around(S3Response, "delete_object")
     def delete(delete: Any, response: Any) -> Any:
         for name in _OF_DIRECTORY_BUCKETS:
             if response.headers.get(name):
                 raise _not_implemented(Header=name)
-        return delete(response)
+        with _naming(response):
+            return delete(response)
 
     @around(S3Response, "_key_response_post")
     def post(answer: Any, response: Any, *args: Any) -> Any:
@@ -85,6 +89,18 @@ def install() -> None:
 
     for changing in ("put_object", "delete_object"):
         around(S3Backend, changing)(_counted)
+
+
+@contextmanager
+def _naming(response: Any) -> Iterator[None]:
+    """Name the key in the error that it is missing, which moto doesn't."""
+    from moto.s3.exceptions import MissingKey
+
+    try:
+        yield
+    except MissingKey as error:
+        error.key = error.key or response.parse_key_name()
+        raise
 
 
 def _counted(

@@ -49,7 +49,16 @@ def install() -> None:
                 ArgumentName="version-id-marker",
                 ArgumentValue=asked["version-id-marker"],
             )
-        with changing(response, lambda result: _tell_checksums(response, result, "Versions")):
+
+        def change(result: dict[str, Any]) -> None:
+            _tell_checksums(response, result, "Versions")
+            for entry in (*result["Versions"], *result["DeleteMarkers"]):
+                # AWS tells no names of owners any more.
+                entry["Owner"] = {"ID": entry["Owner"]["ID"]}
+            if asked.get("encoding-type") == "url":
+                _encode_names(result)
+
+        with changing(response, change):
             return listed(response)
 
     S3Backend.list_object_versions = _list_versions
@@ -64,6 +73,15 @@ def _tell_checksums(response: Any, result: dict[str, Any], listing: str) -> None
             if version in (None, key.version_id) and getattr(key, "checksum_algorithm", None):
                 entry["ChecksumAlgorithm"] = [key.checksum_algorithm]
                 entry["ChecksumType"] = key.checksum_type
+
+
+def _encode_names(result: dict[str, Any]) -> None:
+    """Encode what holds keys, as clients ask for because XML can't hold every key."""
+    result["EncodingType"] = "url"
+    entries = (*result["Versions"], *result["DeleteMarkers"], *result.get("CommonPrefixes", ()))
+    names = ("Key", "Prefix", "KeyMarker", "NextKeyMarker", "Delimiter")
+    for one in (result, *entries):
+        one.update({name: quote(one[name]) for name in names if one.get(name)})
 
 
 def _list_versions(
