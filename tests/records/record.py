@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from terradask_simulator.switches import Switches
+
 DATA = Path(__file__).with_name("data")
 
 #: `$name` or `${name}`. Names are in lower case, so that `$Latest` of a launch template is none.
@@ -100,6 +102,10 @@ class Case(_Part):
             raise ValueError("`differs` says it all: leave out `unread`")
         if not self.not_replayed and all(call.status is None for call in self.calls):
             raise ValueError("no call has a `status`: nothing would be compared")
+        for name in self.switches:
+            # A file may come from others: nothing else of the simulator is called.
+            if name.startswith("_") or name not in vars(Switches):
+                raise ValueError(f"switches: there is no switch {name}")
         known = set(KNOWN)
         for number, call in enumerate(self.calls):
             known |= set(names_in(call.parameters)) | set(call.keep)

@@ -46,6 +46,7 @@ def case(**changed):
         ({"calls": [{"action": "ec2:DescribeVpcs"}]}, "two networks': no call has a `status`"),
         ({"calls": [{"action": "ec2", "status": 200}]}, "calls[0].action: String should match"),
         ({"calls": [{**CALL, "answer": {"a": "$vpc"}}]}, "calls[0] (ec2:DescribeVpcs) names $vpc"),
+        ({"switches": {"stop": {}}}, "case 'two networks': switches: there is no switch stop"),
         ({"source": "nobody"}, "case 'two networks': source: 'nobody' is not in `sources`"),
         ({"differs": "always", "unread": ["status"]}, "leave out `unread`"),
     ],
