@@ -245,7 +245,7 @@ def _common(scope: PolicyScope) -> list[Statement]:
         # https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html
         allow("TellAbsentFromForbidden", "s3:ListBucket", bucket),
         # A report replaces only the previous one.
-        # AWS (documented): S3 requires s3:GetObject for a write with If-Match.
+        # AWS (documented, s3-if-match-right): S3 requires s3:GetObject for a write with If-Match.
         # https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html
         allow("ReportState", ["s3:GetObject", "s3:PutObject"], f"{scope.objects_arn}/hosts/*"),
         allow("ReadKeys", "secretsmanager:GetSecretValue", scope.where.secrets_arn),
@@ -306,8 +306,8 @@ def scheduler_access_statements(scope: PolicyScope) -> list[Statement]:
 
     The agent runs no commands, so ``ec2messages`` isn't included.
 
-    AWS (documented): Session Manager's agent needs ssmmessages' CreateControlChannel,
-    CreateDataChannel, OpenControlChannel and OpenDataChannel.
+    AWS (documented, ssm-agent-rights): Session Manager's agent needs ssmmessages'
+    CreateControlChannel, CreateDataChannel, OpenControlChannel and OpenDataChannel.
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
     """
     notice = notice_statements(scope.notify_topic_arn, scope.kms_key_arn)

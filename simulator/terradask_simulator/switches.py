@@ -380,7 +380,7 @@ class Switches:
         return self._switched("expire_credentials", access_key=access_key)
 
     def skew_clock(self, seconds: float, *, refusing: bool = True) -> Switched:
-        """Set AWS's clock ahead of all others; beyond 15 minutes AWS refuses their signatures.
+        """Set AWS's clock ahead of all others; beyond 15 minutes their signatures are refused.
 
         Parameters
         ----------

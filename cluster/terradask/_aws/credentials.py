@@ -13,8 +13,8 @@ from terradask.errors import AccessDenied, InvalidInput
 if TYPE_CHECKING:
     from botocore.credentials import Credentials
 
-#: AWS (documented): STS GetSessionToken gives a user credentials for 900 to 129,600 seconds, by
-#: default for 12 hours.
+#: AWS (documented, sts-session-seconds): STS GetSessionToken gives a user credentials for 900 to
+#: 129,600 seconds, by default for 12 hours.
 #: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
 SHORTEST_SECONDS = 900
 LONGEST_SECONDS = 129_600

@@ -20,8 +20,8 @@ from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
 
 #: Below the root: Linux's NVMe controllers.
-#: AWS (documented): On Nitro instances the serial number of a volume's NVMe device is the volume's
-#: id, and its model is "Amazon Elastic Block Store".
+#: AWS (documented, nvme-serial): On Nitro instances the serial number of a volume's NVMe device is
+#: the volume's id without its dash, and its model is "Amazon Elastic Block Store".
 #: https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
 CONTROLLERS = Path("sys") / "class" / "nvme"
 _MODEL = "Amazon Elastic Block Store"

@@ -259,8 +259,8 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
     demands a document by ssm:SessionDocumentAccessCheck.
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-specify-session-document.html
 
-    AWS (documented): Session Manager tags a session with its owner's aws:userid; the session's id
-    begins with a name, which several roles' sessions can share.
+    AWS (documented, ssm-session-tags): Session Manager tags a session with its owner's
+    aws:userid; the session's id begins with a name, which several roles' sessions can share.
     https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
     """
     if not scope.session_manager:

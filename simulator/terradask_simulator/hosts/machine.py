@@ -244,10 +244,7 @@ class Machine:
         }
 
     def _show_volumes(self) -> None:
-        """List the instance's volumes as Linux lists EC2's NVMe controllers: the serial number is
-        the volume's id without its dash.
-        https://docs.aws.amazon.com/ebs/latest/userguide/identify-nvme-ebs-device.html
-        """
+        """List the instance's volumes as Linux lists EC2's NVMe controllers. AWS (nvme-serial)"""
         for number, volume_id in enumerate(self.instance.volume_ids):
             controller = self.root / f"sys/class/nvme/nvme{number}"
             controller.mkdir(parents=True, exist_ok=True)

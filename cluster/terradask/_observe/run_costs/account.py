@@ -193,8 +193,7 @@ def _adapter() -> TypeAdapter[Account]:
 
 
 #: An instance that started longer ago and isn't listed has ended.
-#: AWS (documented): EC2 lists an instance for usually less than an hour after its end.
-#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
+#: AWS (ec2-lists-ended)
 _LISTED_SECONDS = 3_600
 
 #: ``User initiated (2026-11-20 05:15:00 GMT)``

@@ -1,6 +1,7 @@
 """Check requests' signatures (AWS Signature Version 4) as AWS does. The expected signature is
 recomputed with botocore's own signer.
 
+AWS (documented): A request to AWS is signed by Signature Version 4.
 https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
 """
 
@@ -38,12 +39,11 @@ _HEADER = re.compile(
     r"Signature=(?P<value>[0-9a-f]+)"
 )
 
-#: AWS refuses older signatures, and those further in the future:
-#: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+#: AWS (clock-skew)
 _TAKEN = datetime.timedelta(minutes=15)
 _STAMP = "%Y%m%dT%H%M%SZ"
 
-#: Values that S3 accepts in place of the body's SHA-256:
+#: AWS (documented): S3 accepts these values in place of the body's SHA-256.
 #: https://docs.aws.amazon.com/AmazonS3/latest/API/sig-v4-header-based-auth.html
 _UNSIGNED_BODIES = {"UNSIGNED-PAYLOAD", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"}
 
@@ -158,6 +158,7 @@ def _check_time(
 
 
 def _expired(operation: Operation) -> Refusal:
+    # AWS (documented): S3 answers RequestTimeTooSkewed to a signature of another time.
     # https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html
     if operation.service == "s3":
         return worded(

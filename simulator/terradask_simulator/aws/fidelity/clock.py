@@ -1,13 +1,14 @@
 """AWS's clock, which a switch sets forward, so that hours of instances pass at once. Instances that
 ended an hour ago are no longer listed, as on AWS.
 
-AWS (documented): To terminate an instance again changes nothing, and succeeds.
+AWS (documented): To terminate an EC2 instance again changes nothing, and succeeds.
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_TerminateInstances.html
 
+AWS (documented, ec2-lists-ended): EC2 lists an ended instance for usually less than an hour.
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeInstances.html
+
 moto reads the time by one function, which its modules import by name, lists ended instances
-forever, and fails to terminate one whose interfaces are gone. EC2 lists them "for a short while
-(usually about an hour)":
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/terminating-instances.html
+forever, and fails to terminate one whose interfaces are gone.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ __all__ = [
 
 TERMINATING = "Terminating"
 
-#: AWS keeps six weeks of activities, the simulator this many per group.
+#: The number of activities that are kept for a group. AWS (asg-six-weeks)
 _KEPT = 5000
 
 _UNHEALTHY = "Instance became unhealthy while waiting for instance to be in InService state."

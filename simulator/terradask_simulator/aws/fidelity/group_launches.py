@@ -80,6 +80,8 @@ def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
     """Launch in the zones in turn, and return whether all were launched; the other zones take over
     a failed zone's share.
     """
+    # AWS (documented): An Auto Scaling group with balanced-best-effort launches in another zone if
+    # one has no capacity, and with balanced-only doesn't.
     # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-availability-zone-balanced.html
     stays = (getattr(group, "availability_zone_distribution", None) or {}).get(
         "CapacityDistributionStrategy"

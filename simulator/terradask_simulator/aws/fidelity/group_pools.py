@@ -1,7 +1,6 @@
 """Order a group's pools by its allocation strategy; the next pool is used if one has no capacity.
 
-moto ignores overrides. AWS:
-https://docs.aws.amazon.com/autoscaling/ec2/userguide/allocation-strategies.html. Only AWS knows
+moto ignores overrides. AWS (asg-strategies). Only AWS knows
 which pools have most capacity: here ``capacity-optimized`` uses the order of the overrides,
 ``price-capacity-optimized`` the price.
 """
@@ -68,8 +67,8 @@ def shares_of(group: Any, pools: list[Pool], count: int) -> Iterator[tuple[list[
     spreads = (
         bool(pools) and pools[0].market == "spot" and _strategy(group, "spot") == "lowest-price"
     )
-    # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html: two
-    # by default.
+    # AWS (documented): Auto Scaling's strategy lowest-price uses two Spot pools by default.
+    # https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_InstancesDistribution.html
     width = (
         min(int(distribution_of(group).get("SpotInstancePools") or 2), len(pools), count)
         if spreads

@@ -143,8 +143,10 @@ def run_due_actions(backend: Any) -> None:
 
 
 def _run(group: Any, action: Any) -> None:
-    """Set a group's limits and capacity. Limits that an action doesn't name stay, and bound the
-    capacity: https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html
+    """Set a group's limits and capacity.
+
+    AWS (documented): An Auto Scaling group's limits that a scheduled action doesn't name stay, and
+    bound its capacity. https://docs.aws.amazon.com/autoscaling/ec2/userguide/asg-capacity-limits.html
     """
     low, high, desired = (
         getattr(group if getattr(action, name) is None else action, name)

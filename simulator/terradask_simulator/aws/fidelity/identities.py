@@ -23,7 +23,7 @@ __all__ = ["install"]
 
 _SIGNS = frozenset("_.:/=+-@")
 
-#: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/service-linked-roles-spot-instance-requests.html
+#: AWS (service-roles)
 _SERVICES = {"batch": "Batch", "spot": "EC2Spot", "spotfleet": "EC2SpotFleet"}
 
 

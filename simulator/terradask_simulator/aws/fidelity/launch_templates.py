@@ -22,6 +22,7 @@ from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["install"]
 
+#: AWS (documented): EC2 DescribeLaunchTemplates returns up to 200 templates a page.
 #: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DescribeLaunchTemplates.html
 _LARGEST_PAGE = 200
 #: How many are listed by default. AWS doesn't document its number; with a small one, a client that

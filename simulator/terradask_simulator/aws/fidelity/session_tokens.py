@@ -16,7 +16,7 @@ from terradask_simulator.aws.fidelity.patching import add, around
 
 __all__ = ["Session", "install", "session_of"]
 
-#: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
+#: AWS (sts-session-seconds)
 _SECONDS = range(900, 129_600 + 1)
 _DEFAULT_SECONDS = 43_200
 

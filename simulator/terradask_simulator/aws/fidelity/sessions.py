@@ -1,6 +1,8 @@
 """Session Manager: StartSession, ResumeSession and TerminateSession for forwarding a port.
 
-moto lacks all three. AWS:
+moto lacks all three.
+
+AWS (documented): Systems Manager StartSession returns a session's id, its stream and a token.
 https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_StartSession.html,
 https://docs.aws.amazon.com/systems-manager/latest/APIReference/API_TerminateSession.html
 """
@@ -21,8 +23,7 @@ __all__ = ["install"]
 
 _DOCUMENT = "AWS-StartPortForwardingSession"
 
-#: Actions without which a host's agent isn't connected:
-#: https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-create-iam-instance-profile.html
+#: Actions without which a host's agent isn't connected. AWS (ssm-agent-rights)
 _AGENT_CALLS = frozenset(
     {
         "ssm:UpdateInstanceInformation",

@@ -1,6 +1,8 @@
 """IAM's own policy simulator, which moto lacks.
 
-https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html
+AWS (documented): IAM's simulator evaluates policies for actions, resources and context, and names
+missing context.
+https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulatePrincipalPolicy.html,
 https://docs.aws.amazon.com/IAM/latest/APIReference/API_SimulateCustomPolicy.html
 
 Responses have the form of recorded responses of AWS, in ``radkawar/stackd`` on GitHub

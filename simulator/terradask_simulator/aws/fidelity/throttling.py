@@ -141,7 +141,7 @@ class Throttle(Setting):
             and operation.service == "autoscaling"
             and not self._take(("autoscaling", operation.region), AUTOSCALING)
         ):
-            # Source of the message:
+            # AWS (documented): Auto Scaling throttles with "Rate exceeded".
             # https://repost.aws/knowledge-center/autoscaling-api-calls-throttled
             return worded(operation, "Throttling", "Rate exceeded", "400 Bad Request")
         if self.factor and operation.service == "logs" and operation.name in _LOGS:

@@ -1,9 +1,9 @@
 """Condition operators.
 
-`Condition operators
-<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html>`_,
-`keys with several values
-<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html>`_.
+AWS (documented): IAM's conditions have these operators, and ForAllValues and ForAnyValue for keys
+with several values.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html,
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-single-vs-multi-valued-context-keys.html
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Decide whether policies allow a request. Pure.
 
-`Policy evaluation logic
-<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html>`_,
-without an organization's service and resource control policies.
+Without an organization's service and resource control policies.
+
+AWS (documented): IAM denies by an explicit deny, and allows only what a policy allows.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic.html
 """
 
 from __future__ import annotations
@@ -115,8 +116,7 @@ class Decision:
         """Return the end of AWS's message: with an explicit deny, or because no policy allows the
         request.
 
-        `Troubleshoot access denied error messages
-        <https://docs.aws.amazon.com/IAM/latest/UserGuide/troubleshoot_access-denied.html>`_
+        AWS (denied-texts)
         """
         if self.allowed:
             return ""
@@ -184,9 +184,9 @@ def _narrowed_for_role(request: Request, context: Context, policies: Policies) -
     """Return whether boundary and session policy still apply if the resource's policy names the
     caller.
 
-    They do for a role, but not for a user, or if the policy names the session itself: `Permissions
-    boundaries
-    <https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-eval-logic>`_.
+    AWS (documented): IAM's boundary limits what a resource policy grants to a role, but not to a
+    user, nor to a session that the policy names.
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/access_policies_boundaries.html#access_policies_boundaries-eval-logic
     """
     is_role = ":assumed-role/" in request.principal or ":role/" in "".join(
         context.get("aws:principalarn", ())

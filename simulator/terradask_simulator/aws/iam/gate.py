@@ -56,8 +56,9 @@ class Gate:
 def _not_by_session(operation: Operation) -> bool:
     """Return whether an operation is refused to a user's session without MFA.
 
-    `GetSessionToken
-    <https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html>`_.
+    AWS (documented): STS GetSessionToken's credentials can't call IAM without MFA, nor STS but for
+    AssumeRole and GetCallerIdentity.
+    https://docs.aws.amazon.com/STS/latest/APIReference/API_GetSessionToken.html
     """
     # STS rejects nested sessions itself.
     allowed = {"AssumeRole", "GetCallerIdentity", "GetSessionToken"}

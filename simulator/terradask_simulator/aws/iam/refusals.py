@@ -50,7 +50,7 @@ def bad_signature(operation: Operation, message: str = "") -> Refusal:
     """Return the error for a request with an invalid signature."""
     if operation.protocol == "ec2":
         return unknown_key(operation)
-    # https://docs.aws.amazon.com/IAM/latest/UserGuide/signature-v4-troubleshooting.html
+    # AWS (clock-skew)
     message = message or (
         "The request signature we calculated does not match the signature you provided. Check your "
         "AWS Secret Access Key and signing method. Consult the service documentation for details."

@@ -12,8 +12,7 @@ from terradask_simulator.aws.errors import SimulatorError
 
 __all__ = ["assume"]
 
-#: AWS's quota for a managed policy; blanks don't count:
-#: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html
+#: AWS (iam-sizes)
 _MAX_CHARACTERS = 6_144
 
 _TRUST = {

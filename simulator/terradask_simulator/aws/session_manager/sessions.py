@@ -29,7 +29,7 @@ OWNERS: dict[str, str] = {}
 def owner_tags(session_id: str) -> dict[str, str]:
     """Return AWS's tag with the owner of a known session.
 
-    https://docs.aws.amazon.com/systems-manager/latest/userguide/getting-started-restrict-access-examples.html
+    AWS (ssm-session-tags)
     """
     owner = OWNERS.get(session_id)
     return {} if owner is None else {"aws:ssmmessages:session-id": owner}

@@ -1,8 +1,9 @@
 """Amazon EC2 Auto Scaling: operations to permissions.
 
-`Control launch template usage
-<https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html>`_:
-creating a group on a launch template, or setting its template, needs the permissions for launching.
+AWS (documented, asg-template-rights): Making an Auto Scaling group on a launch template, or setting
+its template, needs the rights to launch.
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-launch-template-permissions.html
+
 Changing only capacity or tags doesn't.
 """
 
@@ -20,7 +21,7 @@ from terradask_simulator.aws.iam.world import World
 __all__ = ["autoscaling_needs", "launch_templates"]
 
 _GROUP = "autoScalingGroup"
-#: https://docs.aws.amazon.com/autoscaling/ec2/userguide/autoscaling-service-linked-role.html
+#: AWS (service-roles)
 _ROLE = "AWSServiceRoleForAutoScaling"
 _LAUNCHES = ("CreateAutoScalingGroup", "UpdateAutoScalingGroup")
 

@@ -1,7 +1,7 @@
 """Amazon EC2: operations to permissions.
 
-`Resource-level permissions, tagging at creation
-<https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html>`_
+AWS (documented): EC2 also needs ec2:CreateTags to make a resource with tags.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
 """
 
 from __future__ import annotations

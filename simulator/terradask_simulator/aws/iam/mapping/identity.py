@@ -39,7 +39,8 @@ def iam_needs(operation: Operation, world: World) -> Iterator[Need]:
         for name in _names(kind, parameters, required=required)
     ]
     yield from needs or [Need(action)]
-    # Tagging at creation: https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html
+    # AWS (documented): IAM also needs the right to tag to make a resource with tags.
+    # https://docs.aws.amazon.com/IAM/latest/UserGuide/id_tags.html
     tag = f"iam:{operation.name.replace('Create', 'Tag', 1)}"
     if tags and operation.name.startswith("Create") and needs and reference.is_known(tag):
         yield Need(tag, needs[0].resource, needs[0].kind, gets_tags=tags)

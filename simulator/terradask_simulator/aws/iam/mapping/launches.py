@@ -82,6 +82,8 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
         )
     image = launch.image or str(data.get("ImageId", ""))
     if image.startswith(_PARAMETER):
+        # AWS (documented): A launch template may name its image by a parameter of Systems Manager,
+        # which the caller needs the right to read.
         # https://docs.aws.amazon.com/autoscaling/ec2/userguide/using-systems-manager-parameters.html
         name = image.removeprefix(_PARAMETER).partition(":")[0].lstrip("/")
         account = "" if name.startswith("aws/") else world.account

@@ -1,7 +1,7 @@
 """Amazon S3: requests to permissions.
 
-`Required permissions for S3 API operations
-<https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html>`_
+AWS (documented): S3's operations need these permissions.
+https://docs.aws.amazon.com/AmazonS3/latest/userguide/using-with-s3-policy-actions.html
 """
 
 from __future__ import annotations
@@ -105,6 +105,7 @@ def _on_bucket(operation: Operation, world: World, bucket: str) -> Iterator[Need
 def _made_with(operation: Operation) -> Iterator[str]:
     """Yield the additional actions for headers of CreateBucket.
 
+    AWS (documented): S3 CreateBucket needs further rights for object lock, ownership and ACLs.
     https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateBucket.html
     """
     headers = operation.headers
@@ -177,8 +178,7 @@ def _writes(
 def _compared(world: World, bucket: str, key: str, etag: str) -> Iterator[Need]:
     """Yield the permissions for conditional writes and deletions.
 
-    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes.html,
-    https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-delete-enforce.html
+    AWS (s3-if-match-right)
     """
     if etag not in ("", "*"):
         yield _object(world, bucket, key, "GetObject")

@@ -24,7 +24,8 @@ NETWORK, OWN_ADDRESS = "TERRADASK_SIMULATOR_NETWORK", "TERRADASK_SIMULATOR_ADDRE
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 _HTTPS = 443
-#: Of the addresses of AWS's services: https://docs.aws.amazon.com/general/latest/gr/aws-ip-ranges.html
+#: AWS (documented): AWS's services have public addresses of its published ranges.
+#: https://docs.aws.amazon.com/general/latest/gr/aws-ip-ranges.html
 _PUBLIC_ADDRESS = "52.94.0.1"
 
 
