@@ -54,6 +54,7 @@ _MODULES = (
     "assumed_roles",
     "simulated_policies",
     "spot",
+    "topics",
 )
 
 
