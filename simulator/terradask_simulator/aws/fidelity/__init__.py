@@ -32,6 +32,7 @@ _MODULES = (
     "identities",
     "roles",
     "instance_types",
+    "keys",
     "launch_templates",
     "launches",
     "descriptions",
