@@ -254,6 +254,8 @@ class Logs:
         self.created: list[str] = []
         self.lines: list[tuple[str, str]] = []
         self.refuses: Exception | None = None
+        #: Indexes of events that AWS leaves out of an answered call.
+        self.rejected: dict[str, int] | None = None
 
     def client(self, name: str) -> Logs:
         assert name == "logs"
@@ -262,11 +264,12 @@ class Logs:
     def create_log_stream(self, **where: str) -> None:
         self.created.append(where["logStreamName"])
 
-    def put_log_events(self, **batch: Any) -> None:
+    def put_log_events(self, **batch: Any) -> dict[str, Any]:
         if self.refuses is not None:
             raise self.refuses
         name = batch["logStreamName"]
         self.lines += [(name, event["message"]) for event in batch["logEvents"]]
+        return {} if self.rejected is None else {"rejectedLogEventsInfo": self.rejected}
 
 
 def metrics_log(logs: Logs, said: list[str], *, metrics: str, seconds: float) -> MetricsLog:
@@ -283,6 +286,19 @@ def metrics_log(logs: Logs, said: list[str], *, metrics: str, seconds: float) ->
         log=SimpleNamespace(info=said.append),
     )
     return MetricsLog(cast(Host, host))
+
+
+def test_metrics_that_cloudwatch_rejects_are_logged_once() -> None:
+    logs, said = Logs(), list[str]()
+    logs.rejected = {"tooNewLogEventStartIndex": 0}
+    log = metrics_log(logs, said, metrics="cloudwatch", seconds=0.0)
+
+    def write() -> bool:
+        log.take({"values": ALL})
+        return len(logs.lines) >= 3
+
+    eventually(write)
+    assert said == ["CloudWatch takes no metrics: more than 2 hours ahead of AWS's clock"]
 
 
 def test_the_host_program_writes_to_a_stream_of_no_host_and_not_too_often() -> None:

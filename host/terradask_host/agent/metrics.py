@@ -56,10 +56,9 @@ class MetricsLog:
 
     def _write(self, at_ms: int, line: str) -> None:
         try:
-            self._stream.put([(at_ms, line)])
+            why = ", ".join(self._stream.put([(at_ms, line)]))
         except Exception as error:  # noqa: BLE001 - metrics must not end a host
-            if not self._warned:
-                self._host.log.info(f"CloudWatch takes no metrics: {error_code(error)}: {error}")
-            self._warned = True
-        else:
-            self._warned = False
+            why = f"{error_code(error)}: {error}"
+        if why and not self._warned:
+            self._host.log.info(f"CloudWatch takes no metrics: {why}")
+        self._warned = bool(why)
