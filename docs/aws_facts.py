@@ -75,7 +75,7 @@ _BASE = r"(?:allow|refuse|keep|remove|bill|charge|limit|require|launch|delete|re
 _BEFORE = (
     *("AWS", "Amazon", "as", "before", "embedded", "how", "How", "if", "If", "once", "or", "that"),
     *("until", "what", "What", "whatever", "when", "When", "whether", "Whether", "which", "while"),
-    *("While", "why"),
+    *("While", "unless", "why"),
 )
 _NOT = "".join(rf"(?<!\b{word}\s)" for word in _BEFORE)
 #: What looks like a claim: a service does something.
