@@ -119,7 +119,7 @@ def scene(
         ec2 = owner.client("ec2")
         made = ec2.create_launch_template(
             LaunchTemplateName="prod",
-            LaunchTemplateData={"ImageId": "ami-1", "InstanceType": "m7i.large"},
+            LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"},
         )
         found.template = made["LaunchTemplate"]["LaunchTemplateId"]
         clients.callback(ec2.delete_launch_template, LaunchTemplateId=found.template)

@@ -75,7 +75,7 @@ def neighbours(strict: Simulator) -> Iterator[dict[str, str]]:
         # Without user data no machine is booted.
         plain = ec2.create_launch_template(
             LaunchTemplateName="plain",
-            LaunchTemplateData={"ImageId": "ami-1", "InstanceType": "m7i.large"},
+            LaunchTemplateData={"ImageId": "ami-12c6146b", "InstanceType": "m7i.large"},
         )
         stack.callback(ec2.delete_launch_template, LaunchTemplateName="plain")
         template = {"LaunchTemplateId": plain["LaunchTemplate"]["LaunchTemplateId"], "Version": "1"}

@@ -69,6 +69,11 @@ def _know_rules() -> None:
             if peer and rule._embedded_description is not None:
                 peer["Description"] = rule._embedded_description
 
+    @around(SecurityGroupBackend, "_sg_update_description")
+    def describe(describe: Any, backend: Any, asked: Any, rule: Any) -> None:
+        describe(backend, asked, rule)
+        rule._embedded_description = asked._embedded_description
+
     for way in ("ingress", "egress"):
         around(SecurityGroupBackend, f"revoke_security_group_{way}")(_revoke_known(f"{way}_rules"))
 
