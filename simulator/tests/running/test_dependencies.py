@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.simulator
 
@@ -32,6 +33,30 @@ def test_what_a_running_instance_stands_on_is_not_deleted(network: Any) -> None:
         VpcId=network.vpc_id, CidrBlock=network.sim.vpc_cidr.replace(".0.0/16", ".240.0/24")
     )
     ec2.delete_subnet(SubnetId=free["Subnet"]["SubnetId"])
+
+
+def test_an_instance_that_ends_slowly_keeps_what_it_stands_on(network: Any) -> None:
+    ec2 = network.ec2
+    group = network.group("lingers", network.template())
+    network.want(group, 1)
+    network.reaches(group, 1)
+    with network.sim.linger_terminating(600):
+        network.want(group, 0)
+        eventually(
+            lambda: (
+                [one["LifecycleState"] for one in network.describe(group)["Instances"]]
+                == ["Terminating"]
+            )
+        )
+        subnet = network.subnets[0]
+        with pytest.raises(ClientError, match=f"DependencyViolation.*The subnet '{subnet}' has"):
+            ec2.delete_subnet(SubnetId=subnet)
+        with pytest.raises(ClientError, match=r"DependencyViolation.*has a dependent object"):
+            ec2.delete_security_group(GroupId=network.security_group)
+        own = [{"Name": "group-id", "Values": [network.security_group]}]
+        assert ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"]
+    eventually(lambda: not ec2.describe_network_interfaces(Filters=own)["NetworkInterfaces"])
+    network.delete_group(group)
 
 
 def test_a_deleted_nat_gateway_lets_its_address_and_its_subnet_go(network: Any) -> None:
