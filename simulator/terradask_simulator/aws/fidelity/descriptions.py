@@ -4,6 +4,8 @@ moto looks for an answer's member under the API's own name before its own: what 
 the API's name is only seen in answers.
 
 AWS (recorded): a new VPC is pending. tests/records/data/ec2-networks.json
+AWS (documented): a new NAT gateway is pending.
+https://github.com/boto/botocore/blob/1.43.117/botocore/data/ec2/2016-11-15/examples-1.json
 AWS (recorded): an instance that was terminated has no network, groups, addresses or volumes.
 tests/records/data/ec2-instances.json
 """
@@ -79,6 +81,7 @@ def install() -> None:
         {
             **dict.fromkeys(_LEFT_OUT, return_if_not_empty),
             "CreateVpcResult.Vpc.State": lambda _: "pending",
+            "CreateNatGatewayResult.NatGateway.State": lambda _: "pending",
             "CreateSubnetResult.Subnet.BlockPublicAccessStates": lambda _: None,
             "NatGateway.ConnectivityType": lambda kind: kind or "public",
             "RunInstances.Reservation.Instances.Instance.StateReason": lambda _: {
