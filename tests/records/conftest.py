@@ -8,6 +8,7 @@ import pytest
 
 from terradask_simulator import Simulator
 
+from ..shape_report import ShapeReport
 from .replay import Replayer
 
 
@@ -17,3 +18,12 @@ def replayer() -> Iterator[Replayer]:
         replayer = Replayer(simulator)
         yield replayer
         replayer.close()
+
+
+@pytest.fixture(autouse=True)
+def shapes_hold(shape_report: ShapeReport) -> Iterator[None]:
+    """Let records ask what AWS refuses; answers are checked as in all tests."""
+    yield
+    found = [each for each in shape_report.take() if each["call"].startswith("answer")]
+    if found:
+        pytest.fail("\n".join(" ".join(each.values()) for each in found), pytrace=False)
