@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PAGES = ("*.md", "docs/*.md", "examples/**/*.md", "simulator/**/*.md", "tests/**/README.md")
+PAGES = (
+    *("*.md", "docs/*.md", "examples/**/*.md", "simulator/**/*.md"),
+    *("tests/README.md", "tests/records/README.md"),
+)
 CODE = ("modules", "stacks", "cluster", "host", "simulator/terradask_simulator")
 #: Paths that codespell checks, without the modules of the tests, which misspell on purpose.
 SPELLED = (*PAGES, "docs/decisions", "examples", "benchmarks", *CODE)
