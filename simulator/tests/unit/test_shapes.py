@@ -90,8 +90,8 @@ def _groups(**changes):
     ("operation", "problem"),
     [
         (_form("ec2", "DescribeVpcs", **{"Filter.1.Name": "a", "Filter.1.Value.1": "b"}), None),
-        (_form("ec2", "DescribeVpcs", **{"Filters.1.Name": "a"}), ".Filters is no member"),
-        (_form("ec2", "DescribeVpcs", **{"Filter.1.Nam": "a"}), ".Filter[].Nam is no member"),
+        (_form("ec2", "DescribeVpcs", **{"Filters.1.Name": "a"}), ".Filters is not a member"),
+        (_form("ec2", "DescribeVpcs", **{"Filter.1.Nam": "a"}), ".Filter[].Nam is not a member"),
         (_form("ec2", "DescribeVpcs", **{"Filter.2.Name": "a"}), ".Filter is numbered 2"),
         (_form("ec2", "DescribeVpcs", MaxResults="5000"), "is not from 5 to 1000"),
         (_form("ec2", "DescribeVpcs", DryRun="yes"), "'yes' is no boolean"),
@@ -100,7 +100,7 @@ def _groups(**changes):
             _form("ec2", "CreateVpc", InstanceTenancy="shared"),
             "is none of dedicated, default",
         ),
-        (_form("sts", "GetCallerIdentity", Name="x"), ".Name is no member"),
+        (_form("sts", "GetCallerIdentity", Name="x"), ".Name is not a member"),
         (
             _form("autoscaling", "SetDesiredCapacity", AutoScalingGroupName="g"),
             ".DesiredCapacity is required",
@@ -110,12 +110,12 @@ def _groups(**changes):
             ".AutoScalingGroupNames.1 is written for member",
         ),
         (_json("secretsmanager", "GetSecretValue", {"SecretId": "a"}), None),
-        (_json("secretsmanager", "GetSecretValue", {"SecretID": "a"}), ".SecretID is no member"),
+        (_json("secretsmanager", "GetSecretValue", {"SecretID": "a"}), ".SecretID is not a member"),
         (_json("secretsmanager", "GetSecretValue", {"SecretId": 1}), "is a int, and no string"),
         (_json("logs", "PutRetentionPolicy", {"logGroupName": "a b"}), "doesn't match"),
         (_s3("PUT", "/b/k", headers={"if-none-match": "*"}), None),
         (_s3("GET", "/b", {"list-type": "2", "prefixes": "x"}), "?prefixes is not a parameter"),
-        (_s3("PUT", "/b/k", headers={"x-amz-tag": "a"}), "x-amz-tag is no header"),
+        (_s3("PUT", "/b/k", headers={"x-amz-tag": "a"}), "x-amz-tag is not a header"),
         (
             _s3(
                 "PUT",
@@ -136,11 +136,11 @@ def test_what_is_wrong_with_a_request_is_found(operation, problem):
     ("changes", "problem"),
     [
         ({}, None),
-        ({"Colour": "blue"}, ".AutoScalingGroups[].Colour is no member"),
+        ({"Colour": "blue"}, ".AutoScalingGroups[].Colour is not a member"),
         ({"HealthCheckType": None}, ".AutoScalingGroups[].HealthCheckType is required"),
         ({"MaxSize": "many"}, "'many' is no integer"),
-        ({"CreatedTime": "yesterday"}, "is no time of the format iso8601"),
-        ({"CreatedTime": "2026-11-27T00:00:00+00:00"}, "is no time of the format iso8601"),
+        ({"CreatedTime": "yesterday"}, "is not a time of the format iso8601"),
+        ({"CreatedTime": "2026-11-27T00:00:00+00:00"}, "is not a time of the format iso8601"),
         (
             {"Instances": ["<LifecycleState>Resting</LifecycleState>"]},
             ".AutoScalingGroups[].Instances[].LifecycleState 'Resting' is none of",
@@ -157,7 +157,7 @@ def test_what_is_wrong_with_an_answer_is_found(changes, problem):
     ("content", "problem"),
     [
         ({"ARN": "arn:aws:secretsmanager:us-east-1:1:secret:a"}, None),
-        ({"Arn": "arn"}, ".Arn is no member"),
+        ({"Arn": "arn"}, ".Arn is not a member"),
         ({"Name": None}, ".Name is a NoneType, and no string"),
         ({"CreatedDate": "2026-11-27T00:00:00Z"}, "is a str, and no timestamp"),
         ({"VersionStages": "AWSCURRENT"}, ".VersionStages is a str, and no list"),

@@ -27,7 +27,7 @@ _KMS = r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:"
 _NAME = r"[\w+=,.@-]{1,128}"
 
 #: AWS (documented, logs-retention): CloudWatch Logs keeps events for one of these numbers of days,
-#: as a log group says. It takes these days of retention.
+#: as a log group sets. It takes these days of retention.
 #: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html
 _RETENTION = "1 3 5 7 14 30 60 90 120 150 180 365 400 545 731 1096 1827 2192 2557 2922 3288 3653"
 _LOG_RETENTION_DAYS = tuple(map(int, _RETENTION.split()))

@@ -44,8 +44,8 @@ _OF_THE_ROLE = (
     "sts:AssumeRole",
 )
 _OF_ITS_POLICIES = ("iam:CreatePolicy", "iam:DeletePolicy", "iam:TagPolicy")
-#: Lists of IAM in which the check looks for what it leaves, which concern no resource: whoever may
-#: not ask the simulator, as with AWS's PowerUserAccess, is refused here.
+#: Lists of IAM in which the check looks for what it leaves, which concern no resource: a caller who
+#: may not use the simulator, as with AWS's PowerUserAccess, is refused here.
 _LISTS: Mapping[str, Mapping[str, Any]] = {
     "list_policies": {"Scope": "Local", "MaxItems": 1},
     "list_roles": {"MaxItems": 1},

@@ -96,7 +96,7 @@ class Answer:
 
 
 def with_later_values(action: str, answer: Answer) -> Answer:
-    """Return an answer as `LATER_VALUES` says: in XML and JSON, where it is a whole value."""
+    """Return an answer as `LATER_VALUES` sets: in XML and JSON, where it is a whole value."""
     if not LATER_VALUES.value or not fnmatch.fnmatchcase(action, LATER_VALUES.action):
         return answer
     body = answer.body

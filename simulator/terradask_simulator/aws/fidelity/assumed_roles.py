@@ -4,7 +4,7 @@ AWS (recorded): STS refuses ARNs and session names that aren't ones, transitive 
 or that the calling session has, and tag keys that differ only in case.
 tests/records/data/sts.json
 
-AWS (recorded): STS tells a packed size of policies and tags only where AssumeRole has some.
+AWS (recorded): STS returns a packed size of policies and tags only where AssumeRole has some.
 tests/records/data/sts.json
 
 moto checks only the length of the session's name.

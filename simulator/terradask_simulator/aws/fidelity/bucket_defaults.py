@@ -1,8 +1,8 @@
-"""What a bucket has from its creation on, and what answers tell of it: encryption, ownership, no
-public access.
+"""Give a bucket its defaults from its creation on, and show them in answers: encryption, ownership,
+no public access.
 
 AWS (recorded): New S3 buckets encrypt with SSE-S3, block all public access, and own each object;
-each answer tells how an object is encrypted. tests/records/data/s3-settings.json
+each answer shows how an object is encrypted. tests/records/data/s3-settings.json
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What S3 refuses of a bucket's creation and of its configuration.
+"""Refuse what S3 refuses of a bucket's creation and of its configuration.
 
 AWS (recorded): S3 refuses a bucket's configuration whose document it can't read, or whose values it
 doesn't know, with these codes and texts. tests/records/data/s3-settings.json
@@ -35,7 +35,7 @@ def install() -> None:
     def put(put: Any, response: Any, request: Any, bucket_name: str, query: Any) -> Any:
         if not query:
             _check_creation(response, bucket_name)
-            return _told(put(response, request, bucket_name, query), response, bucket_name)
+            return _with_arn(put(response, request, bucket_name, query), response, bucket_name)
         response.backend.get_bucket(bucket_name)
         for name, check in _CHECKS.items():
             if name in query:
@@ -52,11 +52,11 @@ def install() -> None:
         if region != response.region:
             return 301, {"x-amz-bucket-region": region}, ""
         bucket = response.backend.get_bucket(response.bucket_name)
-        told = {"x-amz-bucket-arn": bucket.arn, "x-amz-access-point-alias": "false"}
-        return status, {**headers, **told}, body
+        added = {"x-amz-bucket-arn": bucket.arn, "x-amz-access-point-alias": "false"}
+        return status, {**headers, **added}, body
 
 
-def _told(answer: Any, response: Any, bucket_name: str) -> Any:
+def _with_arn(answer: Any, response: Any, bucket_name: str) -> Any:
     status, headers, body = answer
     bucket = response.backend.get_bucket(bucket_name)
     headers["x-amz-bucket-arn"] = bucket.arn

@@ -1,6 +1,6 @@
 """Describe and list log groups as CloudWatch Logs does, and refuse names in its words.
 
-AWS (recorded): CloudWatch Logs tells each group's class, and whether it is protected from deletion;
+AWS (recorded): CloudWatch Logs shows each group's class, and whether it is protected from deletion;
 a search by a part of the name returns less of each group. tests/records/data/logs.json
 
 AWS (recorded): CloudWatch Logs speaks of a stream where a stream exists, or doesn't.
@@ -20,7 +20,7 @@ from terradask_simulator.aws.fidelity.patching import add, around
 __all__ = ["install"]
 
 _CLASS = "STANDARD"
-#: What a search by a part of the name doesn't return.
+#: Left out by a search by a part of the name.
 _LEFT_OUT = ("storedBytes", "deletionProtectionEnabled")
 
 

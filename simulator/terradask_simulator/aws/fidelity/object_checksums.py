@@ -1,7 +1,7 @@
 """Checksums of objects: their types, and what S3 refuses.
 
-AWS (recorded): Where S3 tells a checksum, it tells its type; a checksum that isn't the content's is
-refused. tests/records/data/s3-checksums.json
+AWS (recorded): Where S3 returns a checksum, it returns its type; a checksum that isn't the content's
+is refused. tests/records/data/s3-checksums.json
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _KNOWN = (*_BYTES, "CRC32C", "CRC64NVME")
 
 
 def install() -> None:
-    """Replace moto's, which stores what it is told."""
+    """Replace moto's, which stores what it is given."""
     from moto.s3.models import S3Backend
     from moto.s3.responses import S3Response
 
@@ -79,9 +79,9 @@ def _with_mode(response: Any) -> Any:
 def _typed(asked: Any, status: int, headers: dict[str, Any], body: Any) -> Any:
     whole = status == 200 and not asked.get("range")
     if whole and (asked.get(_MODE) or "").upper() == "ENABLED":
-        told = any(name.startswith(_CHECKSUM) for name in headers)
+        has_checksum = any(name.startswith(_CHECKSUM) for name in headers)
         # An object of parts has one, which isn't computed here.
-        if told or "-" in headers.get("ETag", ""):
+        if has_checksum or "-" in headers.get("ETag", ""):
             headers.setdefault(_TYPE, "FULL_OBJECT")
     return status, headers, body
 
@@ -112,19 +112,19 @@ def _check(response: Any) -> None:
             raise refused(400, "BadDigest", text)
 
 
-def _check_md5(told: str | None, body: bytes) -> None:
-    if told is None:
+def _check_md5(given: str | None, body: bytes) -> None:
+    if given is None:
         return
-    if len(_decoded(told)) != 16:
+    if len(_decoded(given)) != 16:
         text = "The Content-MD5 you specified was invalid."
-        raise refused(400, "InvalidDigest", text, **{"Content-MD5": told})
+        raise refused(400, "InvalidDigest", text, **{"Content-MD5": given})
     digest = hashlib.md5(body, usedforsecurity=False).digest()
-    if _decoded(told) != digest:
+    if _decoded(given) != digest:
         raise refused(
             400,
             "BadDigest",
             "The Content-MD5 you specified did not match what we received.",
-            ExpectedDigest=told,
+            ExpectedDigest=given,
             CalculatedDigest=base64.b64encode(digest).decode(),
         )
 

@@ -2,7 +2,7 @@
 
 AWS (documented): A page of S3's versions begins after the markers, which name the last one before
 it. https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectVersions.html
-AWS (recorded): S3's listings tell each checksum's algorithm and type; the version that a marker
+AWS (recorded): S3's listings show each checksum's algorithm and type; the version that a marker
 names need not be there any more. tests/records/data/s3-versions.json
 """
 
@@ -29,7 +29,7 @@ def install() -> None:
         token = response.querystring.get("continuation-token", [None])[0]
 
         def change(result: dict[str, Any]) -> None:
-            _tell_checksums(response, result, "Contents")
+            _add_checksums(response, result, "Contents")
             if token:
                 result["ContinuationToken"] = token
             if result.get("EncodingType") == "url" and "StartAfter" in result:
@@ -51,9 +51,9 @@ def install() -> None:
             )
 
         def change(result: dict[str, Any]) -> None:
-            _tell_checksums(response, result, "Versions")
+            _add_checksums(response, result, "Versions")
             for entry in (*result["Versions"], *result["DeleteMarkers"]):
-                # AWS tells no names of owners any more.
+                # AWS no longer returns names of owners.
                 entry["Owner"] = {"ID": entry["Owner"]["ID"]}
             if asked.get("encoding-type") == "url":
                 _encode_names(result)
@@ -64,7 +64,7 @@ def install() -> None:
     S3Backend.list_object_versions = _list_versions
 
 
-def _tell_checksums(response: Any, result: dict[str, Any], listing: str) -> None:
+def _add_checksums(response: Any, result: dict[str, Any], listing: str) -> None:
     keys = response.backend.get_bucket(response.bucket_name).keys
     for entry in result[listing]:
         version = entry.get("VersionId")

@@ -76,13 +76,13 @@ def _check_body(response: Any, body: bytes, upload_id: str, name: str) -> None:
         return  # a completion is repeated
     if b"<Part>" not in body:
         raise refused(400, "InvalidRequest", "You must specify at least one part")
-    told = response.headers.get("x-amz-mp-object-size")
+    given = response.headers.get("x-amz-mp-object-size")
     size = sum(part.contentsize for part in upload.parts.values())
-    if told and int(told) != size:
+    if given and int(given) != size:
         raise refused(
             400,
             "InvalidRequest",
-            f"The provided 'x-amz-mp-object-size' header value {told} does not match what was "
+            f"The provided 'x-amz-mp-object-size' header value {given} does not match what was "
             f"computed: {size}",
         )
 

@@ -1,7 +1,7 @@
 """Versions of objects, and delete markers.
 
-AWS (recorded): S3 makes a delete marker for a key that isn't there, and tells when one is deleted;
-while versioning is suspended, a bucket keeps its versions. tests/records/data/s3-versions.json
+AWS (recorded): S3 makes a delete marker for a key that isn't there, and reports when one is
+deleted; while versioning is suspended, a bucket keeps its versions. tests/records/data/s3-versions.json
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _install_answers() -> None:
         asked = xmltodict.parse(response.body, strip_whitespace=False)["Delete"]
         versions = _versions_asked_for(response.backend.get_bucket(bucket_name).keys, asked)
         quiet = asked.get("Quiet") == "true"
-        with changing(response, lambda result: _tell_versions(result, versions, quiet=quiet)):
+        with changing(response, lambda result: _report_versions(result, versions, quiet=quiet)):
             return delete(response, bucket_name, **kwargs)
 
 
@@ -214,7 +214,7 @@ def _versions_asked_for(keys: Any, asked: Any) -> dict[tuple[str, str], Any]:
     }
 
 
-def _tell_versions(result: dict[str, Any], versions: dict[Any, Any], *, quiet: bool) -> None:
+def _report_versions(result: dict[str, Any], versions: dict[Any, Any], *, quiet: bool) -> None:
     from moto.s3.models import FakeDeleteMarker
 
     deleted = []

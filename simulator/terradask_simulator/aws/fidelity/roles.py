@@ -104,5 +104,5 @@ def _check_json(document: str) -> None:
 
     try:
         json.loads(document)
-    except ValueError:
-        raise MalformedPolicyDocument("This policy contains invalid Json") from None
+    except ValueError as error:
+        raise MalformedPolicyDocument("This policy contains invalid Json") from error

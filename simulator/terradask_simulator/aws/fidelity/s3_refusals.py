@@ -23,7 +23,7 @@ def install() -> None:
 
 
 def refused(status: int, code: str, message: str, **fields: str) -> Exception:
-    """Return an error to raise, with the fields that stand beside its code and message."""
+    """Return an error to raise, with the fields that follow its code and message."""
     from moto.s3.exceptions import S3ClientError
 
     error: Any = S3ClientError(code, message)

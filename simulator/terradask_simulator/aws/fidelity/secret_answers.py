@@ -9,10 +9,10 @@ deletion, with InvalidRequestException. tests/records/data/secretsmanager.json
 AWS (recorded): Secrets Manager accepts letters, digits and ``-/_+=.@!`` in names.
 tests/records/data/secretsmanager.json
 
-AWS (documented): Secrets Manager tells the day of a secret's last access, without a time.
+AWS (documented): Secrets Manager returns the day of a secret's last access, without a time.
 https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_DescribeSecret.html
 
-moto answers HTTP 404, takes any name and tags what is scheduled for deletion, never tells when a
+moto answers HTTP 404, takes any name and tags what is scheduled for deletion, never shows when a
 secret was read, and lists versions without a label as if they had one.
 """
 

@@ -47,8 +47,8 @@ def install() -> None:
             raise _refused("Attributes Reason: Topic already exists with different attributes")
         try:
             topic = create(backend, name, attributes, tags)
-        except InvalidParameterValue:
-            raise _refused("Topic Name") from None
+        except InvalidParameterValue as error:
+            raise _refused("Topic Name") from error
         if before is None:
             topic.given_attributes = dict(attributes or {})
         return topic

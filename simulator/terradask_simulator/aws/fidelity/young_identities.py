@@ -157,7 +157,7 @@ def _young_roles() -> Iterator[Any]:
 def _is_young(identity: Any) -> bool:
     if identity is None:
         return False
-    # Drawn by the identity, so that each has one time, whoever looks.
+    # Drawn by the identity, so that each has one time for all callers.
     drawn = random.Random(f"{DELAY.seed} {identity.arn}")  # noqa: S311  (nothing secret)
     created = identity.create_date.replace(tzinfo=datetime.UTC)
     age_seconds = (now() - created).total_seconds()

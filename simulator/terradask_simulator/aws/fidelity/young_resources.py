@@ -27,7 +27,7 @@ HIDING = Setting(seconds=0.0, seed=0)
 
 @dataclass(frozen=True)
 class _Kind:
-    """What creates a kind of resource, what names it, and EC2's error for an unknown id."""
+    """Calls that create a kind of resource and that name it, and EC2's error for an unknown id."""
 
     #: Of the answer, and of the call's parameters with a capital.
     field: str

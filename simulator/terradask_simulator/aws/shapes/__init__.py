@@ -1,4 +1,4 @@
-"""A second opinion on calls: botocore's models say which parameters an operation takes and which
+"""A second opinion on calls: botocore's models name which parameters an operation takes and which
 members, values and errors its answer may have.
 
 It is on where `REPORT_VARIABLE` is set, as in this project's tests.

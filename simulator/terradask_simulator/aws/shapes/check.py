@@ -220,7 +220,7 @@ def _headers(
             and name not in _COMMON_HEADERS
             and not name.startswith((*prefixes, "x-amz-checksum-"))
         ):
-            yield name, "is no header"
+            yield name, "is not a header"
 
 
 def _text(shape: Shape, value: str, path: str) -> Iterator[Problem]:
@@ -295,8 +295,8 @@ def _rest_answer(shape: Shape, answer: Answered) -> Iterator[Problem]:
 def _problems_of_error(
     one: OperationModel, operation: Operation, answer: Answered
 ) -> Iterator[Problem]:
-    """Yield what is wrong with an error: the operation's model may say which codes it has, and with
-    which status.
+    """Yield what is wrong with an error: the operation's model may name which codes it has, and
+    with which status.
     """
     if operation.protocol == "json":
         code = str(json.loads(answer.body).get("__type", "")).rpartition("#")[2]

@@ -54,7 +54,7 @@ KNOWN = (
     Known(
         "answer ec2:DescribeInternetGateways",
         r".*attachmentSet\[\]\.state",
-        "For an internet gateway the state is `available`, as its description says. "
+        "For an internet gateway the state is `available`, as its description states. "
         "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InternetGatewayAttachment.html",
     ),
     Known(
@@ -66,7 +66,7 @@ KNOWN = (
     Known(
         "answer ec2:*Instances",
         r".*\.platform",
-        "For Windows the value is `windows`, as its description says. "
+        "For Windows the value is `windows`, as its description states. "
         "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html",
     ),
     Known(

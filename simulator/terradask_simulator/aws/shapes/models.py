@@ -82,7 +82,7 @@ def operation_of(model: ServiceModel, operation: Operation) -> OperationModel | 
 
 @dataclass(frozen=True)
 class _Route:
-    """What a request must have to be an operation of a REST service."""
+    """A request's properties that make it an operation of a REST service."""
 
     method: str
     bucket: bool

@@ -182,7 +182,7 @@ def _unknown_and_missing(
 ) -> Iterator[Problem]:
     for name in given:
         if name not in members and name != "__type":
-            yield f"{path}.{name}", "is no member"
+            yield f"{path}.{name}", "is not a member"
     present = {members[name].name for name in given if name in members}
     for wire, member in members.items():
         # An empty list that is written flat leaves no trace.

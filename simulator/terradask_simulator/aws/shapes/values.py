@@ -44,7 +44,7 @@ def problem_of_text(shape: Shape, text: str, time_format: str = "iso8601") -> st
     kind = shape.type_name
     if kind == "timestamp":
         form = shape.serialization.get("timestampFormat", time_format)
-        return None if _TIMES[form].fullmatch(text) else f"is no time of the format {form}"
+        return None if _TIMES[form].fullmatch(text) else f"is not a time of the format {form}"
     if kind in _TEXTS:
         if not _TEXTS[kind].fullmatch(text):
             return f"is no {kind}"
@@ -94,8 +94,8 @@ def _out_of_range(shape: Shape, number: float) -> str | None:
 
 @functools.cache
 def _matches(pattern: str) -> Callable[[str], Any]:
-    """Return what says whether a whole text matches a pattern of Java's; always, where Python has
-    no such pattern.
+    """Return the function that checks that a whole text matches a pattern of Java's. Where Python
+    has no such pattern, each text matches.
     """
     ours = _JAVA_ASTRAL.sub(r"\\U00010000-\\U0010FFFF", pattern)
     ours = ours.replace(r"\p{L}\p{Z}\p{N}", r"\w\s").replace(r"\p{Cntrl}", r"\x00-\x1f\x7f")
