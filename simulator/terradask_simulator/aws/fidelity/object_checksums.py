@@ -1,7 +1,7 @@
 """Checksums of objects: their types, and what S3 refuses.
 
-AWS (recorded): Where S3 returns a checksum, it returns its type; a checksum that isn't the content's
-is refused. tests/records/data/s3-checksums.json
+AWS (recorded): Where S3 returns a checksum, it returns its type; a checksum that isn't the
+content's is refused. tests/records/data/s3-checksums.json
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Versions of objects, and delete markers.
 
 AWS (recorded): S3 makes a delete marker for a key that isn't there, and reports when one is
-deleted; while versioning is suspended, a bucket keeps its versions. tests/records/data/s3-versions.json
+deleted; while versioning is suspended, a bucket keeps its versions.
+tests/records/data/s3-versions.json
 """
 
 from __future__ import annotations
