@@ -207,7 +207,9 @@ class Lens:
         for row in self._pages("ec2", "describe_security_groups", "SecurityGroups"):
             content = {key: row[key] for key in ("IpPermissions", "IpPermissionsEgress")}
             name = row["GroupId"]
-            thing = Thing({**_plain(content), "rules": sorted(rules[name])}, _tags(row["Tags"]))
+            thing = Thing(
+                {**_plain(content), "rules": sorted(rules[name])}, _tags(row.get("Tags", ()))
+            )
             yield "security-group", name, thing
         for row in self._pages("ec2", "describe_subnets", "Subnets"):
             yield "subnet", row["SubnetId"], Thing(row["VpcId"], _tags(row.get("Tags", ())))

@@ -85,13 +85,13 @@ def network_steps(workspace: Workspace) -> list[Step]:
 
 def make_bucket_of_state(workspace: Workspace) -> None:
     """Create the bucket of the network's state under the check's name, which plans don't create."""
-    settings = workspace.settings
+    settings, aws = workspace.settings, workspace.aws
     make_state_bucket(
-        workspace.aws,
-        str(settings.state.bucket),
+        aws,
+        settings.state.bucket_for(aws.account_id, aws.region),
         tags=settings.workspace.tags,
         kms_key_arn=settings.state.kms_key_arn,
-        own_name=False,
+        own_name=settings.state.bucket is None,
         warn=lambda text: None,
     )
 

@@ -109,6 +109,23 @@ KNOWN = (
         "AWS's SDK for C++, which pyarrow has, writes `enabled`.",
     ),
     Known(
+        "answer ec2:DescribeTags",
+        r".*\.resourceType",
+        "moto has `vpc-elastic-ip` and `nat-gateway` in place of AWS's `elastic-ip` and "
+        "`natgateway`. Only lists of all tags show them, and nothing reads them there.",
+    ),
+    Known(
+        "answer s3:CopyObject",
+        "x-amz-tagging-count",
+        "moto sends the number of the copy's tags here too; nothing reads it.",
+    ),
+    Known(
+        "answer dynamodb:*Table",
+        r".*\.NumberOfDecreasesToday",
+        "A new table's number is 0, below the model's least. "
+        "https://docs.aws.amazon.com/amazondynamodb/latest/APIReference/API_CreateTable.html",
+    ),
+    Known(
         "* ec2:*",
         r".*[iI]nstanceType(\[\])?",
         "AWS adds types of instances every week, and users may name them before any model does.",
