@@ -135,6 +135,8 @@ class Lens:
             name, tags = row["AutoScalingGroupName"], _tags(row["Tags"])
             tags_of[name] = tags
             fixed = {key: value for key, value in row.items() if key not in _LIVELY}
+            # Without AWS's reason, which has the time.
+            fixed["SuspendedProcesses"] = [one["ProcessName"] for one in row["SuspendedProcesses"]]
             yield "group", name, Thing(_plain(fixed), tags)
             yield "number", name, Thing(row["DesiredCapacity"], tags)
         scheduled = self._clients["autoscaling"].describe_scheduled_actions()
