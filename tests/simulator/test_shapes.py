@@ -24,7 +24,7 @@ def test_a_misspelt_parameter_is_found_over_the_wire(network, shape_report):
     client.describe_vpcs()
     client.describe_vpcs()
     assert shape_report.take() == [
-        {"call": "request ec2:DescribeVpcs", "at": ".Filters", "problem": "is no member"}
+        {"call": "request ec2:DescribeVpcs", "at": ".Filters", "problem": "is not a member"}
     ]
 
 
