@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import re
+from pathlib import Path
 
 import pytest
 
+import terradask
+from terradask._common.pages import html_page
 from terradask._common.side_by_side import side_by_side
 from terradask._dask.display import (
     EventTable,
     HardwareTable,
     closed_page,
-    escaped,
+    cluster_page,
     group_counts,
     scaling_table,
 )
@@ -45,18 +49,23 @@ def test_one_group_is_the_cluster() -> None:
 
 def test_all_text_that_a_scheduler_reported_is_escaped() -> None:
     hostile = "<script>alert('x')</script>"
-
-    class Packed:
-        def __str__(self) -> str:
-            return hostile
-
-    found = {"workers": {hostile: {"name": hostile, "nthreads": 2, "memory": 1.5, "gpu": None}}}
-    shown = escaped(found | {"more": [hostile, (hostile,)], "packed": Packed()})
-    assert "<" not in str(shown)
-    (worker,) = shown["workers"].values()
-    assert (worker["nthreads"], worker["memory"], worker["gpu"]) == (2, 1.5, None)
-    plain = {"id": "Scheduler-1", "workers": {"tls://10.0.0.7:4321": {"name": "i-0a"}}}
-    assert escaped(plain) == plain
+    worker = {"type": hostile, "name": hostile, "nthreads": 2, "memory_limit": 2**30}
+    worker |= {"address": f"tls://{hostile}:1", "services": {"dashboard": hostile}, "gpu": hostile}
+    worker |= {"nanny": hostile, "local_directory": hostile, "last_seen": 0}
+    worker["gpu"] = {"name": hostile, "memory-total": 0}
+    counters = {"executing": hostile, "in_memory": [hostile], "ready": hostile, "cpu": hostile}
+    counters |= {"in_flight": hostile, "memory": 0, "spilled_bytes": {"disk": 0}}
+    worker["metrics"] = counters | {"host_net_io": {"read_bps": 0, "write_bps": 0}}
+    report = {"type": hostile, "id": hostile, "address": hostile, "n_workers": 1, "started": 0}
+    report |= {"total_threads": hostile, "total_memory": 0, "workers": {hostile: worker}}
+    shown = cluster_page("Cluster", "etl", report, dashboard_link='"<b>', status_row="<i>its own")
+    assert "<script" not in shown
+    assert shown.count("&lt;script&gt;") == 19
+    assert shown.count("&#34;&lt;b&gt;") == 2
+    assert "&amp;" not in shown
+    assert "<strong>Scheduler" not in shown
+    assert "<i>its own" in shown
+    assert shown.count("<h3") == 4
 
 
 def test_events_and_hardware_are_tables_in_which_nothing_is_markup() -> None:
@@ -64,11 +73,20 @@ def test_events_and_hardware_are_tables_in_which_nothing_is_markup() -> None:
     events = EventTable([Event(at, "i-0a", "workers", "failed", reason="<script>")])
     page = events._repr_html_()
     assert "2026-11-24T09:30:00Z" in page
+    assert "None" not in page
     assert "&lt;script&gt;" in page
     hardware = HardwareTable(workers={"types": ["m6i.large"], "asked": {"cpu": 2}, "reason": "<b>"})
     assert "cpu=2" in hardware._repr_html_()
     assert "<b>" not in hardware._repr_html_()
     assert hardware["workers"]["types"] == ["m6i.large"]
+
+
+def test_no_module_escapes_html_itself() -> None:
+    assert html_page("text", text="Job('<script>', done)").strip().startswith("<pre>Job(&#39;&lt;s")
+    modules = sorted(Path(terradask.__file__).parent.rglob("*.py"))
+    assert len(modules) > 100
+    escaping = re.compile("html.escape|from html import|^import html", re.MULTILINE)
+    assert [path for path in modules if escaping.search(path.read_text())] == []
 
 
 def test_a_cluster_that_is_closed_shows_no_link() -> None:

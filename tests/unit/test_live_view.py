@@ -192,7 +192,7 @@ def test_a_notebook_gets_the_same_as_html_in_which_nothing_of_a_host_is_markup(h
     assert "&lt;b&gt;a note" in page
     tags = {"div", "pre", "span", "a"}
     assert set(re.findall(r"<[/]?([^ >]*)", page)) == tags
-    assert re.findall("<a [^>]*>", page) == ['<a target="_blank" href="http://x/&quot;&lt;i&gt;">']
+    assert re.findall("<a [^>]*>", page) == ['<a target="_blank" href="http://x/&#34;&lt;i&gt;">']
     assert "\x1b" not in page + shown["text/plain"]
     # Nothing is cut: an output has several lines instead.
     assert page.count("y") >= 200

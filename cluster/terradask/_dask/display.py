@@ -1,15 +1,14 @@
-"""Format a cluster for reprs and notebooks: host counts, events, hardware, and logs in Dask's form.
-All HTML is escaped.
-"""
+"""Format a cluster for reprs and notebooks: host counts, events, hardware, logs in Dask's form."""
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import urlsplit
 
 from terradask._common.clock import utc_text
+from terradask._common.pages import html_page
 from terradask._observe.events import Event
 from terradask._observe.live_view import adapting_text
 from terradask_host.scaling_policy import ScalingPolicy
@@ -41,8 +40,8 @@ def group_counts(groups: Mapping[str, Counted]) -> str:
 
 
 def view_row(view: str) -> str:
-    """Return a live view as a row of the cluster's table in notebooks."""
-    return f'<tr><td colspan="2" style="text-align: left;">{view}</td></tr>'
+    """Return a live view's HTML as a row of the cluster's table in notebooks."""
+    return html_page("live_row", view=view)
 
 
 def scaling_table(
@@ -54,11 +53,7 @@ def scaling_table(
     lines = [f"Scaling mode: {mode}", f"Workers: {_joined_of_plan(cluster)}"]
     if len(groups) > 1:
         lines += [f"Groups: {group_counts(groups)}", "the buttons scale the group workers"]
-    return (
-        "<table>"
-        + "".join(f'<tr><td style="text-align: left;">{line}</td></tr>' for line in lines)
-        + "</table>"
-    )
+    return html_page("scaling", lines=lines)
 
 
 def cluster_page(
@@ -69,36 +64,39 @@ def cluster_page(
     dashboard_link: str,
     status_row: str | None,
 ) -> str:
-    """Return a cluster as Dask shows it in notebooks, with its scheduler's report escaped."""
-    from dask.widgets import get_template
-    from distributed.objects import SchedulerInfo
+    """Return a cluster by Dask's templates for notebooks. Tasks can write any of its scheduler's
+    report: Dask doesn't escape it.
+    """
+    from dask.widgets import get_environment
+    from markupsafe import Markup
 
-    info = SchedulerInfo(escaped(scheduler_info))
-    page = get_template("cluster.html.j2").render(
-        type=kind,
-        name=escaped(name),
-        workers=info["workers"],
-        dashboard_link=escaped(dashboard_link),
-        scheduler_info_repr=info._repr_html_(),
-        cluster_status=status_row,
+    dask = get_environment().overlay(autoescape=True)
+    dask.filters["format_dashboard_address"] = _dashboard_address
+    report = dask.get_template("scheduler_info.html.j2").render(
+        **{**scheduler_info, "scheduler": scheduler_info}
     )
-    return str(page)
+    return dask.get_template("cluster.html.j2").render(
+        type=kind,
+        name=name,
+        workers=scheduler_info["workers"],
+        dashboard_link=dashboard_link,
+        scheduler_info_repr=Markup(report),  # noqa: S704 - rendered above
+        cluster_status=status_row and Markup(status_row),  # noqa: S704 - a row in HTML
+    )
+
+
+def _dashboard_address(server: Mapping[str, Any]) -> str | None:
+    """Return the link of a server's dashboard, as Dask's template of a scheduler asks for it."""
+    from distributed.utils import format_dashboard_link
+
+    host = server.get("host") or urlsplit(str(server.get("address"))).hostname
+    port = (server.get("services") or {}).get("dashboard")
+    return None if port is None else format_dashboard_link(host, port)
 
 
 def closed_page(name: str, state: str) -> str:
     """Return a cluster object without a running cluster, as notebooks show it."""
-    return f"<p><strong>Cluster</strong> {html.escape(name)}: {state}</p>"
-
-
-def escaped(found: Any) -> Any:
-    """Return a scheduler's report with text escaped for HTML: tasks can write any of it."""
-    if found is None or isinstance(found, bool | int | float):
-        return found
-    if isinstance(found, Mapping):
-        return {escaped(name): escaped(value) for name, value in found.items()}
-    if isinstance(found, list | tuple | set):
-        return [escaped(each) for each in found]
-    return html.escape(str(found))
+    return html_page("closed_cluster", name=name, state=state)
 
 
 def _joined_of_plan(group: Counted) -> str:
@@ -193,10 +191,7 @@ class EventTable(list[Event]):
         """Return the events as a table, with times in UTC."""
         return _table(
             ("time (UTC)", "subject", "group", "state", "step", "reason"),
-            (
-                (utc_text(e.at), e.subject, e.group, e.state, e.step or "", e.reason or "")
-                for e in self
-            ),
+            ((utc_text(e.at), e.subject, e.group, e.state, e.step, e.reason) for e in self),
         )
 
 
@@ -222,10 +217,4 @@ class HardwareTable(dict[str, dict[str, Any]]):
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    body = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
-    return f"<table><thead><tr>{_cells('th', heads)}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cells(tag: str, values: Sequence[object]) -> str:
-    texts = ("" if value is None else html.escape(str(value)) for value in values)
-    return "".join(f'<{tag} style="text-align: left;">{text}</{tag}>' for text in texts)
+    return html_page("table", heads=heads, rows=rows)

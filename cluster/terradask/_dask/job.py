@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import html
 import inspect
 import logging
 import secrets
@@ -22,6 +21,7 @@ from terradask._clusters.jobs.store import JobOutput, read_pieces, write_output
 from terradask._clusters.lifetime import Duration, parse_duration
 from terradask._clusters.private_envs import check_private_envs
 from terradask._common.clock import utc_text
+from terradask._common.pages import html_page
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.health import Health
 from terradask._dask.threads import Call
@@ -191,7 +191,7 @@ class Job:
         return job_text(self._record)
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(repr(self))}</pre>"
+        return html_page("text", text=repr(self))
 
 
 def job_text(record: JobRecord) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.style import Style
 from rich.table import Table
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
+from terradask._common.pages import html_page
 from terradask._common.text_table import duration
 from terradask._observe.live_view import DASHBOARD, LiveView
 from terradask_host.documents import plain_text
@@ -32,10 +33,6 @@ _STYLES = {
 #: The only colours: red and green that are readable on light and dark pages.
 _THEME = TerminalTheme(
     (255, 255, 255), (0, 0, 0), [(0, 0, 0), (192, 57, 43), (46, 139, 87), *[(128, 128, 128)] * 5]
-)
-_PAGE = (
-    '<div class="terradask-cluster"><pre style="font-size: 13px; line-height: 1.4; '
-    'text-align: left; overflow-x: auto; white-space: pre;">{code}</pre></div>'
 )
 
 
@@ -65,20 +62,22 @@ class Drawing:
         """Return the text and HTML for a notebook."""
         console = Console(
             file=io.StringIO(),
-            record=True,
             force_jupyter=False,
             force_terminal=False,
             width=_NOTEBOOK_COLUMNS,
             height=_OTHER_LINES + _NOTEBOOK_HOSTS,
         )
-        console.print(self)
-        text = console.export_text(clear=False).rstrip()
-        page = console.export_html(theme=_THEME, code_format=_PAGE, inline_styles=True)
-        # All text is escaped, so only real links match.
+        drawn = [*Segment.filter_control(Segment.simplify(console.render(self)))]
         return {
-            "text/plain": text,
-            "text/html": page.replace("<a href=", '<a target="_blank" href='),
+            "text/plain": "".join(segment.text for segment in drawn).rstrip(),
+            "text/html": html_page("live_view", pieces=map(_piece, drawn)),
         }
+
+
+def _piece(segment: Segment) -> tuple[str, str, str | None]:
+    """Return a segment's text, its style in CSS and its link."""
+    style = segment.style or Style.null()
+    return segment.text, style.get_html_style(_THEME), style.link
 
 
 def _blocks(view: LiveView, *, with_facts: bool, cut: bool) -> Iterator[RenderableType]:
@@ -129,8 +128,7 @@ def _facts(facts: Sequence[tuple[str, str]]) -> Table:
     for label, value in facts:
         text = _text(value)
         if label == DASHBOARD:
-            # rich doesn't escape links.
-            text.stylize(Style(link=escape(value)))
+            text.stylize(Style(link=text.plain))
         grid.add_row(_text(label), text)
     return grid
 

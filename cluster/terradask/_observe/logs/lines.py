@@ -7,13 +7,13 @@ terminal's content or reverse the direction of text.
 from __future__ import annotations
 
 import datetime
-import html
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args, overload
 
 from terradask._common.naming import counted
+from terradask._common.pages import html_page
 from terradask.errors import InvalidInput
 from terradask_host.documents import plain_lines
 from terradask_modules.names import SCHEDULER_GROUP
@@ -205,10 +205,7 @@ class ClusterLogs(Sequence[LogLine]):
         if left_out:
             heading += f"; the newest {len(shown)} are shown"
         text = "\n".join(map(str, shown))
-        return (
-            f"<details open><summary>{html.escape(heading)}</summary>"
-            f'<pre style="max-height: 30em; overflow: auto">{html.escape(text)}</pre></details>'
-        )
+        return html_page("logs", heading=heading, text=text)
 
     def _summary(self) -> str:
         if not self._lines:

@@ -8,12 +8,12 @@ too, forbids it to load or send anything.
 from __future__ import annotations
 
 import datetime
-import html
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from terradask._common.clock import utc_text
+from terradask._common.pages import html_page
 from terradask._observe.events import Event, events_of_run, read_events
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports.store import KeptReport, ReportStore
@@ -124,16 +124,6 @@ POLICY = "; ".join(
     )
 )
 
-_STYLE = """
-body { margin: 0; font: 14px/1.4 sans-serif; display: flex; flex-direction: column; height: 100vh; }
-header { padding: 8px 16px; }
-h1 { font-size: 16px; margin: 0; }
-details { max-height: 45vh; overflow: auto; }
-table { border-collapse: collapse; }
-td, th { padding: 1px 12px 1px 0; text-align: left; vertical-align: top; }
-iframe { flex: 1; border: 0; border-top: 1px solid #ccc; min-height: 50vh; }
-"""
-
 _HEADS = ("at", "subject", "group", "state", "reason")
 
 
@@ -141,38 +131,17 @@ def report_page(
     cluster: str, run: str, at: datetime.datetime, report: str, events: Iterable[Event]
 ) -> str:
     """Return the page as HTML."""
-    title = _text(f"{cluster}, run {run}")
-    rows = list(events)
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{html.escape(POLICY)}">
-<meta name="referrer" content="no-referrer">
-<title>{title}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<header>
-<h1>{title}</h1>
-<p>Dask's performance report of {utc_text(at)}</p>
-<details><summary>{len(rows)} events</summary>
-<table><tr>{"".join(f"<th>{head}</th>" for head in _HEADS)}</tr>
-{"".join(map(_row, rows))}</table>
-</details>
-</header>
-<iframe title="Dask's performance report" sandbox="allow-scripts" srcdoc="{html.escape(report)}">
-</iframe>
-</body>
-</html>
-"""
+    return html_page(
+        "run_report",
+        policy=POLICY,
+        title=plain_lines(f"{cluster}, run {run}"),
+        at=utc_text(at),
+        heads=_HEADS,
+        rows=plain_lines([_cells(event) for event in events]),
+        report=report,
+    )
 
 
-def _row(event: Event) -> str:
+def _cells(event: Event) -> tuple[str | None, ...]:
     state = event.state if event.step is None else f"{event.state} ({event.step})"
-    cells = (utc_text(event.at), event.subject, event.group, state, event.reason)
-    return f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>\n"
-
-
-def _text(value: object) -> str:
-    return html.escape(str(plain_lines("" if value is None else str(value))))
+    return utc_text(event.at), event.subject, event.group, state, event.reason
