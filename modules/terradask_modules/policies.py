@@ -190,7 +190,7 @@ def _host_statements(scope: PolicyScope, role: str) -> list[Statement]:
         # which other hosts run and can't write.
         allow(
             "TellOfCluster",
-            "s3:PutObject",
+            ["s3:AbortMultipartUpload", "s3:PutObject"],
             [
                 *(
                     f"{scope.objects_arn}/{name}.json"

@@ -41,6 +41,8 @@ UNSEEN = {
     "autoscaling:DescribeAutoScalingGroups",
     # Nothing is missing on any market.
     "autoscaling:DescribeScalingActivities",
+    # No upload of an environment fails.
+    "s3:AbortMultipartUpload",
     # No agent of Session Manager's runs here.
     "ssm:UpdateInstanceInformation",
     *(f"ssmmessages:Create{kind}Channel" for kind in ("Control", "Data")),

@@ -10,11 +10,15 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pytest
 from distributed import Client
 
 from terradask import Cluster
+from terradask_host.agent import object_stream
+from terradask_host.agent.aws import Aws
+from terradask_host.agent.objects import ClusterObjects
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
@@ -127,6 +131,7 @@ def test_a_clusters_hosts_ask_the_index_once(
         assert set(times.values()) == {1}, times
         assert set(client.run(lambda: __import__("steps").NAME).values()) == {"steps"}
         _no_worker_writes_it(sim)
+        _an_incomplete_upload_leaves_no_parts(sim)
 
     # An environment for all, that a cluster without workers builds.
     (tmp_path / "work/terradask.toml").write_text(
@@ -173,14 +178,30 @@ def _states(client: Client) -> set[str]:
     return set(client.run(lambda: __import__("acme").STATE).values())
 
 
+def _bucket(owner: Account) -> str:
+    names = (one["Name"] for one in owner.client("s3").list_buckets()["Buckets"])
+    (bucket,) = (name for name in names if name.startswith("terradask-default-"))
+    return str(bucket)
+
+
+def _an_incomplete_upload_leaves_no_parts(sim: Simulator) -> None:
+    with contextlib.ExitStack() as clients:
+        owner = Account(sim, {}, clients)
+        bucket = _bucket(owner)
+        aws = cast(Aws, host(owner, sim, clients, "terradask-default-scheduler"))
+        objects = ClusterObjects(aws, bucket, "built")
+        key = f"{objects.environments}x.tar"
+        with objects.upload(key, on_write=lambda: None) as upload:
+            upload.write(bytes(object_stream.PART_BYTES))
+            (begun,) = owner.client("s3").list_multipart_uploads(Bucket=bucket)["Uploads"]
+            assert begun["Key"] == key
+        assert "Uploads" not in owner.client("s3").list_multipart_uploads(Bucket=bucket)
+
+
 def _no_worker_writes_it(sim: Simulator) -> None:
     with contextlib.ExitStack() as clients:
         owner = Account(sim, {}, clients)
-        (bucket,) = (
-            one["Name"]
-            for one in owner.client("s3").list_buckets()["Buckets"]
-            if one["Name"].startswith("terradask-default-")
-        )
+        bucket = _bucket(owner)
         put = host(owner, sim, clients, "terradask-default-worker").client("s3").put_object
         for key in ("clusters/built/environment.json", "environments/built/x.tar"):
             asked = {"Bucket": bucket, "Key": key, "Body": b"planted"}

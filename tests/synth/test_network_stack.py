@@ -230,6 +230,12 @@ def _paths(number: int) -> dict[str, Any]:
     return {"data_buckets": [f"a-bucket-with-a-long-name-{i}/part-{i}" for i in range(number)]}
 
 
+def test_parts_of_uploads_that_nobody_completed_are_removed(network: Document) -> None:
+    rules = resource(network, "aws_s3_bucket.workspace")["lifecycle_rule"]
+    of_all = [rule for rule in rules if rule["enabled"] and not rule.get("prefix")]
+    assert [rule["abort_incomplete_multipart_upload_days"] for rule in of_all] == [7]
+
+
 def test_many_data_buckets_fit_into_a_role(synth: Callable[..., Document]) -> None:
     document = synth("network", network=_paths(20))
     assert "s3:prefix" in document["resource"]["aws_iam_role_policy"]["scheduler"]["policy"]

@@ -187,6 +187,13 @@ ACTS = {
     "shares an environment": within(
         "s3:PutObject", f"{BUCKET}/environments/etl/run-i-1-0.tar", SCHEDULER
     ),
+    "removes the parts of an environment that it couldn't share": within(
+        "s3:AbortMultipartUpload", f"{BUCKET}/environments/etl/run-i-1-0.tar", SCHEDULER
+    ),
+    "ends another cluster's upload": sisters(
+        "s3:AbortMultipartUpload", f"{BUCKET}/environments/ml/run-i-1-0.tar", SCHEDULER
+    ),
+    "finds uploads": never("s3:ListBucketMultipartUploads", BUCKET),
     "replaces an environment of another cluster": sisters(
         "s3:PutObject", f"{BUCKET}/environments/ml/run-i-1-0.tar", SCHEDULER
     ),

@@ -23,7 +23,12 @@ from terradask_host.agent.bound_run import BoundRun
 from terradask_host.agent.environment import Environment
 from terradask_host.agent.event_queue import EventQueue, Stop, StopRequested
 from terradask_host.agent.objects import MOST_DOCUMENT_BYTES, ClusterObjects
-from terradask_host.agent.shared_environment import MANIFEST, SCHEDULER, SharedEnvironment
+from terradask_host.agent.shared_environment import (
+    MANIFEST,
+    SCHEDULER,
+    SharedEnvironment,
+    Sharing,
+)
 from terradask_host.config import Paths
 from terradask_host.documents import EnvironmentArchive, Run, sha256_of
 from terradask_host.environment_manifest import EDITED, FAILED, READY, EnvironmentManifest
@@ -85,6 +90,7 @@ class Cluster:
             self.objects,
             instance_id=name,
             timing=timing,
+            sharing=Sharing(),
             note=self.notes.append,
         )
 
@@ -365,7 +371,7 @@ def test_an_address_of_an_earlier_run_or_none_ends_no_wait(cluster: Cluster, bod
 def test_where_it_can_not_be_sent_each_builds_its_own(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(name: str) -> None:
+    def refuse(name: str, **_: Any) -> None:
         raise OSError("no room in the bucket")
 
     monkeypatch.setattr(cluster.objects, "upload", refuse)

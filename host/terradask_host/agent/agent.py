@@ -34,7 +34,7 @@ from terradask_host.agent.report import Reporter
 from terradask_host.agent.retry import backoff
 from terradask_host.agent.scheduler import SchedulerHost
 from terradask_host.agent.secret_socket import SecretSocket
-from terradask_host.agent.shared_environment import SharedEnvironment
+from terradask_host.agent.shared_environment import SharedEnvironment, Sharing
 from terradask_host.agent.spot import SpotWatch
 from terradask_host.agent.worker import WorkerHost
 from terradask_host.config import HostConfig, load_config, parse_document
@@ -75,6 +75,7 @@ class Agent:
         self._metadata = InstanceMetadata(config.metadata_endpoint)
         self._aws = Aws(config.region)
         self._secret_socket: SecretSocket | None = None
+        self._sharing = Sharing()
 
     def run(self) -> int:
         """Read the host's role from its tags, and run that until the host leaves.
@@ -120,6 +121,7 @@ class Agent:
         try:
             return self._run_role(identity, objects, reporter)
         finally:
+            self._sharing.close()
             if self._secret_socket is not None:
                 self._secret_socket.close()
             tags.close()
@@ -303,6 +305,7 @@ class Agent:
             objects,
             instance_id=identity.instance_id,
             timing=self._timing,
+            sharing=self._sharing,
             note=lambda why: reporter.note(
                 identity.group, "rebuilt", f"{identity.instance_id}: {why}"
             ),

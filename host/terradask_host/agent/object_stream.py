@@ -20,20 +20,24 @@ _TRIES = 3
 
 
 class Upload:
-    """Writes one object in parts; ``with`` aborts it on a failure.
+    """Writes one object in parts; ``with`` removes them unless it was completed.
 
-    Permission: ``s3:PutObject`` on it; without ``s3:AbortMultipartUpload`` the bucket's lifecycle
-    removes the parts of a failed one.
+    `on_write` is called before each write and at the end; what it raises ends the upload.
+
+    Permissions: ``s3:PutObject`` and ``s3:AbortMultipartUpload`` on it. After a kill or without the
+    second, the bucket's lifecycle removes the parts.
     """
 
-    def __init__(self, s3: Any, bucket: str, key: str) -> None:
+    def __init__(self, s3: Any, bucket: str, key: str, *, on_write: Callable[[], None]) -> None:
         self._s3 = s3
+        self._on_write = on_write
         self._where = {"Bucket": bucket, "Key": key}
         self._buffer = bytearray()
         self._pool = ThreadPoolExecutor(PARALLEL_PARTS, thread_name_prefix="upload")
         self._parts: list[Future[dict[str, Any]]] = []
         self._sha256 = hashlib.sha256()
         self._upload_id = ""
+        self._completed = False
         self.size = 0
 
     def __enter__(self) -> Upload:
@@ -42,7 +46,16 @@ class Upload:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        # AWS (documented): parts still in flight may be stored after an abort.
+        # https://docs.aws.amazon.com/AmazonS3/latest/API/API_AbortMultipartUpload.html
         self._pool.shutdown(cancel_futures=True)
+        if self._completed:
+            return
+        try:
+            self._s3.abort_multipart_upload(**self._where, UploadId=self._upload_id)
+        except Exception as error:
+            if not is_aws_error(error):
+                raise
 
     @property
     def sha256(self) -> str:
@@ -51,6 +64,7 @@ class Upload:
 
     def write(self, data: bytes) -> int:
         """Write the next bytes; wait while too many parts are in flight."""
+        self._on_write()
         self._sha256.update(data)
         self.size += len(data)
         self._buffer += data
@@ -65,9 +79,11 @@ class Upload:
             self._send(bytes(self._buffer))
             self._buffer.clear()
         parts = [part.result() for part in self._parts]
+        self._on_write()
         self._s3.complete_multipart_upload(
             **self._where, UploadId=self._upload_id, MultipartUpload={"Parts": parts}
         )
+        self._completed = True
 
     def _send(self, data: bytes) -> None:
         if len(self._parts) >= PARALLEL_PARTS:

@@ -95,9 +95,9 @@ class ClusterObjects:
             Bucket=self._bucket, Key=key, Body=content, ContentType="application/gzip"
         )
 
-    def upload(self, key: str) -> Upload:
-        """Return a writer of a large object; ``with`` begins it."""
-        return Upload(self._aws.client("s3"), self._bucket, key)
+    def upload(self, key: str, *, on_write: Callable[[], None]) -> Upload:
+        """Return a writer of a large object; ``with`` begins it, `on_write` is called on writes."""
+        return Upload(self._aws.client("s3"), self._bucket, key, on_write=on_write)
 
     def download(self, key: str, size: int, *, on_read: Callable[[], None]) -> Download:
         """Return a reader of a large object of `size` bytes; `on_read` is called on each read."""

@@ -37,6 +37,36 @@ MANIFEST, SCHEDULER = "environment.json", "scheduler.json"
 
 #: Longest interval at which a worker's host checks for the environment.
 _LOOK_SECONDS = 2.0
+#: Time for parts in flight at a stop; later ones remain until the bucket's lifecycle removes them.
+_CLOSE_SECONDS = 15.0
+
+
+class Stopped(Exception):
+    """Raised in an upload when its host stops."""
+
+
+class Sharing:
+    """The thread that uploads an environment while Dask starts, and its end."""
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+
+    def start(self, upload: Callable[[], None]) -> None:
+        """Call `upload` on a thread."""
+        self._thread = threading.Thread(target=upload, name="environment-upload", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise `Stopped` after `close`."""
+        if self._stopping.is_set():
+            raise Stopped
+
+    def close(self, seconds: float = _CLOSE_SECONDS) -> None:
+        """End the upload, and wait until its parts are removed, at most `seconds`."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join(seconds)
 
 
 @dataclass(frozen=True)
@@ -44,7 +74,8 @@ class SharedEnvironment:
     """The environment of a run, on one of its hosts.
 
     Only the scheduler's role may write its archive in `objects`; the archive's name has
-    `instance_id`, so that no two hosts write the same. `note` reports events to others.
+    `instance_id`, so that no two hosts write the same. `sharing` uploads it; `note` reports events
+    to others.
     """
 
     environment: Environment
@@ -53,6 +84,7 @@ class SharedEnvironment:
     _: KW_ONLY
     instance_id: str
     timing: Timing
+    sharing: Sharing
     note: Callable[[str], None]
 
     def lead(self) -> Path:
@@ -178,14 +210,14 @@ class SharedEnvironment:
             self.environment.log(f"{MANIFEST} can't be written: {error}")
 
     def _share(self) -> None:
-        threading.Thread(target=self._publish, name="environment-upload", daemon=True).start()
+        self.sharing.start(self._publish)
 
     def _publish(self) -> None:
         began = time.monotonic()
         name = f"{self.bound.run.run_id}-{self.instance_id}-{time.time_ns():x}.tar"
         key = f"{self.objects.environments}{name}"
         try:
-            with self.objects.upload(key) as upload:
+            with self.objects.upload(key, on_write=self.sharing.check) as upload:
                 pack(self.environment.folder, upload)
                 # Before the object exists: later runs would use it too.
                 if (self.environment.folder / EDITED).exists():
@@ -193,6 +225,9 @@ class SharedEnvironment:
                 upload.complete()
             archive = EnvironmentArchive(key, upload.size, upload.sha256)
             is_current = self.bound.is_current(self.objects)
+        except Stopped:
+            self.environment.log("the environment isn't shared: this host stops")
+            return
         except Exception as error:  # noqa: BLE001 - the others build their own
             self.environment.log(f"the environment can't be shared: {error}")
             self._write_manifest(SEPARATE, reason=f"the scheduler's host can't share it: {error}")

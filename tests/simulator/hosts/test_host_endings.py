@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from ...package_index import publish, serving
-from ...waiting import HANG_SECONDS
+from ...waiting import HANG_SECONDS, eventually
+from .account import BUCKET
 from .authority import RUN_ID
 from .cluster import DASHBOARD_PORT, PORT, Cluster
 from .processes import alive, children
@@ -143,6 +144,31 @@ def test_packages_without_hashes_or_with_other_ones_end_in_a_report_that_says_so
     assert "no hashes" in told[0]
     assert "Hash mismatch for `probe==1.0`" in told[1]
     assert digest in told[1]
+
+
+@pytest.mark.life
+def test_a_host_that_stops_while_it_shares_its_environment_leaves_no_parts(
+    lonely: Callable[..., Cluster], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = lonely()
+    s3 = cluster.account.s3
+
+    def uploads() -> list[object]:
+        return s3.list_multipart_uploads(Bucket=BUCKET).get("Uploads", [])
+
+    monkeypatch.setenv("UV_PYTHON_PREFERENCE", "only-system")
+    with serving(tmp_path / "index") as url:
+        monkeypatch.setenv("UV_DEFAULT_INDEX", url)
+        publish(tmp_path / "index", "probe", "1.0", "#" * 2**28)
+        cluster.start("probe==1.0\n")
+        host = cluster.scheduler(python="")
+        eventually(uploads)
+        host.process.send_signal(signal.SIGTERM)
+        host.wait_exit()
+    assert "the environment isn't shared: this host stops" in host.log
+    assert uploads() == []
+    found = s3.list_objects_v2(Bucket=BUCKET, Prefix=f"environments/{cluster.name}/")
+    assert "Contents" not in found
 
 
 def test_a_python_that_is_not_there_is_named(lonely: Callable[..., Cluster]) -> None:
