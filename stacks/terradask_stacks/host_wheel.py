@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import importlib.util
-import io
 import re
 import zipfile
 from dataclasses import dataclass
@@ -13,13 +11,12 @@ from functools import cached_property
 from pathlib import Path
 
 from terradask_modules.errors import TerradaskError
+from terradask_stacks.wheel_file import write_wheel
 
 PACKAGE = "terradask_host"
 
 #: The folder in the stack's for the file.
 FOLDER = "host"
-
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -59,9 +56,8 @@ def build_host_wheel() -> HostWheel:
     """Build the wheel of ``terradask_host`` from the installed package's files, without importing
     it.
 
-    Times, order and permissions are fixed and nothing is compressed: compressors differ between
-    machines, and the checksum is part of every launch template. The same files give the same bytes,
-    and a plan shows no change.
+    Nothing is compressed: compressors differ between machines, and the checksum is part of every
+    launch template. The same files give the same bytes, and a plan shows no change.
 
     Raises `TerradaskError` when the package is not installed, or its version can't be read.
     """
@@ -77,7 +73,7 @@ def build_host_wheel() -> HostWheel:
     members[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: terradask\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
     )
-    content = _archive(members, record=f"{info}/RECORD")
+    content = write_wheel(members, compression=zipfile.ZIP_STORED, mode=0o100644)
     return HostWheel(f"{PACKAGE}-{version}-py3-none-any.whl", content)
 
 
@@ -112,22 +108,3 @@ def _metadata(version: str) -> bytes:
         "Requires-Dist: uv",
     ]
     return ("\n".join(lines) + "\n").encode()
-
-
-def _archive(members: dict[str, bytes], *, record: str) -> bytes:
-    entries = [
-        f"{name},sha256={_digest(data)},{len(data)}" for name, data in sorted(members.items())
-    ]
-    record_bytes = ("\n".join([*entries, f"{record},,"]) + "\n").encode()
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in [*sorted(members.items()), (record, record_bytes)]:
-            member = zipfile.ZipInfo(name, date_time=_EPOCH)
-            member.create_system = 3
-            member.external_attr = 0o100644 << 16
-            archive.writestr(member, data)
-    return written.getvalue()
-
-
-def _digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -7,7 +7,6 @@ from __future__ import annotations
 import importlib.metadata
 import pickle
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -190,14 +189,6 @@ def test_what_can_not_be_read_is_refused(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(SoftwareUnusable, match="UnicodeDecodeError"):
         read_lock_file(tmp_path / "binary")
-
-
-def test_a_packaging_that_reads_no_pylock_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "packaging.pylock", None)
-    with pytest.raises(SoftwareUnusable, match=r"packaging>=26"):
-        read_lock_file(written(tmp_path, PYLOCK))
 
 
 def test_a_lock_of_this_environment_becomes_what_hosts_take() -> None:

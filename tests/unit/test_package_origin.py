@@ -57,6 +57,9 @@ def test_what_an_index_had_is_locked(site: Path, tmp_path: Path) -> None:
     assert lock_software(["acme-tools"]).packages["acme-tools"] == "1.0"
 
 
+BROKEN = '{"url": "https://[x", "archive_info": {}}'
+
+
 def test_an_editable_folder(site: Path, tmp_path: Path) -> None:
     folder = source_folder(tmp_path)
     install(site, "--editable", str(folder))
@@ -103,7 +106,9 @@ def test_a_file_behind_a_url(site: Path, tmp_path: Path) -> None:
     assert refused(lock_file=REVIEWED) == {"acme-tools": f"1.0, from {address}"}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"url": 7}', '"x"'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"url": 7}', '"x"', '{"url": "file:///x"}', BROKEN]
+)
 def test_a_record_that_can_not_be_read_is_no_index(site: Path, text: str) -> None:
     planted(site, direct_url__json=text)
     assert refused() == {"acme-tools": "1.0, its direct_url.json can't be read"}

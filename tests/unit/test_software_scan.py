@@ -215,19 +215,23 @@ def test_what_hosts_would_need_from_a_url_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "origin", "why"),
+    ("url", "record", "origin", "why"),
     [
-        ({"dir_info": {"editable": True}}, "editable", "editable, from https://e.example/a"),
-        ({"dir_info": {}}, "folder", "from https://e.example/a"),
-        ({"archive_info": {}}, "archive", "from https://e.example/a"),
-        ({"vcs_info": {"vcs": "git"}}, "repository", "from git+https://e.example/a"),
+        ("file:///a", {"dir_info": {}}, "folder", "from file:///a"),
+        ("https://{}/a?token={}", {"archive_info": {}}, "archive", "from https://e.example/a"),
+        (
+            "https://{}/a?token={}",
+            {"vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+            "repository",
+            "from git+https://e.example/a",
+        ),
     ],
 )
 def test_what_came_from_no_index_is_refused_without_its_secrets(
-    tmp_path: Path, record: dict[str, Any], origin: str, why: str
+    tmp_path: Path, url: str, record: dict[str, Any], origin: str, why: str
 ) -> None:
-    text = json.dumps({"url": "https://me:hunter2@e.example/a?token=hunter2", **record})
-    plant(tmp_path, "acme", direct_url__json=text)
+    whole = url.format("me:hunter2@e.example", "hunter2")
+    plant(tmp_path, "acme", direct_url__json=json.dumps({"url": whole, **record}))
     (package,) = scanned(tmp_path).packages
     assert (package.origin, package.verdict) == (origin, "refused")
     assert package.why == f"{why}; its files are not listed as those of a wheel"

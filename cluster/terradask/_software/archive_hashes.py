@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from packaging.pylock import Pylock, PylockValidationError
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
@@ -163,14 +164,6 @@ def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
 
 def _read_pylock(document: Mapping[str, Any], path: Path) -> Locked:
     try:
-        from packaging.pylock import Pylock, PylockValidationError
-    except ImportError as error:
-        raise _refused(
-            "is a pylock.toml, which the installed version of packaging can't read",
-            path,
-            advice="pip install 'packaging>=26', or name a requirements file with hashes",
-        ) from error
-    try:
         packages = Pylock.from_dict(document).packages
     except PylockValidationError as error:
         raise _refused("is not a valid pylock.toml", path, given=error.context) from error
@@ -203,9 +196,7 @@ def _version(text: str) -> Version | str:
         return text
 
 
-def _refused(
-    how: str, path: Path, *, given: str | None = None, advice: str | None = None
-) -> SoftwareUnusable:
+def _refused(how: str, path: Path, *, given: str | None = None) -> SoftwareUnusable:
     """Return the error for an unusable lock file; `how` ends the sentence."""
     return SoftwareUnusable(
         f"The lock file of `software_lock` {how}.",
@@ -213,8 +204,7 @@ def _refused(
         allowed=(
             "a requirements file with --hash, uv.lock or pylock.toml of the client's environment"
         ),
-        advice=advice
-        or (
+        advice=(
             "name the lock file of this environment; `uv pip compile --generate-hashes` or "
             "`pip-compile --generate-hashes` writes one"
         ),

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import NormalizedName, canonicalize_name
 
-from terradask._software.local_wheels import LocalWheel, editable_folder, pack_wheel
+from terradask._software.local_wheels import LocalWheel
+from terradask._software.package_origin import editable_folder
 from terradask._software.scan import OWN
 from terradask.errors import SoftwareUnusable
 from terradask_host.preload.local_names import VARIABLE
+from terradask_stacks.wheel_file import write_wheel
 
 if TYPE_CHECKING:
     from terradask_stacks.settings.software import SoftwareSettings
@@ -65,7 +67,7 @@ def build_modules(folder: Path, packages: Container[str]) -> LocalWheel:
     }
     content |= {f"{_ABOUT}/{name}": text.encode() for name, text in about.items()}
     filename = f"{_ABOUT.removesuffix('.dist-info')}-py3-none-any.whl"
-    return LocalWheel(NAME, "0", filename, pack_wheel(content))
+    return LocalWheel(NAME, "0", filename, write_wheel(content))
 
 
 def unsent_modules_variable(settings: SoftwareSettings) -> dict[str, str]:

@@ -6,12 +6,10 @@ these are the files that run locally, and packing needs neither a repository nor
 
 from __future__ import annotations
 
-import base64
 import email
 import hashlib
 import importlib.metadata
 import io
-import json
 import re
 import sys
 import tempfile
@@ -26,14 +24,15 @@ from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 
 from terradask._software.hosts import HOST_GLIBC, applies, platform_mismatch, wheel_tags
+from terradask._software.package_origin import editable_folder
 from terradask._software.pylock import DirectPackage
 from terradask._software.refused import wheel_refused
 from terradask._software.resolver import uv_platform_options
 from terradask._software.uv import run_uv
+from terradask_stacks.wheel_file import write_wheel
 
 _SECONDS = 600
 #: 1980-01-01 in UTC, the first day that a zip archive can hold.
-_EPOCH = (1980, 1, 1, 0, 0, 0)
 _EPOCH_SECONDS = "315532800"
 #: Files that installers add to those of a wheel (PEP 376, 610 and 710, and uv's).
 _OF_INSTALLERS = frozenset(
@@ -97,7 +96,7 @@ def _wheel(name: str, architecture: str, filename: str, files: Mapping[str, byte
     unsuited = platform_mismatch(map(str, tags), architecture)
     if unsuited is not None:
         raise wheel_refused(name, unsuited)
-    return LocalWheel(name, str(version), filename, pack_wheel(files))
+    return LocalWheel(name, str(version), filename, write_wheel(files))
 
 
 def build_obstacle(distribution: importlib.metadata.Distribution, architecture: str) -> str | None:
@@ -113,19 +112,6 @@ def build_obstacle(distribution: importlib.metadata.Distribution, architecture: 
     if outside:
         return f"it has files outside Python's package folders: {outside[0]}"
     return platform_mismatch(tags, architecture)
-
-
-def editable_folder(distribution: importlib.metadata.Distribution) -> Path | None:
-    """Return the folder of an editable package (PEP 610), or None."""
-    try:
-        document = json.loads(distribution.read_text("direct_url.json") or "{}")
-        if not document["dir_info"]["editable"]:
-            return None
-        url = urlsplit(document["url"])
-        inside = document.get("subdirectory", "")
-        return Path(unquote(url.path)) / inside if url.scheme == "file" else None
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return None
 
 
 def _scripts(distribution: importlib.metadata.Distribution) -> frozenset[str]:
@@ -193,28 +179,6 @@ def _built_files(
             for path, content in files.items()
             if not re.fullmatch(r"[^/]+\.dist-info/RECORD", path)
         }
-
-
-def pack_wheel(files: Mapping[str, bytes]) -> bytes:
-    """Return a wheel of these files with their RECORD; equal files give equal bytes."""
-    about = next(path.partition("/")[0] for path in files if path.endswith(".dist-info/METADATA"))
-    record = f"{about}/RECORD"
-    lines = [f"{path},{_digest(content)},{len(content)}" for path, content in sorted(files.items())]
-    every = {**files, record: "\n".join([*lines, f"{record},,", ""]).encode()}
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        # RECORD comes last, as installers expect.
-        for path in [*sorted(files), record]:
-            about_file = zipfile.ZipInfo(path, _EPOCH)
-            about_file.external_attr = 0o644 << 16
-            about_file.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(about_file, every[path])
-    return packed.getvalue()
-
-
-def _digest(content: bytes) -> str:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest())
-    return f"sha256={digest.rstrip(b'=').decode()}"
 
 
 # ---- packages from a folder, a URL or a repository in a file, which aren't installed locally -----

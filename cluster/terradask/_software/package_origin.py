@@ -13,14 +13,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
-from urllib.parse import urlsplit
+from typing import Literal
+from urllib.parse import unquote, urlsplit
 
+from packaging.direct_url import DirectUrl, DirectUrlValidationError
 from packaging.utils import canonicalize_name
 
 #: Channels that rebuild the index's packages. Mirrors have the same last path component.
 _PUBLIC_CHANNELS = ("/conda-forge", "/pkgs/main")
 
+_RECORD = "direct_url.json"
 _METADATA = re.compile(r"([^/]+)-[^-/]+\.dist-info/METADATA$")
 #: A channel's access token, as conda writes it into URLs.
 _TOKEN = re.compile(r"/t/[^/]+")
@@ -51,9 +53,11 @@ def direct_origin(distribution: importlib.metadata.Distribution) -> Origin | Non
         # Many conda packages contain the folder that they were built in:
         # https://github.com/conda/conda/issues/11580
         return None
-    text = distribution.read_text("direct_url.json")
-    if text is not None:
-        return _describe(text)
+    record = _direct_url(distribution)
+    if record is not None:
+        return _describe(record)
+    if distribution.read_text(_RECORD) is not None:
+        return Origin("unknown", f"its {_RECORD} can't be read")
     if any(distribution.read_text(name) is not None for name in ("RECORD", "installed-files.txt")):
         return None
     return Origin("source", f"found, not installed, in {distribution.locate_file('')}")
@@ -80,40 +84,48 @@ def folder_origin(folder: Path) -> Origin:
 
 def came_from(distribution: importlib.metadata.Distribution, url: str) -> bool:
     """Return whether a package was installed from this URL, and its revision if it has one."""
-    try:
-        document = json.loads(distribution.read_text("direct_url.json") or "")
-        here = _without_secrets(document["url"])
-    except (LookupError, TypeError, ValueError, AttributeError):
+    record = _direct_url(distribution)
+    if record is None:
         return False
-    vcs, revision = _part(document, "vcs_info"), ""
-    asked = _without_secrets(url.removeprefix(f"{vcs.get('vcs')}+"))
-    if vcs and "@" in urlsplit(asked).path:
+    vcs, revision = record.vcs_info, ""
+    asked = _without_secrets(url if vcs is None else url.removeprefix(f"{vcs.vcs}+"))
+    if vcs is not None and "@" in urlsplit(asked).path:
         asked, _, revision = asked.rpartition("@")
-    known = ("", vcs.get("requested_revision"), vcs.get("commit_id"))
-    return asked.rstrip("/") == here.rstrip("/") and revision in known
+    known = ("",) if vcs is None else ("", vcs.requested_revision, vcs.commit_id)
+    return asked.rstrip("/") == _without_secrets(record.url).rstrip("/") and revision in known
+
+
+def editable_folder(distribution: importlib.metadata.Distribution) -> Path | None:
+    """Return the folder of an editable package, or None."""
+    record = _direct_url(distribution)
+    if record is None or record.dir_info is None or not record.dir_info.editable:
+        return None
+    return Path(unquote(urlsplit(record.url).path)) / (record.subdirectory or "")
+
+
+def _direct_url(distribution: importlib.metadata.Distribution) -> DirectUrl | None:
+    """Return the installer's record; None if there is none, or none that can be read."""
+    try:
+        record = DirectUrl.from_dict(json.loads(distribution.read_text(_RECORD) or "null"))
+        urlsplit(record.url)
+    except (ValueError, AttributeError, DirectUrlValidationError):
+        return None
+    return record
 
 
 def _is_of_conda(distribution: importlib.metadata.Distribution) -> bool:
     return (distribution.read_text("INSTALLER") or "").strip() == "conda"
 
 
-def _describe(text: str) -> Origin:
-    try:
-        document = json.loads(text)
-        url = _without_secrets(document["url"])
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return Origin("unknown", "its direct_url.json can't be read")
-    if _part(document, "dir_info").get("editable"):
+def _describe(record: DirectUrl) -> Origin:
+    url = _without_secrets(record.url)
+    if record.vcs_info is not None:
+        return Origin("repository", f"from {record.vcs_info.vcs}+{url}")
+    if record.dir_info is None:
+        return Origin("archive", f"from {url}")
+    if record.dir_info.editable:
         return Origin("editable", f"editable, from {url}")
-    vcs = _part(document, "vcs_info")
-    if "vcs" in vcs:
-        return Origin("repository", f"from {vcs['vcs']}+{url}")
-    return Origin("folder" if "dir_info" in document else "archive", f"from {url}")
-
-
-def _part(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
+    return Origin("folder", f"from {url}")
 
 
 def _without_secrets(url: str) -> str:

@@ -6,10 +6,21 @@ import tomllib
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 from urllib.parse import quote
 
 from packaging.markers import Environment, default_environment
+from packaging.pylock import (
+    Package,
+    PackageArchive,
+    PackageDirectory,
+    PackageSdist,
+    PackageVcs,
+    PackageWheel,
+    Pylock,
+    PylockSelectError,
+    PylockValidationError,
+)
 from packaging.tags import Tag, compatible_tags, cpython_tags
 
 from terradask._software.hosts import (
@@ -21,16 +32,6 @@ from terradask._software.hosts import (
 )
 from terradask._software.indexes.indexes import is_index
 from terradask._software.refused import file_refused
-
-if TYPE_CHECKING:
-    from packaging.pylock import (
-        Package,
-        PackageArchive,
-        PackageDirectory,
-        PackageVcs,
-        PackageWheel,
-        Pylock,
-    )
 
 
 @dataclass(frozen=True)
@@ -79,24 +80,7 @@ def select_for_hosts(
     for another Python.
     """
     try:
-        from packaging.pylock import (
-            PackageArchive,
-            PackageDirectory,
-            PackageSdist,
-            PackageVcs,
-            PackageWheel,
-            Pylock,
-            PylockSelectError,
-            PylockValidationError,
-        )
-    except ImportError as error:
-        raise file_refused(
-            path,
-            "the installed version of packaging can't read lock files",
-            advice="pip install 'packaging>=26.1'",
-        ) from error
-    try:
-        lock: Pylock = Pylock.from_dict(tomllib.loads(text))
+        lock = Pylock.from_dict(tomllib.loads(text))
         chosen = list(
             lock.select(environment=_environment(architecture), tags=host_tags(architecture))
         )

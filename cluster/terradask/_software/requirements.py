@@ -29,16 +29,16 @@ from terradask._software.local_wheels import (
     LocalWheel,
     build_direct,
     build_wheel,
-    editable_folder,
-    pack_wheel,
 )
 from terradask._software.lock import SoftwareLock
+from terradask._software.package_origin import editable_folder
 from terradask._software.pylock import Selected
 from terradask._software.refused import file_refused, origins_refused
 from terradask._software.resolver import Resolver, Unsolvable
 from terradask._software.scan import OWN, TOOLS, Installed
 from terradask._software.software_file import RequirementsFile, direct_names, named_lines
 from terradask.errors import SoftwareNotResolved
+from terradask_stacks.wheel_file import write_wheel
 
 #: In place of a package that can't be built, so that uv names its dependents.
 _REFUSED = "/terradask-refused/"
@@ -272,7 +272,7 @@ def _placeholder_constraints(provided: Mapping[str, str], folder: Path) -> list[
         about = f"{stem}.dist-info"
         wheel = folder / f"{stem}-py3-none-any.whl"
         wheel.write_bytes(
-            pack_wheel(
+            write_wheel(
                 {
                     f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\n"
                     f"Version: {Version(version)}\n".encode(),
