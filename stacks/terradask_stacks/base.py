@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 from terradask_modules.aws import (
     PROVIDER_SOURCE,
@@ -15,14 +14,6 @@ from terradask_modules.aws import (
 )
 from terradask_modules.names import TAG_RUN_PREFIX, TAG_WORKSPACE
 from terradask_stacks.settings import WorkspaceSettings
-
-
-def terradask_version() -> str:
-    """Return the version of the installed distribution."""
-    try:
-        return version("terradask")
-    except PackageNotFoundError:
-        return "0.0.0"
 
 
 def workspace_tags(workspace: WorkspaceSettings) -> dict[str, str]:

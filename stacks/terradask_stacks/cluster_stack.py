@@ -23,13 +23,14 @@ from terradask_modules.names import (
 from terradask_modules.policies import PolicyScope
 from terradask_modules.secret_policy import private_policy
 from terradask_modules.task_rights import TaskPolicy
-from terradask_stacks.base import configure, merged, terradask_version, workspace_tags
+from terradask_stacks.base import configure, merged, workspace_tags
 from terradask_stacks.groups import ClusterGroup, groups_of
 from terradask_stacks.ingress import openings
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.own_hosts import Baseline, OwnTemplates
 from terradask_stacks.settings import ClusterSettings, WorkspaceSettings
 from terradask_stacks.settings.disks import Disk
+from terradask_stacks.version import terradask_version
 from terradask_stacks.worker_disks import (
     GPU,
     disk_conditions,
@@ -71,8 +72,10 @@ class ClusterStack(TerraformStack):
         cluster: ClusterSettings,
         lock: ClusterLock,
         kms_key_arn: str | None = None,
+        version: str | None = None,
     ) -> None:
         super().__init__(scope, name)
+        self._version = version or terradask_version()
         self._name = name
         self._workspace = workspace
         self._cluster = cluster
@@ -125,7 +128,7 @@ class ClusterStack(TerraformStack):
                 f"${{try(jsondecode(self.body).format, 0) == {WORKSPACE_FORMAT}}}",
                 f"The network of workspace {workspace} was deployed by another version of "
                 "terradask: this one "
-                f"({terradask_version()}) reads workspace.json of format {WORKSPACE_FORMAT}. Run: "
+                f"({self._version}) reads workspace.json of format {WORKSPACE_FORMAT}. Run: "
                 "terradask apply network "
                 "(it replaces no running host), or use the version that deployed it.",
             ),
@@ -286,7 +289,7 @@ class ClusterStack(TerraformStack):
         workspace, cluster, name = self._workspace, self._cluster, self._name
         return {
             "format": CLUSTER_FORMAT,
-            "terradask_version": terradask_version(),
+            "terradask_version": self._version,
             "workspace": workspace.name,
             "cluster": name,
             "region": workspace.region,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
-from terradask_stacks.host_scripts import HostScripts
+from terradask_stacks.host_scripts import HostScript, HostScripts
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock
-from terradask_stacks.settings import ClusterSettings, Settings, validate_cluster_name
+from terradask_stacks.settings import (
+    ClusterSettings,
+    NetworkSettings,
+    Settings,
+    StateSettings,
+    WorkspaceSettings,
+    validate_cluster_name,
+)
+from terradask_stacks.version import terradask_version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +32,7 @@ class NetworkInputs:
     wheel: HostWheel
     scripts: HostScripts = field(default_factory=dict)
     name: str = NETWORK_STACK
+    version: str = field(default_factory=terradask_version)
 
     def facts(self) -> dict[str, Any]:
         """Return everything that this stack's bytes depend on, except the code."""
@@ -34,6 +44,36 @@ class NetworkInputs:
             "scripts": {name: script.sha256 for name, script in self.scripts.items()},
         }
 
+    def as_document(self) -> dict[str, Any]:
+        """Return the input as JSON for another process: `facts`, and the content of files."""
+        wheel = {"name": self.wheel.name, "content": _text(self.wheel.content)}
+        scripts = {
+            name: {"content": script.content_base64, "timeout_seconds": script.timeout_seconds}
+            for name, script in self.scripts.items()
+        }
+        return {**self.facts(), "wheel": wheel, "scripts": scripts, "version": self.version}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> NetworkInputs:
+        """Return the input in a document of `as_document`."""
+        wheel = document["wheel"]
+        return cls(
+            # Validated where they were loaded: whatever they don't depend on has no value here.
+            settings=Settings.model_construct(
+                workspace=WorkspaceSettings.model_validate(document["workspace"]),
+                network=NetworkSettings.model_validate(document["network"]),
+                state=StateSettings.model_validate(document["state"]),
+            ),
+            lock=NetworkLock.model_validate(document["lock"]),
+            wheel=HostWheel(wheel["name"], base64.b64decode(wheel["content"])),
+            scripts={
+                name: HostScript(base64.b64decode(script["content"]), script["timeout_seconds"])
+                for name, script in document["scripts"].items()
+            },
+            name=document["stack"],
+            version=document["version"],
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterInputs:
@@ -43,6 +83,7 @@ class ClusterInputs:
     lock: ClusterLock
     cluster: ClusterSettings
     name: str
+    version: str = field(default_factory=terradask_version)
 
     def facts(self) -> dict[str, Any]:
         """Return everything that this stack's bytes depend on, except the code."""
@@ -52,8 +93,35 @@ class ClusterInputs:
             "kms_key_arn": self.settings.network.kms_key_arn,
         }
 
+    def as_document(self) -> dict[str, Any]:
+        """Return the input as JSON for another process."""
+        return {**self.facts(), "version": self.version}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> ClusterInputs:
+        """Return the input in a document of `as_document`."""
+        network = NetworkSettings.model_construct(kms_key_arn=document["kms_key_arn"])
+        return cls(
+            settings=Settings.model_construct(
+                workspace=WorkspaceSettings.model_validate(document["workspace"]), network=network
+            ),
+            lock=ClusterLock.model_validate(document["lock"]),
+            cluster=ClusterSettings.model_validate(document["cluster"]),
+            name=document["stack"],
+            version=document["version"],
+        )
+
 
 Inputs = NetworkInputs | ClusterInputs
+
+
+def inputs_in(document: Mapping[str, Any]) -> Inputs:
+    """Return the input in a document of `as_document`."""
+    return (NetworkInputs if "network" in document else ClusterInputs).from_document(document)
+
+
+def _text(content: bytes) -> str:
+    return base64.b64encode(content).decode()
 
 
 def _facts(inputs: Inputs) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from terradask_stacks.ingress import openings
 from terradask_stacks.lock import NetworkLock
 from terradask_stacks.settings import NetworkSettings, Settings
 from terradask_stacks.settings.disks import Disk
+from terradask_stacks.version import terradask_version
 from terradask_stacks.worker_disks import disk_group, gpu_group, offered_disks
 from terradask_stacks.workspace_document import Made, workspace_document
 
@@ -71,6 +72,8 @@ class NetworkStack(TerraformStack):
         The host program.
     scripts
         The network's own scripts for hosts.
+    version
+        terradask's version for documents; by default the installed one's.
     """
 
     def __init__(
@@ -81,8 +84,10 @@ class NetworkStack(TerraformStack):
         lock: NetworkLock,
         wheel: HostWheel,
         scripts: HostScripts = MappingProxyType({}),
+        version: str | None = None,
     ) -> None:
         super().__init__(scope, NETWORK_STACK)
+        self._version = version or terradask_version()
         workspace, network = settings.workspace, settings.network
         self._settings = settings
         self._lock = lock
@@ -338,6 +343,7 @@ class NetworkStack(TerraformStack):
     def _made(self, boundary: str | None) -> Made:
         return Made(
             hosts=self._hosts,
+            version=self._version,
             wheel=self._wheel,
             script_keys=[script.key for script in self._scripts.values()],
             vpc=self._vpc,

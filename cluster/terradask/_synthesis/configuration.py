@@ -20,12 +20,13 @@ from terradask._synthesis.answers import (
     network_lock,
     on_deployed_network,
 )
+from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask._terraform.folder_contents import LOCK_FILE
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.host_scripts import read_host_scripts
 from terradask_stacks.loading import user_folder
 from terradask_stacks.lock import LockFile, NetworkLock
-from terradask_stacks.synthesis import synthesize
+from terradask_stacks.synthesis import OtherPython, synthesize
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -48,13 +49,16 @@ class Configuration:
 
     def network(self, *, refresh: bool = False, check: bool = False, destroy: bool = False) -> Path:
         """Write the network's configuration; new answers are locked first."""
+        other_python = self._other_python()
         if check:
             with phase(self._progress, "check", NETWORK_STACK):
                 for finding in check_network(self._loaded, self._aws):
                     self._progress(Warned(f"likely wrong: {finding}"))
         lock = self._network_lock(refresh=refresh, check=not destroy)
         with phase(self._progress, "synthesise", NETWORK_STACK):
-            return synthesise(self._loaded, network=lock, destroy=destroy)[NETWORK_STACK]
+            return synthesise(
+                self._loaded, network=lock, destroy=destroy, other_python=other_python
+            )[NETWORK_STACK]
 
     def answers(
         self, name: str, *, refresh: bool = False, loaded: LoadedSettings | None = None
@@ -62,6 +66,8 @@ class Configuration:
         """Return the input of a cluster's stack, checked against the deployed network; by default
         with its isolation and encryption.
         """
+        # Before any call to AWS.
+        self._other_python()
         resolver = self._resolver(self._on_deployed_network() if loaded is None else loaded)
         with phase(self._progress, "resolve", name):
             baseline, deployed = self._network.baseline(), self._descriptor(name).get("lock")
@@ -88,6 +94,7 @@ class Configuration:
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
         """Write several configurations; declared clusters use the network of the same file."""
+        other_python = self._other_python()
         names = list(names)
         declared = self._loaded.settings.clusters.keys() & set(names)
         # The owners of locked images are checked when a plan is made or opened.
@@ -113,6 +120,7 @@ class Configuration:
                 network=network if NETWORK_STACK in names else None,
                 clusters=answers,
                 out=out,
+                other_python=other_python,
             )
 
     def explain(self, name: str) -> HardwareExplanation:
@@ -133,7 +141,13 @@ class Configuration:
 
     def _synthesise(self, name: str, loaded: LoadedSettings, answers: ClusterAnswers) -> Path:
         with phase(self._progress, "synthesise", name):
-            return synthesise(loaded, clusters={name: answers})[name]
+            return synthesise(loaded, clusters={name: answers}, other_python=self._other_python())[
+                name
+            ]
+
+    def _other_python(self) -> OtherPython | None:
+        """Return what provides another Python for the framework, if it isn't in this one."""
+        return FrameworkEnvironment.here(self._progress).other_python()
 
     def _descriptor(self, name: str) -> Mapping[str, Any]:
         return ClusterObjects(self._aws, self._network.bucket, name).read(DESCRIPTOR) or {}
@@ -146,6 +160,7 @@ def synthesise(
     clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
     out: Path | None = None,
     destroy: bool = False,
+    other_python: OtherPython | None = None,
 ) -> dict[str, Path]:
     """Write all stacks together: the framework starts once, or not at all without a change. To
     destroy a network, its scripts needn't be there.
@@ -164,6 +179,7 @@ def synthesise(
         scripts={} if network is None or destroy else read_host_scripts(loaded),
         lock_hcl=own_provider_lock(),
         cache_dir=_cache_dir(),
+        other_python=other_python,
     )
 
 

@@ -481,8 +481,9 @@ class Planner:
 
     def _report_context(self) -> ReportContext:
         """Return the origin of plans, including the git commit of the settings."""
-        from terradask._plans.basis import commit_of, terradask_version
+        from terradask._plans.basis import commit_of
         from terradask._plans.report import ReportContext
+        from terradask_stacks.version import terradask_version
 
         path, where = self._context.loaded.path, self._context.network.where
         return ReportContext(

@@ -23,7 +23,6 @@ from terradask._plans.basis import (
     PlanBasis,
     configuration_sha256,
     provider_version,
-    terradask_version,
 )
 from terradask._plans.policy.masking import masked_text
 from terradask._plans.saved import Plan
@@ -34,6 +33,7 @@ from terradask._terraform.state.model import StateVersion
 from terradask._terraform.terraform import Terraform
 from terradask.errors import StalePlan, StateConflict, TerraformError
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.version import terradask_version
 
 if TYPE_CHECKING:
     from terradask._workspace.context import WorkspaceContext

@@ -13,12 +13,6 @@ from terradask_modules.errors import InvalidInput, TerradaskError
 _BUILD_FAILED = re.compile(r"Failed to (?:download and )?build|build backend returned an error")
 
 
-class SetupError(TerradaskError):
-    """A program or package on this machine is missing or too old: install it."""
-
-    exit_code = 3
-
-
 class NoMatchingType(InvalidInput):
     """No instance type fits the request, or one that it names isn't offered: choose others.
 
