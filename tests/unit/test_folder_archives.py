@@ -117,6 +117,7 @@ def test_so_do_those_who_only_have_links(environ: Environ, folder: Path, option:
 
 def test_a_list_gets_it_too(environ: Environ, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("terradask._software.client_versions.BASE", ("dask",))
+    monkeypatch.setattr("terradask._software.client_versions.ADDED", ())
     lock = lock_software(["own"])
     assert body(lock) == OURS
     assert set(lock.packages) == {"dask", "tools"}

@@ -33,21 +33,25 @@ from terradask._software.lock import Hashes, SoftwareLock
 from terradask._software.package_origin import came_from, conda_origin, direct_origin, folder_origin
 from terradask._software.pylock import DirectPackage
 from terradask._software.refused import origins_refused
-from terradask._software.resolver import Resolver
+from terradask._software.resolver import Resolver, name_of
 from terradask._software.scan import installed_requirement
 from terradask.errors import SoftwareUnusable
 from terradask_modules.errors import InvalidInput
 
 #: Packages of every host: Dask, distributed in a version without known vulnerabilities
 #: (https://github.com/advisories/GHSA-c336-7962-wfj2), and cloudpickle in the client's version,
-#: which serializes functions. The dashboard needs Bokeh, and `PipInstall` needs pip.
-BASE = ("dask", "distributed>=2026.1.1", "cloudpickle", "bokeh", "pip")
+#: which serializes functions.
+BASE = ("dask", "distributed>=2026.1.1", "cloudpickle")
+
+#: More packages of every host: the dashboard needs Bokeh, and `PipInstall` needs pip. The client
+#: may lack them; uv then resolves them for hosts.
+ADDED = ("bokeh>=3.4", "pip>=24")
 
 #: Packages that client and hosts need in the same version: they exchange functions and messages in
 #: these packages' formats.
 SAME = ("dask", "distributed", "cloudpickle")
 
-#: Packages of `BASE` that are left out where hosts can't have the local version.
+#: Packages that are left out where hosts can't have the local version.
 OPTIONAL = frozenset({"pip"})
 
 
@@ -143,8 +147,14 @@ def client_mismatch(versions: Mapping[str, str]) -> str | None:
 
 
 def base() -> list[str]:
-    """Return the requirements of every host."""
-    return [name for name in BASE if name not in OPTIONAL or _is_from_index(_installed(name))]
+    """Return the requirements of every host that this environment meets, or must meet."""
+    here = [name for name in map(name_of, ADDED) if _installed(name) is not None]
+    return [*BASE, *(n for n in here if n not in OPTIONAL or _is_from_index(_installed(n)))]
+
+
+def added() -> list[str]:
+    """Return the requirements of every host that this environment lacks, and needn't have."""
+    return [each for each in ADDED if _installed(name_of(each)) is None]
 
 
 def _is_from_index(distribution: importlib.metadata.Distribution | None) -> bool:

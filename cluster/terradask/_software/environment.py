@@ -18,13 +18,18 @@ from packaging.version import InvalidVersion, Version
 from terradask._software.hosts import host_markers, newer_glibc, python_version
 from terradask._software.local_wheels import build_obstacle
 from terradask._software.package_origin import Origin, conda_origin, direct_origin, folder_origin
-from terradask._software.scan import Installed, Scan, installed_requirement, scan
+from terradask._software.scan import AddedPackage, Installed, Scan, installed_requirement, scan
 
 
-def scan_environment(architecture: str, keep: Iterable[str]) -> Scan:
-    """Classify every package of the running environment for hosts of a processor architecture."""
+def scan_environment(architecture: str, keep: Iterable[str], more: Iterable[str] = ()) -> Scan:
+    """Classify every package of the running environment for hosts of a processor architecture.
+    `more` are requirements of every host that the environment lacks.
+    """
     installed = read_installed(importlib.metadata.distributions(), architecture)
-    return scan_installed(installed, architecture, keep)
+    found = scan_installed(installed, architecture, keep)
+    # Hosts' dashboard and `PipInstall` are distributed's.
+    lacking = (AddedPackage(Requirement(each).name, each, ("distributed",)) for each in more)
+    return replace(found, added=(*found.added, *lacking))
 
 
 def scan_installed(installed: Sequence[Installed], architecture: str, keep: Iterable[str]) -> Scan:

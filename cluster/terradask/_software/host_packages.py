@@ -7,8 +7,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -22,8 +20,8 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from terradask._aws.s3 import ObjectStore
 from terradask._common.checksum import sha256_of_file
 from terradask._software.hosts import HOST_GLIBC, MACHINES
+from terradask._software.installers import download_archives
 from terradask.errors import AccessDenied, BaselineError
-from terradask_modules.programs import environ_for_programs
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -124,42 +122,16 @@ def packages_cache() -> Path:
 
 def download(lock: BootLock, folder: Path, architecture: str) -> None:
     """Download missing archives for an architecture with pip, from pip's configured index."""
-    folder.mkdir(parents=True, exist_ok=True)
-    listed = folder / "boot.lock"
-    listed.write_bytes(lock.content)
     machine = MACHINES[architecture]
-    answer = subprocess.run(
-        [
-            sys.executable,
-            # -P keeps the working directory's modules out, such as a pip.py.
-            *(
-                "-P",
-                "-m",
-                "pip",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-input",
-                "download",
-            ),
-            *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
-            *("--implementation", "cp", "--python-version", _PYTHON),
-            *(
-                f"--platform=manylinux_2_{minor}_{machine}"
-                for minor in range(17, HOST_GLIBC[1] + 1)
-            ),
-            f"--platform=manylinux2014_{machine}",
-            *("--dest", str(folder), "--requirement", str(listed)),
-        ],
-        # pip may run a keyring program.
-        env=environ_for_programs(os.environ),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if answer.returncode:
+    options = [
+        *("--implementation", "cp", "--python-version", _PYTHON),
+        *(f"--platform=manylinux_2_{minor}_{machine}" for minor in range(17, HOST_GLIBC[1] + 1)),
+        f"--platform=manylinux2014_{machine}",
+    ]
+    failed = download_archives(lock.content.decode(), folder, os.environ, options)
+    if failed is not None:
         raise packages_unavailable(
-            f"pip could not download the host program's packages for {architecture}",
-            given="\n".join(answer.stderr.strip().splitlines()[-5:]),
+            f"pip could not download the host program's packages for {architecture}", given=failed
         )
 
 

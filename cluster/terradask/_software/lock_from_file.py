@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from terradask._software.additions import add_to_file
 from terradask._software.client_versions import client_mismatch, python_for_hosts
 from terradask._software.conda.lock import lock_conda_file
 from terradask._software.indexes.configured import Machine
@@ -48,6 +49,7 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     file = read_requirements_file(path, environ) if kind == "requirements" else None
     indexes = read_indexes(environ, machine, () if file is None else file.indexes)
     of_uv = indexes.environ(environ)
+    wanted = Requirements(path, architecture, of_uv, local_folders(environ, machine))
     if kind in ("uv.lock", "pylock.toml"):
         text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
         pages = link_pages(environ, machine)
@@ -58,9 +60,8 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         _check_same(path, found)
     else:
         request = _project_request(path) if file is None else Request.of_file(path, file)
-        folders = local_folders(environ, machine)
-        found = Requirements(path, architecture, of_uv, folders).resolve(request)
-    return found.lock(python, indexes, f"{path.name} lacks it")
+        found = wanted.resolve(request)
+    return add_to_file(found.lock(python, indexes), wanted, indexes)
 
 
 def lock_requirements(
@@ -74,7 +75,7 @@ def lock_requirements(
     folders = local_folders(environ, machine)
     wanted = Requirements(settings, architecture, indexes.environ(environ), folders)
     found = wanted.resolve(Request((), tuple(requirements)))
-    return found.lock(python, indexes, f"{settings.name} lacks it")
+    return add_to_file(found.lock(python, indexes), wanted, indexes)
 
 
 def _read(path: Path) -> str:

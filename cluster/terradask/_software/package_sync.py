@@ -16,7 +16,14 @@ from packaging.utils import canonicalize_name
 
 from terradask._aws.endpoints import is_loopback_endpoint
 from terradask._common.naming import some
-from terradask._software.client_versions import base, index_fields, lock_software, python_for_hosts
+from terradask._software.additions import add_to_list, without_hashes
+from terradask._software.client_versions import (
+    added,
+    base,
+    index_fields,
+    lock_software,
+    python_for_hosts,
+)
 from terradask._software.environment import (
     install_advice,
     read_installed,
@@ -32,7 +39,7 @@ from terradask._software.local_wheels import build_direct, build_wheel
 from terradask._software.lock import SoftwareLock
 from terradask._software.lock_from_file import lock_file_packages
 from terradask._software.named_environments import NamedEnvironments
-from terradask._software.resolver import Resolver
+from terradask._software.resolver import Resolver, name_of
 from terradask._software.scan import (
     ONLY_DEPLOYMENT,
     OWN,
@@ -81,6 +88,8 @@ def lock_for_hosts(
             return lock
     if sync:
         lock = lock_environment(sync, architecture, os.environ)
+        more = [each for each in added() if name_of(each) not in sync.ignore]
+        lock = add_to_list(lock, more, architecture, os.environ)
     elif isinstance(software, str):
         assert named is not None
         lock = named.lock(software, architecture, os.environ)
@@ -88,6 +97,11 @@ def lock_for_hosts(
         lock = lock_file_packages(software, architecture, os.environ)
     else:
         lock = lock_software(software, architecture=architecture, lock_file=lock_file)
+        if lock_file is not None:
+            lock = without_hashes(lock, added(), lock_file)
+        elif software or not is_loopback_endpoint(os.environ):
+            # Hosts of an embedded AWS that get Dask alone run in its environment.
+            lock = add_to_list(lock, added(), architecture, os.environ)
     if jupyter:
         check_jupyterlab(lock, software, sync)
     if sync.local_modules:

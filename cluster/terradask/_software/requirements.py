@@ -9,11 +9,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.version import Version
 
 from terradask._software.archive_hashes import read_lock_file
-from terradask._software.client_versions import OPTIONAL, SAME, base, index_fields
+from terradask._software.client_versions import ADDED, SAME, index_fields
 from terradask._software.environment import read_installed, with_folder_origins
 from terradask._software.hosts import host_markers
 from terradask._software.indexes.configured import Machine
@@ -34,7 +33,7 @@ from terradask._software.lock import SoftwareLock
 from terradask._software.package_origin import editable_folder
 from terradask._software.pylock import Selected
 from terradask._software.refused import file_refused, origins_refused
-from terradask._software.resolver import Resolver, Unsolvable
+from terradask._software.resolver import Resolver, Unsolvable, name_of
 from terradask._software.scan import OWN, TOOLS, Installed
 from terradask._software.software_file import RequirementsFile, direct_names, named_lines
 from terradask.errors import SoftwareNotResolved
@@ -52,19 +51,14 @@ class FoundPackages:
     wheels: Sequence[LocalWheel] = ()
     is_lock: bool = False
 
-    def lock(self, python: str, indexes: Indexes, lacks: str | None = None) -> SoftwareLock:
-        """Return the lock, without terradask and its tools: hosts run their own program. `lacks` is
-        the reason for missing packages of `BASE`.
-        """
+    def lock(self, python: str, indexes: Indexes) -> SoftwareLock:
+        """Return the lock, without terradask and its tools: hosts run their own program."""
         left_out = {OWN, *TOOLS}
         packages = {n: v for n, v in self.selected.packages.items() if n not in left_out}
-        has = packages.keys() | {wheel.name for wheel in self.wheels}
-        needed = {Requirement(text).name for text in base()} if lacks else set()
         return SoftwareLock(
             python,
             packages,
             {name: hashes for name, hashes in self.selected.hashes.items() if name in packages},
-            missing=dict.fromkeys(needed - has, lacks or ""),
             yanked={name: why for name, why in self.selected.yanked.items() if name in packages},
             wheels=self.wheels,
             **index_fields(indexes, {name: self._options(name, indexes) for name in packages}),
@@ -94,6 +88,8 @@ class Request:
     unnamed: tuple[str, ...] = field(default=(), repr=False)
     #: Whether hosts already have the packages of `BASE`.
     has_base: bool = False
+    #: Whether the packages of `ADDED` are only those that the requirements need.
+    is_lean: bool = False
     #: Version by name of conda packages on hosts: no index is asked for them.
     provided: Mapping[str, str] = field(default_factory=dict)
 
@@ -133,7 +129,14 @@ class Requirements:
         )
         with tempfile.TemporaryDirectory(prefix="terradask-") as made:
             request = self._with_names(request, resolver, Path(made))
-            local, found = self._resolved(request, resolver, Path(made))
+            try:
+                local, found = self._resolved(request, resolver, Path(made))
+            except SoftwareNotResolved as error:
+                if error.unanswered or request.has_base:
+                    raise
+                # The requirements may exclude only what the hosts' dashboard needs.
+                lean = replace(request, is_lean=True)
+                local, found = self._resolved(lean, resolver, Path(made))
         if request.is_hashed:
             found = self._with_file_hashes(found)
         wheels = [
@@ -159,7 +162,7 @@ class Requirements:
         try:
             resolved = resolver.resolve_files(
                 request.files,
-                [*request.requirements, *([] if request.has_base else _local_base())],
+                [*request.requirements, *self._base(request)],
                 overrides=[f"{name} @ {url}" for name, url in local.urls.items()],
                 constraints=_placeholder_constraints(request.provided, folder),
                 excludes=[OWN],
@@ -169,6 +172,15 @@ class Requirements:
         except (Unsolvable, SoftwareNotResolved) as error:
             raise self._not_resolved(error, local, request.provided) from None
         return local, resolved
+
+    def _base(self, request: Request) -> list[str]:
+        """Return the requirements of every host, with the local version where versions must match.
+        A file with hashes has none of those that it doesn't name.
+        """
+        if request.has_base:
+            return []
+        more = [] if request.is_hashed or request.is_lean else map(name_of, ADDED)
+        return [*(f"{name}=={importlib.metadata.version(name)}" for name in SAME), *more]
 
     def _with_names(self, request: Request, resolver: Resolver, folder: Path) -> Request:
         """Return the request with a file in which every line names its package."""
@@ -225,14 +237,14 @@ class Requirements:
         lacking = [
             f"{name} {found.packages[name]}"
             for name, known in hashes.items()
-            if not known and name not in {*OPTIONAL, *TOOLS}
+            if not known and name not in TOOLS
         ]
         if lacking:
             raise file_refused(
                 self.path,
                 f"it has hashes, but none of {', '.join(lacking)}",
-                advice="lock the hosts' packages too: add Dask, distributed, cloudpickle and Bokeh "
-                "to the input of the lock file, and use uv pip compile --generate-hashes",
+                advice="lock the hosts' packages too: add Dask, distributed and cloudpickle to the "
+                "input of the lock file, and use uv pip compile --generate-hashes",
             )
         known = {name: each for name, each in hashes.items() if each}
         return replace(found, packages={n: found.packages[n] for n in known}, hashes=known)
@@ -250,15 +262,6 @@ class Requirements:
             unanswered=isinstance(error, SoftwareNotResolved) and error.unanswered,
             path=self.path,
         )
-
-
-def _local_base() -> list[str]:
-    """Return the requirements of every host, with the local version where versions must match."""
-    return [
-        f"{name}=={importlib.metadata.version(name)}" if name in SAME else text
-        for text in base()
-        if (name := Requirement(text).name)
-    ]
 
 
 def _placeholder_constraints(provided: Mapping[str, str], folder: Path) -> list[str]:

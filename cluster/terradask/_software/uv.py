@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from terradask._software.indexes.configured import Machine, find_links, is_remote_url, uv_tables
+from terradask._software.installers import find_uv
 from terradask._software.refused import without_aws_secrets
-from terradask.errors import SetupError
-from terradask_modules.programs import environ_for_programs, find_program
+from terradask_modules.programs import environ_for_programs
 
 #: The credentials between a URL's scheme and host.
 _USER = re.compile(r"(?<=://)[^\s/@]+(?=@)")
@@ -71,18 +70,6 @@ def run_uv(
             timed_out=isinstance(error, subprocess.TimeoutExpired),
         )
     return UvOutput(done.returncode, without_users(done.stderr.strip()), done.stdout)
-
-
-def find_uv(environ: Mapping[str, str]) -> str:
-    """Return uv's path: beside this Python, else on ``PATH``. Raises `SetupError`."""
-    found = find_program("uv", environ, before=[Path(sys.executable).parent])
-    if found is None:
-        raise SetupError(
-            "uv, which resolves this environment for hosts, was not found.",
-            given="neither beside this Python nor on PATH",
-            advice="pip install uv; or package_sync=False for hosts with Dask alone",
-        )
-    return found
 
 
 def without_users(text: str) -> str:

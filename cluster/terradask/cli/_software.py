@@ -44,10 +44,10 @@ def scan_(architecture: str) -> None:
 
     Sends no request to AWS or an index, and changes nothing.
     """
-    from terradask._software.client_versions import base
+    from terradask._software.client_versions import added, base
     from terradask._software.environment import scan_environment
 
-    found = scan_environment(architecture, base())
+    found = scan_environment(architecture, base(), added())
     answer(found.as_dict(), _table(found))
     if not current().as_json:
         _explain(found)

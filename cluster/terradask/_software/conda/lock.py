@@ -15,7 +15,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement
 
-from terradask._software.client_versions import SAME, client_mismatch
+from terradask._software.client_versions import ADDED, SAME, client_mismatch
 from terradask._software.conda.file import file_channels, read_conda_file
 from terradask._software.conda.solver import CondaPackage, CondaSolver, subdir_of
 from terradask._software.host_packages import BootLock, download, packages_cache
@@ -32,8 +32,6 @@ from terradask._software.scan import OWN, TOOLS
 from terradask._software.software_file import read_requirements_file
 from terradask.errors import BaselineError, SetupError
 
-#: Packages of every host, in a version that suits the others.
-_ANY = ("bokeh", "pip")
 #: An included file in a line of requirements, relative to the folder of the including file.
 _INCLUDED = re.compile(r"^(-r|--requirement|-c|--constraint)(?:\s+|=|(?<=^-[rc]))(\S.*)$")
 #: An upper bound of Python's patch releases.
@@ -100,7 +98,7 @@ def _base(of_pip: Collection[str]) -> list[str]:
             for spec, name in same.items()
             if name not in of_pip
         ),
-        *(name for name in _ANY if name not in of_pip),
+        *(name for name in map(name_of, ADDED) if name not in of_pip),
     ]
 
 
