@@ -17,6 +17,7 @@ from terradask._common.checksum import sha256_of_file
 from terradask._common.json_text import read_object
 from terradask._terraform import process
 from terradask._terraform.binary import TerraformBinary, find_terraform
+from terradask._terraform.command_lines import FLAG, command_line
 from terradask._terraform.errors import error_of, needs_init
 from terradask._terraform.events import CommandOutput, Event, PlanFile, parse_event
 from terradask._terraform.folder_contents import (
@@ -39,9 +40,6 @@ from terradask_modules.programs import environ_for_programs
 
 #: Variables that would change the meaning of command lines, or Terraform's folders.
 _DROPPED_VARIABLES = ("TF_WORKSPACE", "TF_DATA_DIR", "TF_CLI_ARGS", "TF_VAR_")
-
-#: Marks an option without a value.
-FLAG = object()
 
 #: Usual longest time until a creation request is answered.
 REQUEST_SECONDS = 1.5
@@ -116,15 +114,8 @@ class Terraform:
         return environ_for_programs(kept)
 
     def command_line(self, verb: str, *arguments: str, **options: Any) -> list[str]:
-        """Return a verb's command line, built by python-terraform."""
-        from python_terraform import IsFlagged
-        from python_terraform import Terraform as CommandLines
-
-        # The constructor reads a state from the working folder, which has none.
-        builder = CommandLines(working_dir=os.devnull, terraform_bin_path="terraform")
-        given = {name: IsFlagged if value is FLAG else value for name, value in options.items()}
-        line: list[str] = builder.generate_cmd_string(verb, *arguments, **given)
-        return [*self.binary.command, *line[1:]]
+        """Return a verb's command line."""
+        return [*self.binary.command, *command_line(verb, arguments, options)]
 
     # ---- commands
     # ------------------------------------------------------------------------------------
