@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terradask._terraform.folder_contents import LOCK_FILE
+from terradask._terraform.program import TERRAFORM
 from terradask._terraform.provider_mirror import (
     CLI_CONFIG_VARIABLE,
     PROVIDER_VERSION,
@@ -35,7 +36,7 @@ from terradask._terraform.provider_mirror import (
 #: Set to anything, it has the package start the real provider at once, with nothing in between.
 DIRECT_VARIABLE = "TESTS_DIRECT_PROVIDER"
 
-_SOURCE = "registry.terraform.io/hashicorp/aws"
+_SOURCE = TERRAFORM.provider
 _LAUNCHER = Path(__file__).with_name("provider_launcher.py")
 
 
@@ -111,11 +112,11 @@ def _write_package(package: Path, relay_socket: str, real: Path) -> None:
     package.chmod(0o755)
 
 
-def write_lock(lock_file: Path, package: Path) -> None:
+def write_lock(lock_file: Path, package: Path, provider: str = _SOURCE) -> None:
     """Write a lock file by which Terraform runs a package of one file."""
     lock_file.parent.mkdir(parents=True, exist_ok=True)
     lock_file.write_text(
-        f'provider "{_SOURCE}" {{\n'
+        f'provider "{provider}" {{\n'
         f'  version     = "{PROVIDER_VERSION}"\n'
         f'  constraints = "{PROVIDER_VERSION}"\n'
         f'  hashes      = ["{package_hash(package)}"]\n'

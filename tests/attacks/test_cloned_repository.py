@@ -93,7 +93,7 @@ def test_what_the_repository_says_of_an_earlier_init_counts_for_nothing(
         configuration,
         lock_file=clone.folder / NETWORK / LOCK_FILE,
         cli_config=Path(clone.environ["TF_CLI_CONFIG_FILE"]),
-        terraform_version="1.11.4",
+        version="Terraform 1.11.4",
     )
     done = clone.run("apply", "network", "--yes")
     try:
@@ -119,6 +119,7 @@ def test_what_the_repository_says_of_an_earlier_init_counts_for_nothing(
         "terraform.tfvars",
         "x.auto.tfvars",
         "extra.tofu",
+        "cdk.tofu.json",
         "terraform.d/plugins/x",
     ],
 )

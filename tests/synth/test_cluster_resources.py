@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from terradask._cleanup.state_guard import PROVIDER, read_state
+from terradask._cleanup.state_guard import read_state
+from terradask._terraform.program import PROVIDER, TERRAFORM
 from terradask_modules.aws import PROVIDER_SOURCE
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.cluster_names import ClusterNames
@@ -59,7 +60,7 @@ def test_no_type_is_known_that_no_stack_makes() -> None:
 
 
 def test_the_provider_is_the_one_of_the_stacks() -> None:
-    assert f'provider["registry.terraform.io/{PROVIDER_SOURCE}"]' == PROVIDER
+    assert PROVIDER == PROVIDER_SOURCE
 
 
 def test_types_of_isolated_clusters_are_nobody_elses() -> None:
@@ -73,7 +74,7 @@ def test_types_of_isolated_clusters_are_nobody_elses() -> None:
             "mode": "managed",
             "type": kind,
             "name": "worker-from-worker" if "rule" in kind else "worker",
-            "provider": PROVIDER,
+            "provider": TERRAFORM.provider_in_state,
             "instances": [{"attributes": {"id": "x"}}],
         }
         assert read_state({"resources": [entry]}, shared)[0] == []
@@ -93,7 +94,7 @@ def test_a_profile_that_has_lost_its_role_is_still_the_clusters(
         "mode": "managed",
         "type": "aws_iam_instance_profile",
         "name": "worker",
-        "provider": PROVIDER,
+        "provider": TERRAFORM.provider_in_state,
         "instances": [{"attributes": attributes}],
     }
     known, foreign = read_state({"resources": [entry]}, names)

@@ -24,7 +24,9 @@ def alone(
         settings=SimpleNamespace(state=SimpleNamespace(lock_timeout_seconds=60)),
     )
     states: Any = SimpleNamespace(
-        check=lambda cluster: SimpleNamespace(stored=lambda: None, planned=lambda path: None),
+        check=lambda cluster: SimpleNamespace(
+            stored=lambda program: None, planned=lambda path, program: None
+        ),
         version=version,
         break_lock=lambda stack, lock, proof: None,
         find_lock=lambda stack: None,

@@ -13,22 +13,30 @@ from botocore.exceptions import ClientError
 
 from terradask._doctor import doctor
 from terradask._doctor.doctor import check_provider, examine
+from terradask._terraform import provider_mirror
+from terradask._terraform.program import OPENTOFU, TERRAFORM, Program
 from terradask.cli import run
 
 INSTALLS = "Installing provider version: hashicorp/aws v5.100.0..."
 
 
-def terraform(folder: Path, *messages: str, error: str = "", seconds: float = 0) -> dict[str, str]:
+def terraform(
+    folder: Path,
+    *messages: str,
+    error: str = "",
+    seconds: float = 0,
+    program: Program = TERRAFORM,
+) -> dict[str, str]:
     """Make a Terraform that says these, and return the environment with it."""
     lines = [json.dumps({"@message": text, "type": "log"}) for text in messages]
     if error:
         found = {"severity": "error", "summary": "Failed to install provider", "detail": error}
         lines.append(json.dumps({"@message": "", "type": "diagnostic", "diagnostic": found}))
-    script = folder / "terraform"
+    script = folder / program.command
     said = "\n".join(lines)
     script.write_text(
         "#!/bin/sh\n"
-        '[ "$1" = version ] && { echo "Terraform v1.11.4"; exit; }\n'
+        f'[ "$1" = version ] && {{ echo "{program.name} v1.11.4"; exit; }}\n'
         f"cat <<'END'\n{said}\nEND\n"
         f"trap 'exit 1' INT\nfor i in $(seq {int(seconds * 20)}); do sleep 0.05; done\n"
         f"mkdir -p .terraform; exit {1 if error else 0}\n"
@@ -68,6 +76,43 @@ def test_what_would_be_downloaded_is_not(tmp_path: Path, kind: str) -> None:
     assert check_provider(environ, install_seconds=0.2).ok
     assert time.monotonic() - started < 20
     assert check_provider(terraform(tmp_path, INSTALLS)).ok
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "- Installing hashicorp/aws v5.100.0...",  # OpenTofu 1.11
+        "Installing hashicorp/aws v5.100.0 to the shared cache directory...",  # OpenTofu 1.12
+    ],
+)
+def test_what_opentofu_would_download_is_not(tmp_path: Path, message: str) -> None:
+    environ = terraform(tmp_path, message, seconds=30, program=OPENTOFU)
+    environ |= {"HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path), "TF_CLI_CONFIG_FILE": ""}
+    started = time.monotonic()
+    found = check_provider(environ)
+    assert (found.ok, found.found) == (
+        True,
+        "hashicorp/aws 5.100.0 from registry.opentofu.org",
+    )
+    assert time.monotonic() - started < 20
+
+
+def test_a_copy_for_terraform_alone_is_named_to_opentofu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = "could not connect to registry.opentofu.org: no such host"
+    environ = terraform(tmp_path, error=problem, program=OPENTOFU)
+    environ |= {"HOME": str(tmp_path), "TF_CLI_CONFIG_FILE": ""}
+    monkeypatch.setattr(
+        provider_mirror,
+        "find_mirror",
+        lambda *, program: None if program is OPENTOFU else tmp_path / "copy",
+    )
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (found,) = examine(["provider"], environ=environ, fix=True)
+    assert not found.ok
+    assert f"the copy in {tmp_path / 'copy'} is Terraform's" in found.found
+    assert "tofu providers mirror" in str(found.fix)
 
 
 def test_a_registry_that_never_answers_is_missing(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._common.processes import this_user
 from terradask._terraform.events import CommandOutput, PlanFile
+from terradask._terraform.program import TERRAFORM
 from terradask._terraform.state.model import StateVersion
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.terraform import Terraform
@@ -34,6 +35,8 @@ STATE = StateVersion(4, "a-lineage")
 
 class MissesTheState:
     """A Terraform that finds no state so many times."""
+
+    program = TERRAFORM
 
     def __init__(self, times: int) -> None:
         self.times, self.planned, self.applied = times, 0, 0

@@ -8,10 +8,12 @@ group's desired capacity.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from terradask._plans.render_terminal import made_with
 from terradask._plans.summary import PlanSummary
 
 from .plan_documents import change_of, changed_resource, plan_document, summary_of, values_of
@@ -30,9 +32,18 @@ def changed() -> PlanSummary:
 def test_facts_of_the_plan(created: PlanSummary):
     assert created.headline == "network: 11 to create"
     assert created.created_at == "2026-11-20T05:30:19Z"
-    assert created.terraform_version == "1.11.4"
+    assert (created.program, created.terraform_version) == ("Terraform", "1.11.4")
     assert created.providers == {"hashicorp/aws": "5.100.0"}
     assert created.changed
+
+
+def test_facts_of_opentofus_plan():
+    text = json.dumps(plan_document("create"))
+    document = json.loads(text.replace("registry.terraform.io/", "registry.opentofu.org/"))
+    summary = summary_of(document)
+    assert (summary.program, summary.terraform_version) == ("OpenTofu", "1.11.4")
+    assert made_with(summary) == "OpenTofu 1.11.4, hashicorp/aws 5.100.0"
+    assert replace(summary, program="Terraform") == summary_of("create")
 
 
 def test_counts_and_order_put_what_is_lost_first(changed: PlanSummary):
@@ -147,6 +158,7 @@ def test_dictionary_is_stable_json_of_a_known_format(changed: PlanSummary):
         "stack",
         "plan_sha256",
         "created_at",
+        "program",
         "terraform_version",
         "providers",
         "counts",

@@ -9,12 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from terradask._terraform import provider_mirror as mirrors
+from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
 
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(mirrors, "own_cli_config", lambda: tmp_path / "cache" / "terraform.rc")
-    return tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache/terradask"
 
 
 def _mirror(
@@ -23,10 +24,11 @@ def _mirror(
     platform: str | None = None,
     version: str = mirrors.PROVIDER_VERSION,
     mode: int = 0o755,
+    program: Program = TERRAFORM,
 ) -> Path:
     binary = (
         folder
-        / "registry.terraform.io/hashicorp/aws"
+        / program.provider
         / version
         / (platform or mirrors.this_platform())
         / "terraform-provider-aws_v5_x5"
@@ -106,3 +108,53 @@ def test_users_own_configuration_is_always_honoured(tmp_path: Path, cache: Path)
 def test_mirror_that_has_gone_is_no_source(tmp_path: Path, cache: Path):
     mirrors.write_cli_config(tmp_path / "gone")
     assert mirrors.cli_config_in_use({"HOME": str(tmp_path)}).kind == "registry"
+
+
+# ---- OpenTofu's ----------------------------------------------------------------------------------
+
+
+def test_each_program_finds_its_own_copy(tmp_path: Path):
+    _mirror(tmp_path / "a")
+    assert mirrors.find_mirror([tmp_path], program=OPENTOFU) is None
+    _mirror(tmp_path / "b", program=OPENTOFU)
+    assert mirrors.find_mirror([tmp_path], program=OPENTOFU) == tmp_path / "b"
+    assert mirrors.find_mirror([tmp_path]) == tmp_path / "a"
+
+
+def test_each_program_has_its_own_written_configuration(tmp_path: Path, cache: Path):
+    folders = {each: _mirror(tmp_path / each.command, program=each) for each in PROGRAMS}
+    written = {
+        each: mirrors.write_cli_config(folder, program=each) for each, folder in folders.items()
+    }
+    assert written == {TERRAFORM: cache / "terraform.rc", OPENTOFU: cache / "tofu.rc"}
+    for each in PROGRAMS:
+        # Also while the environment names the one of the other program.
+        for named in ({}, *({"TF_CLI_CONFIG_FILE": str(path)} for path in written.values())):
+            found = mirrors.cli_config_in_use({"HOME": str(tmp_path), **named}, each)
+            assert (found.kind, found.cli_config) == ("mirror", written[each])
+            assert found.mirror == folders[each]
+        assert f'include = ["{each.registry}/*/*"]' in written[each].read_text()
+    (cache / "tofu.rc").unlink()
+    found = mirrors.cli_config_in_use({"HOME": str(tmp_path)}, OPENTOFU)
+    assert (found.kind, str(found)) == ("registry", "registry.opentofu.org")
+
+
+def test_opentofus_settings_are_found_as_it_finds_them(tmp_path: Path, cache: Path):
+    home, folder = tmp_path / "home", tmp_path / "config/opentofu"
+    for made in (home, folder):
+        made.mkdir(parents=True)
+    environ = {"HOME": str(home), "XDG_CONFIG_HOME": str(folder.parent)}
+    for path in (folder / "tofurc", home / ".terraformrc", home / ".tofurc"):
+        path.write_text("")
+        found = mirrors.cli_config_in_use(environ, OPENTOFU)
+        assert (found.kind, found.cli_config) == ("user", path)
+    (home / ".terraformrc").unlink()
+    assert mirrors.cli_config_in_use(environ, TERRAFORM).kind == "registry"
+
+
+def test_opentofu_searches_terraforms_folders_too(tmp_path: Path):
+    environ = {"HOME": "/h", "XDG_DATA_HOME": "/data", "XDG_DATA_DIRS": "/usr/share"}
+    terraforms = mirrors.implied_mirrors(environ, TERRAFORM)
+    opentofus = mirrors.implied_mirrors(environ, OPENTOFU)
+    assert set(opentofus) - set(terraforms) == {Path("/data/opentofu/plugins")}
+    assert set(terraforms) <= set(opentofus)

@@ -118,6 +118,17 @@ def test_another_place_or_version_is_named(tmp_path: Path, what: str, where: Whe
     assert "now" in str(error)
 
 
+def test_the_other_program_is_named_even_of_the_same_version(tmp_path: Path):
+    # Both programs compare nothing but the version.
+    plan = _plan(tmp_path, program="OpenTofu")
+    error = _refused("program", plan.basis.check_origin, WHERE, terraform_version="1.11.4")
+    assert "planned OpenTofu, now Terraform" in str(error)
+    opened = _open(tmp_path, plan.save(tmp_path / "saved"))
+    opened.basis.check_origin(WHERE, terraform_version="1.11.4", program="OpenTofu")
+    version = {"terraform_version": "1.11.5", "program": "OpenTofu"}
+    _refused("OpenTofu version", opened.basis.check_origin, WHERE, **version)
+
+
 def test_another_terradask_is_named(tmp_path: Path):
     _refused(
         "terradask version",

@@ -236,15 +236,15 @@ def test_a_lock_is_told_in_one_form_whoever_tells_of_it(since: str | None, shown
     )
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A running program called terraform, in a folder that is initialised for b/k."""
+@pytest.fixture(params=["terraform", "tofu"])
+def other(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
+    """A running program called like these, in a folder that is initialised for b/k."""
     (tmp_path / ".terraform").mkdir()
     backend = {"backend": {"type": "s3", "config": {"bucket": "b", "key": "k"}}}
     (tmp_path / ".terraform/terraform.tfstate").write_text(json.dumps(backend))
     code = "import sys; print('up', flush=True); sys.stdin.read()"
     process = subprocess.Popen(
-        ["terraform", "-c", code],
+        [request.param, "-c", code],
         executable=sys.executable,
         cwd=tmp_path,
         stdin=subprocess.PIPE,

@@ -11,6 +11,7 @@ import pytest
 
 from terradask._terraform.errors import error_of, needs_init
 from terradask._terraform.events import parse_event
+from terradask._terraform.program import OPENTOFU, PROGRAMS, Program
 from terradask._terraform.state.lock import left_by_killed
 from terradask.errors import (
     AccessDenied,
@@ -199,6 +200,40 @@ def test_unreachable_registry_names_the_remedy():
     error = error_of(verb="init", folder="/w", exit_code=1, diagnostics=diagnostics, stderr="")
     assert "terradask doctor --fix" in str(error)
     assert "no such host" in str(error)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_messages_name_the_program_and_its_registry(program: Program):
+    common = {"verb": "init", "folder": "/w", "exit_code": 1, "stderr": "", "program": program}
+    failed = error_of(diagnostics=[Diagnostic("error", "No", "no")], **common)
+    assert failed.problem == f"{program.command} init failed: No: no"
+    unreachable = f"could not connect to {program.registry}: no such host"
+    error = error_of(diagnostics=[Diagnostic("error", "Failed", unreachable)], **common)
+    assert error.problem.startswith(f"the {program.name} registry doesn't answer")
+    assert f"this machine to reach {program.registry}" in str(error.advice)
+    differs = "doesn't match any of the checksums previously recorded in the dependency lock file"
+    error = error_of(diagnostics=[Diagnostic("error", "Failed", differs)], **common)
+    assert program.provider in str(error.advice)
+
+
+def test_opentofus_missing_bucket_is_known():
+    # https://github.com/opentofu/opentofu/blob/v1.11/internal/backend/remote-state/s3/client.go
+    detail = (
+        "S3 bucket does not exist.\n\nThe referenced S3 bucket must have been previously created. "
+        "If the S3 bucket\nwas created within the last minute, please wait for a minute or two and "
+        "try\nagain.\n\nError: operation error S3: GetObject, https response error StatusCode: 404"
+    )
+    found = Diagnostic("error", "Error loading state", detail)
+    error = error_of(
+        verb="plan",
+        folder="/w",
+        exit_code=1,
+        diagnostics=[found],
+        stderr="",
+        program=OPENTOFU,
+    )
+    assert isinstance(error, BackendMissing)
+    assert "terradask apply network" in str(error)
 
 
 def test_denied_action_is_named():

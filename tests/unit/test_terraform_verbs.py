@@ -23,7 +23,7 @@ HERE = f"{getuser()}@{socket.gethostname()}"
 
 PROGRAM = """\
 #!/bin/sh
-[ "$1" = version ] && { echo '{"terraform_version": "1.11.4"}'; exit 0; }
+[ "$1" = version ] && { echo "Terraform v1.11.4"; exit 0; }
 echo "$*" >> "$0.calls"
 case "$1" in
 init)

@@ -27,6 +27,7 @@ from terradask._cleanup.search import (
     list_ec2_resources,
 )
 from terradask._common.side_by_side import side_by_side
+from terradask._terraform.program import PROGRAMS
 from terradask.errors import ForeignResources, TerraformError
 from terradask_host.documents import plain_text
 from terradask_modules.kinds import KINDS
@@ -37,8 +38,9 @@ from terradask_stacks.cluster_resources import DATA, expected, kinds
 # ---- the owner of an entry, by the state alone ---------------------------------------------------
 
 
-#: The only provider in states; another spelling can be another provider.
-PROVIDER = 'provider["registry.terraform.io/hashicorp/aws"]'
+#: The only provider in states, by its address in each program's registry; another spelling can be
+#: another provider.
+PROVIDERS = tuple(program.provider_in_state for program in PROGRAMS)
 
 #: Longest text from a state in a message.
 _LONGEST = 200
@@ -117,8 +119,8 @@ def _address(resource: Mapping[str, Any]) -> str:
 
 def _why_foreign(resource: Mapping[str, Any], names: ClusterNames) -> str | None:
     kind, name = str(resource["type"]), str(resource["name"])
-    if resource["provider"] != PROVIDER:
-        return f"it names {resource['provider']}; clusters have only {PROVIDER}"
+    if resource["provider"] not in PROVIDERS:
+        return f"it names {resource['provider']}; clusters have only {' or '.join(PROVIDERS)}"
     if resource.get("module") or resource.get("each"):
         return "clusters have no modules and no lists of resources"
     if resource["mode"] == "data":

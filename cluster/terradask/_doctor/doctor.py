@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import sys
 import tempfile
 import threading
@@ -21,21 +22,29 @@ from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
 from terradask._catalog.quotas.check import clusters_of
-from terradask._synthesis.configuration import own_provider_lock
 from terradask._synthesis.resolve_cluster import named_or_default
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.events import Event
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
+from terradask._terraform.program import PROGRAMS
+from terradask._terraform.provider_lock import provider_lock
 from terradask._terraform.terraform import Terraform
-from terradask.errors import AccessDenied, AwsError, NoBaseline, TerradaskError, TerraformCancelled
+from terradask.errors import (
+    AccessDenied,
+    AwsError,
+    NoBaseline,
+    ProviderUnavailable,
+    TerradaskError,
+    TerraformCancelled,
+)
 from terradask_modules.caller_policies import SERVICE_ROLES
 from terradask_modules.iam import listed, statement, statements_of
 from terradask_modules.ingress import ports_text
-from terradask_stacks.synthesis import LOCK_HCL
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
+    from terradask._terraform.program import Program
     from terradask._workspace.workspace import Workspace
     from terradask_modules.egress import Egress
     from terradask_stacks.settings import Settings
@@ -99,17 +108,28 @@ class _Examiner:
 
     def _terraform(self) -> Finding:
         binary = find_terraform(self._environ)
-        return Finding(
-            "terraform", True, f"{binary.version_text} ({binary.source}: {binary.command[-1]})"
-        )
+        return Finding("terraform", True, f"{binary} ({binary.source}: {binary.command[-1]})")
 
     def _provider(self) -> Finding:
-        source = provider_mirror.cli_config_in_use(self._environ)
+        program = find_terraform(self._environ).program
+        source = provider_mirror.cli_config_in_use(self._environ, program)
         if source.kind == "registry" and self._fix:
-            mirror = provider_mirror.find_mirror()
+            mirror = provider_mirror.find_mirror(program=program)
             if mirror is not None:
-                provider_mirror.write_cli_config(mirror)
-        return check_provider(self._environ)
+                provider_mirror.write_cli_config(mirror, program=program)
+        try:
+            return check_provider(self._environ)
+        except ProviderUnavailable as error:
+            other = self._fix and _copy_for_another(program)
+            if not other:
+                raise
+            return Finding(
+                "provider",
+                False,
+                f"{error.problem}; {other}",
+                f"where {program.registry} can be reached, make a copy with {program.command} "
+                "providers mirror, and unpack its archives",
+            )
 
     def _settings(self) -> Finding:
         loaded = self._workspace
@@ -289,12 +309,21 @@ def check_account_plan(aws: Aws, settings: Settings) -> Finding:
 # ---- access to the AWS provider ------------------------------------------------------------------
 
 
-#: Terraform's message once it knows the source; from a registry, before the download.
-_INSTALLS = "Installing provider version: "
+#: The message once the source is known; from a registry, before the download.
+_INSTALLS = re.compile(r"(- )?Installing (provider version: )?hashicorp/aws v")
 
 #: Time limits of an answer, and of an installation without a copy on this machine.
 _ANSWER_SECONDS = 45.0
 _INSTALL_SECONDS = 5.0
+
+
+def _copy_for_another(program: Program) -> str | None:
+    """Describe a copy of the provider that only the other program can use."""
+    for other in PROGRAMS:
+        mirror = None if other is program else provider_mirror.find_mirror(program=other)
+        if mirror is not None:
+            return f"the copy in {mirror} is {other.name}'s, with other checksums"
+    return None
 
 
 def check_provider(
@@ -308,7 +337,8 @@ def check_provider(
     Raises `ProviderUnavailable`, `TerraformError`.
     """
     version = provider_mirror.PROVIDER_VERSION
-    source = provider_mirror.cli_config_in_use(environ)
+    program = find_terraform(environ).program
+    source = provider_mirror.cli_config_in_use(environ, program)
     found = f"hashicorp/aws {version} from {source}"
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         folder = Path(made) / "provider"
@@ -316,12 +346,12 @@ def check_provider(
         needed = {"aws": {"source": "hashicorp/aws", "version": version}}
         document = {"terraform": {"required_providers": needed}}
         (folder / CONFIGURATION).write_text(json.dumps(document), encoding="utf-8")
-        (folder / LOCK_FILE).write_bytes((own_provider_lock() or LOCK_HCL).read_bytes())
+        (folder / LOCK_FILE).write_bytes(provider_lock(program).read_bytes())
         installs = threading.Event()
         timers: list[threading.Timer] = []
 
         def take(event: Event) -> None:
-            if event.message.startswith(_INSTALLS) and not installs.is_set():
+            if _INSTALLS.match(event.message) and not installs.is_set():
                 installs.set()
                 cancel_after(0 if source.kind == "registry" else install_seconds)
 
@@ -342,7 +372,7 @@ def check_provider(
                     "provider",
                     False,
                     f"{found}: no reply within {answer_seconds:.0f} s",
-                    "allow this machine to reach registry.terraform.io, through HTTPS_PROXY if "
+                    f"allow this machine to reach {program.registry}, through HTTPS_PROXY if "
                     "necessary; or `terradask doctor --fix` looks for a copy on this machine",
                 )
         finally:

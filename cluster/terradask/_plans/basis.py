@@ -15,6 +15,7 @@ from terradask._common.checksum import sha256_of_file
 from terradask._common.git import ask_git
 from terradask._common.json_text import parse_json
 from terradask._terraform.folder_contents import CONFIGURATION, IMPORTS, LOCK_FILE
+from terradask._terraform.program import TERRAFORM
 from terradask._terraform.state.model import StateVersion
 from terradask.errors import PlanChanged
 from terradask_modules.where import Where
@@ -49,6 +50,8 @@ class PlanBasis:
     lineage: str
     #: Creation time, UTC, in ISO 8601.
     planned_at: str
+    #: ``Terraform`` or ``OpenTofu``.
+    program: str = TERRAFORM.name
 
     @property
     def expires_at(self) -> str:
@@ -57,14 +60,17 @@ class PlanBasis:
             "%Y-%m-%dT%H:%M:%SZ"
         )
 
-    def check_origin(self, where: Where, *, terraform_version: str) -> None:
-        """Refuse a plan of another workspace or version. Raises `PlanChanged`."""
+    def check_origin(
+        self, where: Where, *, terraform_version: str, program: str = TERRAFORM.name
+    ) -> None:
+        """Refuse a plan of another workspace, program or version. Raises `PlanChanged`."""
         found = {
             "workspace": (self.workspace, where.workspace),
             "account": (self.account, where.account),
             "region": (self.region, where.region),
             "terradask version": (self.terradask_version, terradask_version()),
-            "Terraform version": (self.terraform_version, terraform_version),
+            "program": (self.program, program),
+            f"{program} version": (self.terraform_version, terraform_version),
         }
         for what, (planned, here) in found.items():
             self._same(what, planned, here)

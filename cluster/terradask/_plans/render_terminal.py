@@ -77,8 +77,11 @@ def gone(change: Change) -> str:
 
 
 def made_with(summary: PlanSummary) -> str:
-    """Return the versions of terradask, Terraform and providers that made a plan."""
-    versions = {"Terraform": summary.terraform_version, **dict(sorted(summary.providers.items()))}
+    """Return the versions of Terraform or OpenTofu, and of providers, that made a plan."""
+    versions = {
+        summary.program: summary.terraform_version,
+        **dict(sorted(summary.providers.items())),
+    }
     return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 

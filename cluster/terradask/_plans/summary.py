@@ -17,6 +17,7 @@ from terradask._plans.drift import real_drift
 from terradask._plans.egress_dangers import egress_dangers
 from terradask._plans.policy.complete_plan import UNREADABLE, unreadable_plan
 from terradask._plans.policy.values import AttributeChange, attribute_changes, top_level
+from terradask._terraform.program import TERRAFORM, program_of, without_registry
 
 SUMMARY_FORMAT = 1
 
@@ -139,11 +140,13 @@ class PlanSummary:
     created_at
         When it was made, UTC, in ISO 8601.
     terraform_version
-        Terraform's version.
+        The version of Terraform, or of the program in `program`.
     providers
         Version by provider.
     outputs
         The stack's outputs that change.
+    program
+        ``Terraform`` or ``OpenTofu``.
     """
 
     stack: str
@@ -155,6 +158,7 @@ class PlanSummary:
     terraform_version: str
     providers: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[AttributeChange, ...] = ()
+    program: str = TERRAFORM.name
 
     @property
     def counts(self) -> Counts:
@@ -184,6 +188,7 @@ class PlanSummary:
             "stack": self.stack,
             "plan_sha256": self.plan_hash,
             "created_at": self.created_at,
+            "program": self.program,
             "terraform_version": self.terraform_version,
             "providers": dict(sorted(self.providers.items())),
             "counts": asdict(self.counts),
@@ -237,6 +242,9 @@ def _summary(document: Mapping[str, Any], stack: str, plan_hash: str) -> PlanSum
         terraform_version=str(document.get("terraform_version", "")),
         providers=_providers(document),
         outputs=_outputs(document),
+        program=program_of(
+            _address(name, entry) for name, entry in _configured_providers(document).items()
+        ).name,
     )
 
 
@@ -298,11 +306,16 @@ def _outputs(document: Mapping[str, Any]) -> tuple[AttributeChange, ...]:
 
 
 def _providers(document: Mapping[str, Any]) -> dict[str, str]:
-    configured = (document.get("configuration") or {}).get("provider_config") or {}
     return {
-        str(entry.get("full_name", name)).removeprefix("registry.terraform.io/"): str(
-            entry.get("version_constraint", "")
-        )
-        for name, entry in configured.items()
+        without_registry(_address(name, entry)): str(entry.get("version_constraint", ""))
+        for name, entry in _configured_providers(document).items()
         if entry.get("version_constraint")
     }
+
+
+def _configured_providers(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (document.get("configuration") or {}).get("provider_config") or {}
+
+
+def _address(name: str, entry: Mapping[str, Any]) -> str:
+    return str(entry.get("full_name", name))

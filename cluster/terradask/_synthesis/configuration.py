@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,10 +22,9 @@ from terradask._synthesis.answers import (
     on_deployed_network,
 )
 from terradask._synthesis.framework_environment import FrameworkEnvironment
-from terradask._terraform.folder_contents import LOCK_FILE
+from terradask._terraform.provider_lock import lock_in_use
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.host_scripts import read_host_scripts
-from terradask_stacks.loading import user_folder
 from terradask_stacks.lock import LockFile, NetworkLock
 from terradask_stacks.synthesis import OtherPython, synthesize
 
@@ -177,7 +177,7 @@ def synthesise(
         stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
         clusters={name: answers.settings.cluster for name, answers in clusters.items()},
         scripts={} if network is None or destroy else read_host_scripts(loaded),
-        lock_hcl=own_provider_lock(),
+        lock_hcl=lock_in_use(os.environ),
         cache_dir=_cache_dir(),
         other_python=other_python,
     )
@@ -189,14 +189,6 @@ def _keep_out_of_git(folder: Path) -> None:
     if not ignore.exists():
         folder.mkdir(parents=True, exist_ok=True)
         ignore.write_text("*\n")
-
-
-def own_provider_lock() -> Path | None:
-    """Return the user's own lock file of the provider. A repository's isn't used: its checksums
-    could make Terraform run a provider that lies in the repository.
-    """
-    own = user_folder() / LOCK_FILE
-    return own if own.is_file() else None
 
 
 def _cache_dir() -> Path:

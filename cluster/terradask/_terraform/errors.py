@@ -1,7 +1,8 @@
 """Translate Terraform's diagnostics into typed errors.
 
 Diagnostics are structured, but only their texts contain the cause: the patterns are minimal parts,
-stable since Terraform 1.11; tests compare them with real output.
+stable since Terraform 1.11; tests compare them with real output. OpenTofu 1.11 and 1.12 have the
+same texts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from terradask._aws.translation import (
     EXPIRED,
     SKEWED,
 )
+from terradask._terraform.program import TERRAFORM, Program
 from terradask._terraform.state.lock import locked_error
 from terradask.errors import (
     AccessDenied,
@@ -53,7 +55,13 @@ def needs_init(error: TerraformError) -> bool:
 
 
 def error_of(
-    *, verb: str, folder: str, exit_code: int, diagnostics: Sequence[Diagnostic], stderr: str
+    *,
+    verb: str,
+    folder: str,
+    exit_code: int,
+    diagnostics: Sequence[Diagnostic],
+    stderr: str,
+    program: Program = TERRAFORM,
 ) -> TerraformError | AwsError:
     """Return the error for a failed command."""
     errors = [d for d in diagnostics if d.severity == "error"]
@@ -66,13 +74,15 @@ def error_of(
         "diagnostics": errors,
     }
     for found in errors:
-        typed = _typed(found, common)
+        typed = _typed(found, common, program)
         if typed is not None:
             return typed
-    return _plain(errors, common)
+    return _plain(errors, common, program)
 
 
-def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsError | None:
+def _typed(
+    found: Diagnostic, common: dict[str, Any], program: Program
+) -> TerraformError | AwsError | None:
     text = found.text
     if "acquiring the state lock" in found.summary:
         return locked_error(found.detail, common)
@@ -82,7 +92,8 @@ def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsErr
             **common,
             advice="plan again, review the new plan, and apply it",
         )
-    bucket = re.search(r'S3 bucket "([^"]+)" does not exist', text)
+    # OpenTofu doesn't name the bucket.
+    bucket = re.search(r'S3 bucket (?:"([^"]+)" )?does not exist', text)
     if bucket:
         return BackendMissing(
             "the bucket for the state doesn't exist",
@@ -101,7 +112,7 @@ def _typed(found: Diagnostic, common: dict[str, Any]) -> TerraformError | AwsErr
         )
     if "NotAvailableInZone" in text and "Nat Gateway" in text:
         return _no_gateway(found, common)
-    return _about_provider(text, common) or _about_credentials(found, common)
+    return _about_provider(text, common, program) or _about_credentials(found, common, program)
 
 
 def _no_gateway(found: Diagnostic, common: dict[str, Any]) -> TerraformError:
@@ -115,7 +126,7 @@ def _no_gateway(found: Diagnostic, common: dict[str, Any]) -> TerraformError:
     )
 
 
-def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
+def _about_provider(text: str, common: dict[str, Any], program: Program) -> TerraformError | None:
     if "match any of the checksums" in text:
         return ProviderUnavailable(
             "the AWS provider that was found differs from the lock file",
@@ -123,26 +134,26 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
             given=_first_line(text, containing="checksums"),
             advice=(
                 "remove that copy of the provider, or find another one with `terradask doctor "
-                "--fix`; put a lock file of your own for terradask into your data folder "
-                "(Linux: ~/.local/share/terradask/.terraform.lock.hcl)"
+                f"--fix`; put a lock file of your own for terradask, with {program.provider}, into "
+                "your data folder (Linux: ~/.local/share/terradask/.terraform.lock.hcl)"
             ),
         )
     if re.search(
         r"could not (connect to|query provider) registry|failed to request discovery document", text
     ):
         return ProviderUnavailable(
-            "the Terraform registry doesn't answer, and this machine has no provider in use",
+            f"the {program.name} registry doesn't answer, and this machine has no provider in use",
             **common,
             given=_first_line(text, containing="registry"),
             advice="`terradask doctor --fix` looks for a copy of the provider on this machine; or "
-            "allow this machine to reach registry.terraform.io",
+            f"allow this machine to reach {program.registry}",
         )
     if (
         "Failed to query available provider packages" in text
         or "Failed to install provider" in text
     ):
         return ProviderUnavailable(
-            "Terraform can't get the AWS provider",
+            f"{program.name} can't get the AWS provider",
             **common,
             given=_first_line(text, containing="provider "),
             advice="`terradask doctor --fix` shows its source, and repairs it if possible",
@@ -150,9 +161,11 @@ def _about_provider(text: str, common: dict[str, Any]) -> TerraformError | None:
     return None
 
 
-def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | None:
+def _about_credentials(
+    found: Diagnostic, common: dict[str, Any], program: Program
+) -> AwsError | None:
     text = found.text
-    cause = TerraformError(f"terraform {common['verb']} failed", **common)
+    cause = TerraformError(f"{program.command} {common['verb']} failed", **common)
     error: AwsError | None = None
     code = _ERROR_CODE.search(text)
     skewed = SKEWED.search(text)
@@ -164,7 +177,7 @@ def _about_credentials(found: Diagnostic, common: dict[str, Any]) -> AwsError | 
             advice=CLOCK_ADVICE,
         )
     elif "No valid credential sources" in text or "no EC2 IMDS role found" in text:
-        error = NoCredentials("Terraform finds no AWS credentials", advice=CREDENTIALS_ADVICE)
+        error = NoCredentials(f"{program.name} finds no AWS credentials", advice=CREDENTIALS_ADVICE)
     elif code is None:
         return None
     elif code[1] in EXPIRED:
@@ -189,17 +202,19 @@ def _denied_action(text: str) -> str:
     return f"{operation[1].lower().replace(' ', '')}:{operation[2]}" if operation else "an action"
 
 
-def _plain(errors: Sequence[Diagnostic], common: dict[str, Any]) -> TerraformError:
-    verb, code = common["verb"], common["exit_code_of_terraform"]
+def _plain(
+    errors: Sequence[Diagnostic], common: dict[str, Any], program: Program
+) -> TerraformError:
+    command, code = f"{program.command} {common['verb']}", common["exit_code_of_terraform"]
     if not errors:
         how = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
-        return TerraformError(f"terraform {verb} {how} without a message", **common)
+        return TerraformError(f"{command} {how} without a message", **common)
     lines = []
     for found in errors[:3]:
         where = f" ({found.address})" if found.address else ""
         lines.append(f"{found.summary}{where}{': ' + found.detail if found.detail else ''}")
     more = f"\n… and {len(errors) - 3} more" if len(errors) > 3 else ""
-    return TerraformError(f"terraform {verb} failed: " + "\n".join(lines) + more, **common)
+    return TerraformError(f"{command} failed: " + "\n".join(lines) + more, **common)
 
 
 def _from_text(text: str) -> Diagnostic:

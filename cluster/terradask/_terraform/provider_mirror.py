@@ -12,15 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from terradask._terraform.program import OPENTOFU, PROGRAMS, PROVIDER, TERRAFORM, Program
 from terradask_stacks.files import foreign_owner, write_whole
 
 #: Terraform's variable for its configuration file.
 CLI_CONFIG_VARIABLE = "TF_CLI_CONFIG_FILE"
 
 PROVIDER_VERSION = "5.100.0"
-
-_HOST = "registry.terraform.io"
-_PROVIDER = "hashicorp/aws"
 
 #: Folders that are skipped: without mirrors, endless, or slow.
 _SKIPPED = frozenset(
@@ -62,6 +60,8 @@ class ProviderSource:
     cli_config: Path | None = None
     #: The mirror's folder, if terradask found one.
     mirror: Path | None = None
+    #: The program that uses it.
+    program: Program = TERRAFORM
 
     def __str__(self) -> str:
         """Return a description."""
@@ -69,7 +69,7 @@ class ProviderSource:
             return f"the mirror at {self.mirror}"
         if self.kind == "user":
             return f"the settings in {self.cli_config}"
-        return _HOST
+        return self.program.registry
 
 
 def this_platform() -> str:
@@ -81,9 +81,11 @@ def this_platform() -> str:
     return f"{platform.system().lower()}_{architecture}"
 
 
-def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
-    """Return whether a folder is this user's mirror with the unpacked provider."""
-    folder = mirror / _HOST / _PROVIDER / version / this_platform()
+def holds_provider(
+    mirror: Path, version: str = PROVIDER_VERSION, *, program: Program = TERRAFORM
+) -> bool:
+    """Return whether a folder is this user's mirror with the program's unpacked provider."""
+    folder = mirror / program.registry / PROVIDER / version / this_platform()
     try:
         with os.scandir(folder) as entries:
             return any(
@@ -100,26 +102,29 @@ def holds_provider(mirror: Path, version: str = PROVIDER_VERSION) -> bool:
 def find_mirror(
     roots: Sequence[Path] | None = None,
     *,
+    program: Program = TERRAFORM,
     version: str = PROVIDER_VERSION,
     limit_seconds: float = _SEARCH_SECONDS,
     depth: int = _SEARCH_DEPTH,
 ) -> Path | None:
     """Find an unpacked filesystem mirror of the AWS provider on this machine."""
     if roots is None:
-        for folder in implied_mirrors(os.environ):
-            if holds_provider(folder, version):
+        for folder in implied_mirrors(os.environ, program):
+            if holds_provider(folder, version, program=program):
                 return folder
         roots = [Path("/")]
     deadline = time.monotonic() + limit_seconds
     for root in roots:
         for folder in _folders(root, depth, deadline):
-            if folder.name == _HOST and holds_provider(folder.parent, version):
+            if folder.name == program.registry and holds_provider(
+                folder.parent, version, program=program
+            ):
                 return folder.parent
     return None
 
 
-def implied_mirrors(environ: Mapping[str, str]) -> list[Path]:
-    """Return the folders that Terraform itself searches, and its plugin cache."""
+def implied_mirrors(environ: Mapping[str, str], program: Program = TERRAFORM) -> list[Path]:
+    """Return the folders that the program itself searches, and its plugin cache."""
     home = Path(environ.get("HOME") or "~").expanduser()
     data = Path(environ.get("XDG_DATA_HOME") or home / ".local/share")
     data_dirs = [
@@ -129,6 +134,8 @@ def implied_mirrors(environ: Mapping[str, str]) -> list[Path]:
     ]
     folders = [
         home / ".terraform.d/plugins",
+        # OpenTofu searches Terraform's folders too.
+        *([data / "opentofu/plugins"] if program is OPENTOFU else []),
         *(d / "terraform/plugins" for d in [data, *data_dirs]),
     ]
     cache = environ.get("TF_PLUGIN_CACHE_DIR")
@@ -167,16 +174,18 @@ def _children(folder: Path, device: int) -> list[Path]:
         return []
 
 
-def own_cli_config() -> Path:
-    """Return the path of the configuration that terradask writes for Terraform."""
+def own_cli_config(program: Program = TERRAFORM) -> Path:
+    """Return the path of the configuration that terradask writes for a program."""
     import platformdirs
 
-    return Path(platformdirs.user_cache_dir("terradask")) / "terraform.rc"
+    return Path(platformdirs.user_cache_dir("terradask")) / f"{program.command}.rc"
 
 
-def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
-    """Write a Terraform configuration that takes every provider from a mirror."""
-    path = path or own_cli_config()
+def write_cli_config(
+    mirror: Path, path: Path | None = None, *, program: Program = TERRAFORM
+) -> Path:
+    """Write a program's configuration that takes every provider of its registry from a mirror."""
+    path = path or own_cli_config(program)
     path.parent.mkdir(parents=True, exist_ok=True)
     quoted = (
         str(mirror)
@@ -186,38 +195,46 @@ def write_cli_config(mirror: Path, path: Path | None = None) -> Path:
         .replace("%{", "%%{")
     )
     text = (
-        "# Written by `terradask doctor --fix`. Terraform takes providers from this folder "
+        f"# Written by `terradask doctor --fix`. {program.name} takes providers from this folder "
         "instead of the registry.\n"
         "provider_installation {\n"
         "  filesystem_mirror {\n"
         f'    path    = "{quoted}"\n'
-        f'    include = ["{_HOST}/*/*"]\n'
+        f'    include = ["{program.registry}/*/*"]\n'
         "  }\n"
         "  direct {\n"
-        f'    exclude = ["{_HOST}/*/*"]\n'
+        f'    exclude = ["{program.registry}/*/*"]\n'
         "  }\n"
         "}\n"
-        "disable_checkpoint = true\n"
     )
     write_whole(path, text)
     return path
 
 
-def cli_config_in_use(environ: Mapping[str, str]) -> ProviderSource:
-    """Return the source from which Terraform will get the provider."""
+def cli_config_in_use(environ: Mapping[str, str], program: Program = TERRAFORM) -> ProviderSource:
+    """Return the source from which a program will get the provider."""
     named = environ.get(CLI_CONFIG_VARIABLE)
     if named and Path(named).is_file():
-        own = own_cli_config()
-        if Path(named).resolve() != own.resolve():
-            return ProviderSource("user", Path(named))
-    default = Path(environ.get("HOME") or "~").expanduser() / ".terraformrc"
-    if not named and default.is_file():
-        return ProviderSource("user", default)
-    own = own_cli_config()
+        own_ones = {own_cli_config(each).resolve() for each in PROGRAMS}
+        if Path(named).resolve() not in own_ones:
+            return ProviderSource("user", Path(named), program=program)
+    default = _default_settings(environ, program)
+    if not named and default is not None:
+        return ProviderSource("user", default, program=program)
+    own = own_cli_config(program)
     mirror = _mirror_in(own)
-    if mirror is not None and holds_provider(mirror):
-        return ProviderSource("mirror", own, mirror)
-    return ProviderSource("registry")
+    if mirror is not None and holds_provider(mirror, program=program):
+        return ProviderSource("mirror", own, mirror, program)
+    return ProviderSource("registry", program=program)
+
+
+def _default_settings(environ: Mapping[str, str], program: Program) -> Path | None:
+    """Return the user's configuration that a program reads by itself."""
+    home = Path(environ.get("HOME") or "~").expanduser()
+    found = [home / name for name in program.settings]
+    if program is OPENTOFU and environ.get("XDG_CONFIG_HOME"):
+        found.append(Path(environ["XDG_CONFIG_HOME"]) / "opentofu/tofurc")
+    return next((path for path in found if path.is_file()), None)
 
 
 def _mirror_in(path: Path) -> Path | None:

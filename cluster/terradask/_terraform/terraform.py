@@ -1,4 +1,4 @@
-"""Run Terraform's commands in one stack's folder, and read their results."""
+"""Run Terraform's or OpenTofu's commands in one stack's folder, and read their results."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from terradask._terraform.folder_contents import (
     check_contents,
 )
 from terradask._terraform.folder_lock import FolderLock
+from terradask._terraform.program import Program
+from terradask._terraform.provider_lock import fit_lock
 from terradask._terraform.provider_mirror import (
     CLI_CONFIG_VARIABLE,
     ProviderSource,
@@ -39,12 +41,18 @@ from terradask.errors import AwsError, Diagnostic, StateLocked, TerraformCancell
 from terradask_modules.programs import environ_for_programs
 
 #: Variables that would change the meaning of command lines, or Terraform's folders.
-_DROPPED_VARIABLES = ("TF_WORKSPACE", "TF_DATA_DIR", "TF_CLI_ARGS", "TF_VAR_")
+_DROPPED_VARIABLES = (
+    "TF_WORKSPACE",
+    "TF_DATA_DIR",
+    "TF_CLI_ARGS",
+    "TF_VAR_",
+    "OPENTOFU_STATEFILE_",
+)
 
 #: Usual longest time until a creation request is answered.
 REQUEST_SECONDS = 1.5
 
-_STOPPING = "Terraform stops after its current requests; a second Ctrl-C kills it"
+_STOPPING = "{} stops after its current requests; a second Ctrl-C kills it"
 
 #: Go's garbage collector lets the heap grow to five times its live size.
 _GOGC = "400"
@@ -52,7 +60,7 @@ _GOGC = "400"
 
 @dataclass(eq=False, repr=False)
 class Terraform:
-    """Terraform in one stack's folder.
+    """Terraform, or OpenTofu, in one stack's folder.
 
     A first Ctrl-C (or `cancel`) sends Terraform one SIGINT and waits for its clean stop; after a
     second one it is killed a few seconds later. The next command removes a killed Terraform's state
@@ -89,13 +97,18 @@ class Terraform:
 
     @cached_property
     def binary(self) -> TerraformBinary:
-        """The Terraform program, found at the first use."""
+        """Terraform or OpenTofu, found at the first use."""
         return find_terraform(self.environ)
+
+    @property
+    def program(self) -> Program:
+        """Which of the two it is."""
+        return self.binary.program
 
     @property
     def provider_source(self) -> ProviderSource:
         """The source of the provider."""
-        return cli_config_in_use(self.environ)
+        return cli_config_in_use(self.environ, self.program)
 
     def environment(self) -> dict[str, str]:
         """Return Terraform's environment."""
@@ -131,13 +144,13 @@ class Terraform:
         Raises `TerraformError`, such as `ProviderUnavailable` and `BackendMissing`.
         """
         with self.lock:
-            check_contents(self.folder)
+            self._check_folder()
             configuration = self.configuration()
             key = init_key(
                 configuration,
                 lock_file=self.folder / LOCK_FILE,
                 cli_config=self.provider_source.cli_config,
-                terraform_version=self.binary.version_text,
+                version=str(self.binary),
             )
             stamp = self.folder / DATA / STAMP
             if not again and self._has_packages() and read_object(stamp).get("key") == key:
@@ -148,6 +161,11 @@ class Terraform:
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write_text(json.dumps({"key": key}), encoding="utf-8")
             return True
+
+    def _check_folder(self) -> None:
+        """Refuse foreign files, and keep a lock file of this program."""
+        check_contents(self.folder)
+        fit_lock(self.folder, self.program)
 
     def _has_packages(self) -> bool:
         """Return whether the folder still has the results of an earlier ``init``."""
@@ -239,16 +257,16 @@ class Terraform:
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command with event output, and return it. Needs the folder's lock."""
         output = CommandOutput(REQUEST_SECONDS)
-        check_contents(self.folder)
+        self._check_folder()
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
             cwd=self.folder,
             environ=self.environment(),
             on_line=lambda text: self._take_line(text, output),
             cancelled=self._cancelled,
-            on_stopping=partial(self.on_wait, _STOPPING),
+            on_stopping=partial(self.on_wait, _STOPPING.format(self.program.name)),
             pass_fds=self.lock.descriptors,
-            on_started=lambda pid: self.lock.note(f"terraform {verb}", pid),
+            on_started=lambda pid: self.lock.note(f"{self.program.command} {verb}", pid),
             on_ended=self.lock.note_end,
             may_stop=output.between_requests,
         )
@@ -262,7 +280,7 @@ class Terraform:
             return output
         if done.cancelled:
             raise TerraformCancelled(
-                f"terraform {verb} was cancelled and has stopped cleanly",
+                f"{self.program.command} {verb} was cancelled and has stopped cleanly",
                 verb=verb,
                 folder=str(self.folder),
                 exit_code_of_terraform=done.exit_code,
@@ -300,7 +318,7 @@ class Terraform:
             return json.loads(printed)
         except ValueError as error:
             raise TerraformError(
-                f"terraform {verb} printed no valid JSON",
+                f"{self.program.command} {verb} printed no valid JSON",
                 verb=verb,
                 folder=str(self.folder),
                 given=printed[:200],
@@ -310,7 +328,7 @@ class Terraform:
         """Run a command, and return its output."""
         line = self.command_line(verb, *arguments, **options)
         with self.lock:
-            check_contents(self.folder)
+            self._check_folder()
             done = process.capture(line, cwd=self.folder, environ=self.environment())
         if done.exit_code:
             raise self._error(verb, done)
@@ -320,6 +338,7 @@ class Terraform:
         self, verb: str, done: process.Completed, diagnostics: Sequence[Diagnostic] = ()
     ) -> TerraformError | AwsError:
         return error_of(
+            program=self.program,
             verb=verb,
             folder=str(self.folder),
             exit_code=done.exit_code,
@@ -337,14 +356,14 @@ def init_key(
     *,
     lock_file: Path,
     cli_config: Path | None,
-    terraform_version: str,
+    version: str,
 ) -> str:
     """Return a checksum of everything that ``init`` depends on."""
     parts = {
         "terraform": configuration.get("terraform"),
         "module": configuration.get("module"),
         "lock": _content(lock_file),
-        "version": terraform_version,
+        "version": version,
         "cli_config": _content(cli_config) if cli_config else "",
     }
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -362,8 +362,12 @@ class Planner:
             stacks=self._context.stacks,
             show_in=lambda folder, file: self._stacks.stack(folder.name).show(file),
         )
-        version = self._stacks.stack(plan.stack).terraform.binary.version_text
-        plan.basis.check_origin(self._context.network.where, terraform_version=version)
+        binary = self._stacks.stack(plan.stack).terraform.binary
+        plan.basis.check_origin(
+            self._context.network.where,
+            terraform_version=binary.version_text,
+            program=binary.program.name,
+        )
         plan.basis.check_expiry()
         # The folder may be outdated or missing: synthesise from the current settings.
         with self._stacks.locked(plan.stack):

@@ -73,7 +73,7 @@ class Stack:
     def check_state(self) -> None:
         """Refuse a state with resources of others. Raises `ForeignResources`."""
         if self._check is not None:
-            self._check.stored()
+            self._check.stored(self.terraform.program)
 
     def ids(self) -> Mapping[str, str]:
         """Return the ids in the state: address -> id."""
@@ -197,7 +197,7 @@ class Stack:
 
     def _check_planned(self, path: Path) -> None:
         if self._check is not None:
-            self._check.planned(path)
+            self._check.planned(path, self.terraform.program)
 
     def remove(self) -> None:
         """Remove the folder and its obsolete plans."""
@@ -227,6 +227,7 @@ class Stack:
             serial=written.state.serial,
             lineage=written.state.lineage,
             planned_at=datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            program=self.terraform.program.name,
         )
 
     @contextlib.contextmanager

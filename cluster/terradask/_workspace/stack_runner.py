@@ -48,7 +48,7 @@ class StackRunner:
         try:
             with stack.terraform.lock:
                 if name == NETWORK_STACK:
-                    self.states.network.prepare()
+                    self.states.network.prepare(stack.terraform.program)
                 yield stack
         finally:
             with self._lock:

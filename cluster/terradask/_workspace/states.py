@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.s3 import ObjectStore
 from terradask._cleanup.state_guard import StateGuard, without
+from terradask._common.progress import Warned
 from terradask._observe.store import STATE
 from terradask._plans.applied import AppliedNotes, History
 from terradask._plans.basis import PlanArchive
 from terradask._terraform.state.lock import proof_of_loss
-from terradask._terraform.state.model import StateInfo, StateVersion, state_of
+from terradask._terraform.state.model import StateInfo, StateVersion, check_writer, state_of
 from terradask._terraform.state.network import NetworkState
 from terradask._terraform.state.s3 import S3Backend
 from terradask._terraform.state.unlock import BrokenLock, unlock, write_down
@@ -22,9 +23,10 @@ from terradask_modules.names import NETWORK_STACK, cluster_key
 from terradask_stacks.settings import validate_cluster_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from terradask._terraform.program import Program
     from terradask._terraform.state.lock import LockInfo
     from terradask._workspace.context import WorkspaceContext
 
@@ -155,16 +157,20 @@ class ClusterStateCheck:
         self._key = cluster_key(cluster, STATE)
         self._store = ObjectStore(context.aws, context.bucket)
         self._found: StateGuard | None = None
+        self._warned = False
 
-    def stored(self) -> None:
-        """Refuse a stored state with resources of others. Raises `ForeignResources`."""
+    def stored(self, program: Program) -> None:
+        """Refuse a stored state with resources of others, or one that the program can't continue.
+
+        Raises `ForeignResources`, `StateConflict`.
+        """
         found = self._read()
         if found is not None:
-            self._guard.check(found[0], self._where)
+            self._check(found[0], program, self._warn)
 
-    def planned(self, path: Path) -> None:
-        """Refuse a plan based on such a state. Raises `ForeignResources`."""
-        self._guard.check(PlanArchive.read(path).document, self._where)
+    def planned(self, path: Path, program: Program) -> None:
+        """Refuse a plan based on such a state. Raises `ForeignResources`, `StateConflict`."""
+        self._check(PlanArchive.read(path).document, program, lambda text: None)
 
     def foreign(self) -> tuple[Mapping[str, str], ...]:
         """Return the entries of the stored state that aren't the cluster's."""
@@ -188,6 +194,18 @@ class ClusterStateCheck:
                     advice=f"find its writer, then: terradask repair-state {self._cluster}",
                 )
         return foreign
+
+    def _check(
+        self, document: Mapping[str, Any], program: Program, warn: Callable[[str], None]
+    ) -> None:
+        check_writer(document, program, self._where, warn)
+        self._guard.check(document, self._where)
+
+    def _warn(self, text: str) -> None:
+        """Warn once: a command checks a state several times."""
+        if not self._warned:
+            self._context.progress(Warned(text))
+        self._warned = True
 
     def _read(self) -> tuple[Mapping[str, Any], str] | None:
         found = self._store.read(self._key)

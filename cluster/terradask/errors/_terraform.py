@@ -179,8 +179,9 @@ class PlanChanged(TerradaskError):
         What is different.
     what
         Where: ``file``, ``sidecar`` (the file beside it), ``report``, ``workspace``, ``account``,
-        ``region``, ``terradask version``, ``Terraform version``, ``provider version``, ``expiry``,
-        ``configuration``, ``state lineage`` or ``state serial``.
+        ``region``, ``terradask version``, ``program`` (Terraform or OpenTofu), ``Terraform
+        version``, ``OpenTofu version``, ``provider version``, ``expiry``, ``configuration``,
+        ``state lineage`` or ``state serial``.
     """
 
     exit_code = 5

@@ -13,9 +13,10 @@ from terradask._cleanup.adopt import _Adoption, imports, unknown_addresses
 from terradask._cleanup.delete import delete_resources
 from terradask._cleanup.resources import Resource
 from terradask._cleanup.search import find_everything_in_ec2, find_network
-from terradask._cleanup.state_guard import PROVIDER, StateGuard
+from terradask._cleanup.state_guard import StateGuard
 from terradask._plans.impact import RunningCluster, impacts, refuse_while_running
 from terradask._plans.summary import Change
+from terradask._terraform.program import TERRAFORM
 from terradask._workspace.workspace import Workspace
 from terradask.errors import InUse
 from terradask_modules.caller_policies import CALLERS, Caller, CallerScope, caller_statements
@@ -131,7 +132,7 @@ def test_an_invented_kind_may_be_in_a_clusters_state_with_its_tags(aws: Aws):
             "mode": "managed",
             "type": KEY_PAIR,
             "name": address,
-            "provider": PROVIDER,
+            "provider": TERRAFORM.provider_in_state,
             "instances": [{"attributes": {"id": f"etl-{address}"}}],
         }
         return [one["why"] for one in StateGuard(aws, names).foreign({"resources": [entry]})]

@@ -22,6 +22,7 @@ from terradask._plans.policy.document import (
 from terradask._plans.policy.findings import PolicyFinding, error
 from terradask._plans.policy.masking import SENSITIVE, in_environment, masked_text, secret_name
 from terradask._plans.policy.values import child_path, decoded, top_level
+from terradask._terraform.program import without_registry
 from terradask_modules.iam import listed
 
 #: Longer values are abbreviated.
@@ -104,7 +105,6 @@ def _template(value: Unknown) -> str:
 _RESOURCES = frozenset({"resource", "data"})
 #: The framework's metadata.
 _NOTES = frozenset({"//"})
-_REGISTRY = "registry.terraform.io/"
 #: Attributes that plans leave out: Terraform's own checks, and the order of creation.
 _UNSHOWN = frozenset({"lifecycle", "depends_on"})
 _AS_MADE = "write it as terradask synthesises it, or waive P8 for this address"
@@ -185,7 +185,7 @@ def _plan_part_findings(ours: PlanDocument, theirs: PlanDocument) -> Iterator[Po
     required = ours.source["terraform"]["required_providers"]
     for name, entry in (configuration.get("provider_config") or {}).items():
         wanted = required.get(name, {}).get("source")
-        source = str(entry.get("full_name", _REGISTRY + str(wanted))).removeprefix(_REGISTRY)
+        source = without_registry(str(entry.get("full_name", wanted)))
         if source != wanted:
             yield _finding(
                 f"provider.{name}", f"is a provider that terradask doesn't use: {source}"

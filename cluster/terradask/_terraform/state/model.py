@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from terradask._common.json_text import parse_json
-from terradask.errors import TerraformError
+from terradask._terraform.program import OPENTOFU, TERRAFORM, Program
+from terradask.errors import StateConflict, TerraformError
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class StateInfo(StateVersion):
 def state_of(content: bytes, name: str) -> Any:
     """Return a state's bytes as Terraform's JSON; None if empty. Raises `TerraformError`."""
     try:
-        return parse_json(content) if content.strip() else None
+        document = parse_json(content) if content.strip() else None
     except ValueError as error:
         raise TerraformError(
             "the state can't be read: its writing was interrupted",
@@ -66,3 +67,47 @@ def state_of(content: bytes, name: str) -> Any:
             advice="restore an earlier version of the object: aws s3api list-object-versions "
             "shows them",
         ) from error
+    if isinstance(document, Mapping) and _ENCRYPTED in document:
+        raise TerraformError(
+            "OpenTofu has encrypted the state, so terradask can't check it",
+            verb="state",
+            given=name,
+            allowed="a state that only S3 encrypts",
+            advice="let OpenTofu decrypt it, with the method `unencrypted` and the present one as "
+            "its fallback: https://opentofu.org/docs/language/state/encryption; then run terradask "
+            "without TF_ENCRYPTION",
+        )
+    return document
+
+
+#: The contents of an encrypted state; its serial and lineage are plain.
+_ENCRYPTED = "encrypted_data"
+
+
+def check_writer(
+    document: Mapping[str, Any], program: Program, name: str, warn: Callable[[str], None]
+) -> None:
+    """Refuse a state that only OpenTofu can continue, and warn before OpenTofu takes over one.
+
+    Raises `StateConflict`.
+    """
+    writers = {
+        each
+        for each in (TERRAFORM, OPENTOFU)
+        for resource in document.get("resources") or ()
+        if resource.get("provider") == each.provider_in_state
+    }
+    if program is TERRAFORM and OPENTOFU in writers:
+        raise StateConflict(
+            "OpenTofu wrote the state, and this is Terraform",
+            verb="state",
+            given=f"{name} names {OPENTOFU.provider}",
+            allowed=f"{TERRAFORM.provider}, or OpenTofu",
+            advice="run terradask with OpenTofu: TERRAFORM_BINARY_NAME=tofu; to go back to "
+            "Terraform, see docs/state.md, Terraform or OpenTofu",
+        )
+    if program is OPENTOFU and TERRAFORM in writers:
+        warn(
+            f"Terraform wrote {name}: the next apply makes it OpenTofu's, and Terraform can't "
+            "continue it then"
+        )

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from terradask._common.progress import Message, Progress, Warned
+from terradask._terraform.program import TERRAFORM, Program
 from terradask._terraform.state.bucket import (
     check_state_bucket,
     make_state_bucket,
     unversioned,
 )
-from terradask._terraform.state.model import StateInfo
+from terradask._terraform.state.model import StateInfo, check_writer
 from terradask._terraform.state.s3 import S3Backend, encrypted_with
 from terradask.errors import AccessDenied, BackendMissing, InvalidInput, StateConflict
 from terradask_modules.names import TAG_WORKSPACE, network_state_key
@@ -45,9 +46,9 @@ class NetworkState:
             encryption=encrypted_with(state.kms_key_arn),
         )
 
-    def prepare(self) -> None:
-        """Ensure that the bucket exists, and refuse another network's state in it, before Terraform
-        reads it.
+    def prepare(self, program: Program = TERRAFORM) -> None:
+        """Ensure that the bucket exists, and refuse a state of another network, or one that the
+        program can't continue, before the program reads it.
 
         A missing bucket is created unless the settings name it, since the name may be a mistake.
 
@@ -57,7 +58,7 @@ class NetworkState:
         place = self.place()
         self._refuse_file(place)
         self._see_to_bucket(place.bucket)
-        self._refuse_foreign(place)
+        self._refuse_foreign(place, program)
 
     def make_bucket(self) -> bool:
         """Create the bucket, or check its settings (`make_state_bucket`); return whether it was
@@ -115,11 +116,14 @@ class NetworkState:
                 f"isn't: rm {path}",
             )
 
-    def _refuse_foreign(self, place: S3Backend) -> None:
-        """Refuse another network's state: a shared bucket, or a wrong setting."""
+    def _refuse_foreign(self, place: S3Backend, program: Program) -> None:
+        """Refuse a state of another network (a shared bucket, or a wrong setting), or one that the
+        program can't continue.
+        """
         document = place.document()
         if document is None or not StateInfo.from_json(document).ids:
             return
+        check_writer(document, program, place.name, self._warn)
         mine = {
             "account": self._aws.account_id,
             "region": self._aws.region,

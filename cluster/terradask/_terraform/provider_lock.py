@@ -1,0 +1,58 @@
+"""The provider's lock file for each program: each registry has packages of its own, so their
+addresses and checksums differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from terradask._terraform.binary import find_terraform
+from terradask._terraform.folder_contents import LOCK_FILE
+from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
+from terradask.errors import SetupError
+from terradask_stacks import synthesis
+from terradask_stacks.files import write_whole
+
+#: OpenTofu's lock file, beside Terraform's.
+_OPENTOFUS = "tofu.lock.hcl"
+
+
+def own_provider_lock() -> Path | None:
+    """Return the user's own lock file of the provider. A repository's isn't used: its checksums
+    could make Terraform run a provider that lies in the repository.
+    """
+    from terradask_stacks.loading import user_folder
+
+    own = user_folder() / LOCK_FILE
+    return own if own.is_file() else None
+
+
+def provider_lock(program: Program) -> Path:
+    """Return a program's lock file: the user's own if it is for this program, or terradask's."""
+    own, terraforms = own_provider_lock(), synthesis.LOCK_HCL
+    if own is not None and _is_for(own, program):
+        return own
+    return terraforms.with_name(_OPENTOFUS) if program is OPENTOFU else terraforms
+
+
+def lock_in_use(environ: Mapping[str, str]) -> Path:
+    """Return the lock file of the program that will run; Terraform's if there is none."""
+    try:
+        return provider_lock(find_terraform(environ).program)
+    except SetupError:
+        return provider_lock(TERRAFORM)
+
+
+def fit_lock(folder: Path, program: Program) -> None:
+    """Replace a stack's lock file of the other program, whose provider this one wouldn't use."""
+    lock = folder / LOCK_FILE
+    if any(_is_for(lock, other) for other in PROGRAMS if other is not program):
+        write_whole(lock, provider_lock(program).read_bytes(), mode=0o644)
+
+
+def _is_for(lock: Path, program: Program) -> bool:
+    try:
+        return f'"{program.provider}"' in lock.read_text(encoding="utf-8")
+    except OSError:
+        return False
