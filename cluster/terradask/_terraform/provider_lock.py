@@ -13,6 +13,7 @@ from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
 from terradask.errors import SetupError
 from terradask_stacks import synthesis
 from terradask_stacks.files import write_whole
+from terradask_stacks.loading import user_folder
 
 #: OpenTofu's lock file, beside Terraform's.
 _OPENTOFUS = "tofu.lock.hcl"
@@ -22,8 +23,6 @@ def own_provider_lock() -> Path | None:
     """Return the user's own lock file of the provider. A repository's isn't used: its checksums
     could make Terraform run a provider that lies in the repository.
     """
-    from terradask_stacks.loading import user_folder
-
     own = user_folder() / LOCK_FILE
     return own if own.is_file() else None
 
