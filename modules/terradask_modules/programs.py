@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 __all__ = ["environ_for_programs", "find_program"]
@@ -27,14 +28,36 @@ def find_program(
     Empty and relative folders of ``PATH`` are ignored. `before` and `after` are further folders.
     """
     folders = [*map(str, before), *_folders(environ), *after]
+    if sys.platform == "win32":
+        return find_executable(name, folders)
     return shutil.which(name, path=os.pathsep.join(folders))
+
+
+def find_executable(name: str, folders: Sequence[str]) -> str | None:
+    """Return the path of ``NAME.exe`` in the first of some folders, as for Windows; None if it is
+    in none.
+
+    `shutil.which` would search the working directory first, and find batch files, for which
+    ``cmd.exe`` reads the arguments as commands.
+    """
+    file = name if name.lower().endswith(".exe") else f"{name}.exe"
+    found = (Path(folder, file) for folder in folders)
+    return next((str(path) for path in found if path.is_file()), None)
 
 
 def environ_for_programs(environ: Mapping[str, str]) -> dict[str, str]:
     """Return a program's variables, with a ``PATH`` without the working directory."""
-    return {**environ, "PATH": os.pathsep.join(_folders(environ)) or os.defpath}
+    path = os.pathsep.join(_folders(environ) or _absolute(os.defpath))
+    if sys.platform == "win32":
+        # Windows searches the working directory first, unless this is set:
+        # https://docs.python.org/3/library/shutil.html#shutil.which
+        return {**environ, "PATH": path, "NoDefaultCurrentDirectoryInExePath": "1"}
+    return {**environ, "PATH": path}
 
 
 def _folders(environ: Mapping[str, str]) -> list[str]:
-    folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    return [folder for folder in folders if Path(folder).is_absolute()]
+    return _absolute(environ.get("PATH", os.defpath))
+
+
+def _absolute(path: str) -> list[str]:
+    return [folder for folder in path.split(os.pathsep) if Path(folder).is_absolute()]

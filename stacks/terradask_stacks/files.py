@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+import time
 from pathlib import Path
+
+#: Pauses between tries to replace a file that another process of Windows reads.
+_PAUSES_SECONDS = (0.01, 0.05, 0.2, 0.5)
 
 
 def write_whole(path: Path, content: bytes | str, *, mode: int = 0o600, sync: bool = False) -> None:
     """Write a file atomically: a reader finds the old file or the complete new one.
 
-    With `sync` it is on the disk when the function returns.
+    With `sync` it is on the disk when the function returns. On Windows, `mode` has no effect: a new
+    file has the rights of its folder.
     """
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -20,10 +26,22 @@ def write_whole(path: Path, content: bytes | str, *, mode: int = 0o600, sync: bo
                 stream.flush()
                 os.fsync(stream.fileno())
         Path(temporary).chmod(mode)
-        Path(temporary).replace(path)
+        _replace(Path(temporary), path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _replace(temporary: Path, path: Path) -> None:
+    if sys.platform == "win32":
+        for seconds in _PAUSES_SECONDS:
+            try:
+                temporary.replace(path)
+            except PermissionError:
+                time.sleep(seconds)
+            else:
+                return
+    temporary.replace(path)
 
 
 def first_link(folder: Path, levels: int) -> Path | None:

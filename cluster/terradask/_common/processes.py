@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from getpass import getuser
 from pathlib import Path
@@ -19,16 +20,21 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 @functools.cache
 def this_machine() -> Mapping[str, str | None]:
     """Return the identity of this user on this machine since its start; None if unknown."""
-    try:
-        user = getuser()
-    except (OSError, KeyError):
-        user = None
     return {
-        "user": user,
+        "user": user_name(),
         "host": socket.gethostname(),
         "machine_id": _line(_MACHINE_ID),
         "boot_id": _line(_BOOT_ID),
     }
+
+
+def user_name() -> str | None:
+    """Return this user's name on this machine; None if it has none, as in some containers."""
+    try:
+        return getuser()
+    # ImportError: Windows without the variable USERNAME, before Python 3.13.
+    except (ImportError, KeyError, OSError):
+        return None
 
 
 def this_user() -> str:
@@ -65,9 +71,13 @@ def process_started(pid: int) -> str | None:
 
 def own_processes() -> Iterator[psutil.Process]:
     """Yield this user's processes with their ``info``; unreadable values are None."""
-    for process in psutil.process_iter(["uids", "cmdline", "cwd", "create_time"]):
-        uids = process.info["uids"]
-        if uids is not None and uids.real == os.getuid():
+    if sys.platform == "win32":
+        owner, own = "username", psutil.Process().username()
+    else:
+        owner, own = "uids", os.getuid()
+    for process in psutil.process_iter([owner, "cmdline", "cwd", "create_time"]):
+        found = process.info[owner]
+        if found is not None and getattr(found, "real", found) == own:
             yield process
 
 

@@ -27,6 +27,7 @@ from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.events import Event
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
+from terradask._terraform.platforms import WITHOUT_TERRAFORM
 from terradask._terraform.program import PROGRAMS
 from terradask._terraform.provider_lock import provider_lock
 from terradask._terraform.terraform import Terraform
@@ -85,12 +86,9 @@ class _Examiner:
         found = f"{system} {platform.machine()}"
         if system in ("Linux", "Darwin"):
             return Finding("platform", True, found)
-        return Finding(
-            "platform",
-            False,
-            found,
-            "use Linux or macOS; on Windows the Windows Subsystem for Linux",
-        )
+        if system == "Windows":
+            return Finding("platform", True, f"{found}: {WITHOUT_TERRAFORM}")
+        return Finding("platform", False, found, "use Linux, macOS or Windows")
 
     def _python(self) -> Finding:
         ok = sys.version_info >= MINIMUM_PYTHON
@@ -185,6 +183,7 @@ _CHECKS: dict[str, tuple[str | None, Callable[[_Examiner], Finding]]] = {
 CHECKS = tuple(_CHECKS)
 #: Checks for Terraform and synthesis; the others need AWS.
 TOOLCHAIN = CHECKS[:5]
+_OF_TERRAFORM = frozenset(TOOLCHAIN) - {"platform", "python"}
 
 
 def examine(
@@ -195,6 +194,9 @@ def examine(
     findings: dict[str, Finding] = {}
     for name in checks:
         needs, check = _CHECKS[name]
+        if name in _OF_TERRAFORM and platform.system() == "Windows":
+            findings[name] = Finding(name, True, "not needed on Windows", checked=False)
+            continue
         needed = findings.get(needs or "")
         if needed is None or needed.ok:
             findings[name] = examiner.run(name, check)

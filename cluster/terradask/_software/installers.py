@@ -9,6 +9,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -52,14 +53,17 @@ def download_archives(
             # pip may run a keyring program.
             env=environ_for_programs(environ),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             check=False,
         )
     return "\n".join(answer.stderr.strip().splitlines()[-_QUOTED:]) if answer.returncode else None
 
 
 def _installed_uv(environ: Mapping[str, str]) -> str | None:
-    return find_program("uv", environ, before=[Path(sys.executable).parent])
+    # On Windows, programs of a Python outside of a virtual environment are in a folder below it.
+    beside = (str(Path(sys.executable).parent), sysconfig.get_path("scripts"))
+    return find_program("uv", environ, before=beside)
 
 
 def _has_pip() -> bool:

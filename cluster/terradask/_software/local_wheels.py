@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
+from urllib.request import url2pathname
 
 from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
@@ -161,7 +162,7 @@ def _built_files(
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         settings = Path(made) / "setup.cfg"
         # setuptools keeps files in build/, also those of deleted modules.
-        settings.write_text(f"[build]\nbuild_base = {Path(made) / 'build'}\n")
+        settings.write_text(f"[build]\nbuild_base = {Path(made) / 'build'}\n", encoding="utf-8")
         out = Path(made) / "dist"
         # --quiet would also hide the build's output.
         command = ["build", "--wheel", f"--python={sys.executable}"]
@@ -195,12 +196,12 @@ def build_direct(
     url = urlsplit(package.url)
     if package.kind == "folder":
         inside = url.fragment.removeprefix("subdirectory=")
-        folder = Path(unquote(url.path), unquote(inside))
+        folder = Path(url2pathname(url.path), unquote(inside))
         return build_folder(package.name, folder, architecture, environ)
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         wanted = Path(made, "requirements.txt")
         digest = "" if package.sha256 is None else f" --hash=sha256:{package.sha256}"
-        wanted.write_text(f"{package.name} @ {package.url}{digest}\n")
+        wanted.write_text(f"{package.name} @ {package.url}{digest}\n", encoding="utf-8")
         target = Path(made, "target")
         command = ["pip", "install", "--quiet", "--no-deps", *uv_platform_options(architecture)]
         command += [f"--target={target}", f"--requirements={wanted}"]

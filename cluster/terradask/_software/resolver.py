@@ -141,7 +141,8 @@ class Resolver:
                 f'[[tool.uv.index]]\nname = "{_index(each)}"\nexplicit = true\n'
                 f"url = {json.dumps(each.with_credentials)}\n"
                 for each in {each.url: each for each in sources.values()}.values()
-            )
+            ),
+            encoding="utf-8",
         )
         return str(project)
 
@@ -154,7 +155,7 @@ class Resolver:
         annotated = ["--generate-hashes", "--no-annotate", "--emit-index-annotation"]
         annotated += ["--emit-find-links"]
         output = self._compile(lock, [*annotated, *options], sources)
-        text = lock.read_text()
+        text = lock.read_text(encoding="utf-8")
         indexes = _indexes(text)
         direct = self._direct(folder, options, sources, text, indexes)
         elsewhere = {each.name for each in direct}
@@ -199,7 +200,7 @@ class Resolver:
     ) -> Selected:
         pylock = folder / "pylock.toml"
         self._compile(pylock, [*options, "--format=pylock.toml"], sources)
-        text = pylock.read_text()
+        text = pylock.read_text(encoding="utf-8")
         return select_for_hosts(text, pylock, self.architecture, folder=folder, of_pages=of_pages)
 
     def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
@@ -254,7 +255,7 @@ def _files(folder: Path, **named: Iterable[str]) -> list[str]:
 
 def _file(folder: Path, name: str, lines: Iterable[str]) -> str:
     path = folder / f"{name}.txt"
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return str(path)
 
 

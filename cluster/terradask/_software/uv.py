@@ -57,7 +57,7 @@ def run_uv(
                 env=uv_variables(environ_for_programs(environ), machine),
                 input=text or "",
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 timeout=seconds,
                 check=False,

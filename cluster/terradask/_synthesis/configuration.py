@@ -188,7 +188,7 @@ def _keep_out_of_git(folder: Path) -> None:
     ignore = folder / ".gitignore"
     if not ignore.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        ignore.write_text("*\n")
+        ignore.write_text("*\n", encoding="utf-8")
 
 
 def _cache_dir() -> Path:

@@ -21,7 +21,9 @@ from typing import Literal
 from terradask._common.progress import Message, Progress, phase, silent
 from terradask._software.indexes.configured import Machine
 from terradask._software.indexes.indexes import read_indexes
-from terradask._software.uv import find_uv, run_uv
+from terradask._software.installers import find_uv
+from terradask._software.uv import run_uv
+from terradask._terraform.platforms import check_platform
 from terradask.errors import SetupError
 from terradask_stacks.framework import SYNTHESIS_LOCK, is_here
 from terradask_stacks.rendering import OtherProcess
@@ -83,6 +85,8 @@ class FrameworkEnvironment:
         if kind == "given":
             _check_given(self.python)
         elif kind == "not made":
+            # On Windows, nothing keeps two processes from making it at once.
+            check_platform()
             _check_uv(self.environ)
         return self.get
 

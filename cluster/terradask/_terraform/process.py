@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any
+
+from terradask._terraform.platforms import refused
 
 _POLL_SECONDS = 0.02
 
@@ -232,6 +235,8 @@ def _until_stopped(
 
 
 def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "win32":
+        raise refused()
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 

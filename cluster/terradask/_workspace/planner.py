@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from terradask._terraform.folder_contents import CONFIGURATION
+from terradask._terraform.platforms import check_platform
 from terradask._workspace.context import configuration_of
 from terradask._workspace.stack_runner import StackRunner
 from terradask.errors import BaselineError, TerradaskError, TerraformCancelled
@@ -99,6 +100,8 @@ class Planner:
         from terradask._plans.policy.masking import masked_text
         from terradask._plans.report import WorkspaceReport
 
+        # Once, rather than for each stack.
+        check_platform()
         names = in_order(self._declared() if stacks is None else stacks)
         alone = names[0] if stacks is not None and len(names) == 1 else None
         if alone not in (None, NETWORK_STACK):

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from terradask._terraform.platforms import check_platform
 from terradask.errors import BackendMissing
 from terradask_modules.names import NETWORK_STACK
 
@@ -41,7 +42,12 @@ class StackRunner:
 
     @contextmanager
     def locked(self, name: str) -> Iterator[Stack]:
-        """Lock a stack's folder for this process, and make it cancellable by `cancel`."""
+        """Lock a stack's folder for this process, and make it cancellable by `cancel`.
+
+        Raises `SetupError` on Windows.
+        """
+        # Before any folder is written.
+        check_platform()
         stack = self.stack(name)
         with self._lock:
             self._running.add(stack)

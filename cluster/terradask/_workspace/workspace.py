@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Self
 from terradask._common.progress import Progress, warnings_logged
 from terradask._workspace.context import SettingsSource, WorkspaceContext
 from terradask._workspace.planner import Planner
-from terradask.errors import SetupError
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.settings import validate_cluster_name
 
@@ -88,15 +87,7 @@ class Workspace(Planner):
         ------
         SettingsError
             Listing all findings on the settings.
-        SetupError
-            On Windows.
         """
-        if os.name == "nt":
-            raise SetupError(
-                "terradask doesn't run on Windows",
-                allowed="Linux or macOS",
-                advice="use the Windows Subsystem for Linux",
-            )
         source = SettingsSource(None if path is None else Path(path), overrides)
         return cls(WorkspaceContext.load(source, progress=progress or warnings_logged))
 

@@ -11,6 +11,7 @@ import sys
 from typing import NoReturn
 
 from terradask.cli._app import command
+from terradask.cli._output import tolerate_encoding
 from terradask.cli._run import run
 
 __all__ = ["command", "main", "run"]
@@ -24,6 +25,7 @@ def main() -> NoReturn:
     # A command mostly imports, and what it imports stays: the collector would go through it again
     # and again, for a tenth of the time.
     gc.set_threshold(_OBJECTS)
+    tolerate_encoding()
     code = run(sys.argv[1:])
     # All output is written: an interrupt now would only add a traceback.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import os
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -15,7 +14,7 @@ from terradask._common.text_table import table
 from terradask.cli._app import LazyGroup
 from terradask.cli._completion import complete_cluster
 from terradask.cli._invocation import answer, current, flag, json_option, load_workspace
-from terradask.cli._output import message, result, result_json, shortened
+from terradask.cli._output import message, result, result_json, shortened, until_closed
 
 if TYPE_CHECKING:
     from terradask._clusters.deployment import Deployment
@@ -234,7 +233,8 @@ class Outlet:
         from terradask._clusters.jobs.store import printable_text
 
         target = sys.stdout if stream == 1 else sys.stderr
-        try:
+        # The command continues when the reader has closed.
+        with until_closed(target):
             binary = getattr(target, "buffer", None)
             if target.isatty() or binary is None:
                 # A character may arrive in two pieces.
@@ -243,9 +243,6 @@ class Outlet:
             else:
                 binary.write(content)
             target.flush()
-        except BrokenPipeError:
-            # The reader has closed, as `| head` does. The command continues.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), target.fileno())
 
 
 class JobProgress:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
 import sys
@@ -18,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from terradask.cli._completion import cluster_argument
 from terradask.cli._invocation import FOLDER, flag, load_workspace
-from terradask.cli._output import SafeText, message, plain, result
+from terradask.cli._output import SafeText, message, plain, result, until_closed
 
 if TYPE_CHECKING:
     from terradask._observe.logs.lines import LogLine
@@ -82,12 +81,9 @@ def logs(name: str, hosts: tuple[str, ...], *, follow: bool, as_json: bool, **as
     if follow and (asked["until"] is not None or asked["run"] is not None):
         raise click.UsageError("--follow goes with neither --until nor --run")
     lines = load_workspace().deployment(name).iter_logs(*hosts, follow=follow, **asked)
-    try:
+    is_any = True
+    with until_closed(sys.stdout):
         is_any = _show_json(lines) if as_json else _show(lines)
-    except BrokenPipeError:
-        # The reader has closed, as `| head` does. Prevents an error of Python's last flush.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return
     if not is_any:
         message(f"{name}: no such lines")
 

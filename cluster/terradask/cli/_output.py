@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import io
 import json
+import os
+import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -40,6 +46,30 @@ def result_json(document: Any) -> None:
 def message(*parts: str) -> None:
     """Print a message to standard error, without control characters."""
     click.echo(plain(*parts), err=True)
+
+
+def tolerate_encoding() -> None:
+    """Have standard output replace characters that its encoding lacks, as that of files and pipes
+    on Windows does, instead of failing. Standard error does so by itself.
+    """
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        stream.reconfigure(errors="replace")
+
+
+@contextlib.contextmanager
+def until_closed(stream: TextIO) -> Iterator[None]:
+    """End the block when the reader of a stream has closed, as ``| head`` does, and drop what is
+    written to it later, such as Python's last flush.
+    """
+    try:
+        yield
+    except OSError as error:
+        # Windows has no error of its own for it.
+        is_closed = sys.platform == "win32" and error.errno == errno.EINVAL
+        if not (is_closed or isinstance(error, BrokenPipeError)):
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def ago(moment: str | datetime | None) -> str | None:

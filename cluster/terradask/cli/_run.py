@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from types import FrameType
@@ -35,14 +36,18 @@ class Explained(Protocol):
 
 @contextlib.contextmanager
 def _signals(invocation: Invocation) -> Iterator[None]:
-    """Handle SIGTERM and SIGHUP like Ctrl-C: the stack unwinds and cancels Terraform."""
+    """Handle SIGTERM and the terminal's end like Ctrl-C: the stack unwinds, cancels Terraform."""
 
     def terminate(number: int, _frame: FrameType | None) -> None:
         # Stored outside of the exception, which click replaces.
         invocation.ended_by = number
         raise KeyboardInterrupt
 
-    numbers = [signal.SIGTERM, signal.SIGHUP]
+    # Windows has SIGBREAK for Ctrl-Break and a closed console, and SIGTERM from this process alone.
+    if sys.platform == "win32":
+        numbers = [signal.SIGTERM, signal.SIGBREAK]
+    else:
+        numbers = [signal.SIGTERM, signal.SIGHUP]
     # Respect an ignored SIGHUP (nohup).
     numbers = [number for number in numbers if signal.getsignal(number) is signal.SIG_DFL]
     before = {number: signal.signal(number, terminate) for number in numbers}

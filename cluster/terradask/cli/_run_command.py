@@ -135,7 +135,7 @@ def run_job(
         try:
             return await_job(job)
         except KeyboardInterrupt:
-            if current().ended_by == signal.SIGHUP:
+            if sys.platform != "win32" and current().ended_by == signal.SIGHUP:
                 # Only the terminal is gone: the job continues.
                 _leave_running(cluster)
             else:

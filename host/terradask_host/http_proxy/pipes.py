@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import ssl
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -98,7 +99,9 @@ def to_port(host: str, port: int) -> Dial:
 
 
 def to_socket(path: str) -> Dial:
-    """Return a function that connects to a local socket."""
+    """Return a function that connects to a local socket, of a host."""
+    if sys.platform == "win32":
+        raise OSError("Windows' Python has no local sockets")
     return lambda: asyncio.open_unix_connection(short(path))
 
 

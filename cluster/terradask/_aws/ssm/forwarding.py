@@ -162,15 +162,17 @@ class PortForwarding:
             if self._closing.is_set():
                 self._end_session()
                 raise self._failed("is no longer needed")
-            # A process session of its own: Ctrl-C at the terminal goes only to the client.
+            # A process session or console of its own: Ctrl-C at the terminal goes only to the
+            # client.
             process = self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(guard.__file__)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 start_new_session=True,
+                creationflags=guard.OWN_CONSOLE,
             )
         assert process.stdin is not None
         # If the guard has ended already, its output shows the reason.

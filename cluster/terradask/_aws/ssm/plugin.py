@@ -29,8 +29,11 @@ RESPONSE_VARIABLE = "AWS_SSM_START_SESSION_RESPONSE"
 #: AWS (ssm-plugin)
 _LAST_WITHOUT_VARIABLE = "1.2.497.0"
 
-#: Where AWS's installers put it, if it isn't on PATH.
+#: Where AWS's installers put it, if it isn't on PATH. AWS (documented): on Windows in
+#: ``C:\Program Files\Amazon\SessionManagerPlugin\bin``, which may be missing in PATH.
+#: https://docs.aws.amazon.com/systems-manager/latest/userguide/session-manager-troubleshooting.html
 _USUAL_FOLDERS = ("/usr/local/sessionmanagerplugin/bin", "/usr/local/bin")
+_ON_WINDOWS = "Amazon/SessionManagerPlugin/bin"
 
 _VERSION = re.compile(r"\d+(\.\d+){0,3}")
 _VERSION_SECONDS = 20.0
@@ -66,7 +69,9 @@ class Plugin:
 def find_plugin(environ: Mapping[str, str] | None = None) -> Plugin:
     """Find the plugin on this machine. Raises `SetupError`."""
     environ = os.environ if environ is None else environ
-    found = find_program(NAME, environ, after=_USUAL_FOLDERS)
+    programs = environ.get("PROGRAMFILES")
+    usual = _USUAL_FOLDERS if programs is None else (f"{programs}/{_ON_WINDOWS}",)
+    found = find_program(NAME, environ, after=usual)
     if found is None:
         raise SetupError(
             f"connect='ssm' needs AWS's {NAME}, which isn't on this machine.",
@@ -96,7 +101,7 @@ def _version(path: str) -> str | None:
             [path, "--version"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=_VERSION_SECONDS,
             check=True,
         )

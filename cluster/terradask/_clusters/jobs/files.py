@@ -7,9 +7,11 @@ from __future__ import annotations
 import fnmatch
 import gzip
 import io
+import sys
 import tarfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePath
+from typing import BinaryIO
 
 from terradask._common.git import ask_git
 from terradask.errors import InvalidInput
@@ -58,13 +60,23 @@ def pack(files: Mapping[str, Path]) -> bytes | None:
         for name, path in sorted(files.items()):
             entry = tarfile.TarInfo(name)
             entry.size = (size := path.stat()).st_size
-            entry.mode = 0o755 if size.st_mode & 0o100 else 0o644
             with path.open("rb") as opened:
+                is_executable = size.st_mode & 0o100 or _is_script_of_windows(opened)
+                entry.mode = 0o755 if is_executable else 0o644
                 archive.addfile(entry, opened)
     found = content.getvalue()
     if len(found) > MOST_FILES_BYTES:
         raise _too_large(files, f"{len(found)} bytes packed", f"{MOST_FILES_BYTES} bytes packed")
     return found
+
+
+def _is_script_of_windows(file: BinaryIO) -> bool:
+    """Return whether a file on Windows, where none is marked as executable, is a script."""
+    if sys.platform != "win32":
+        return False
+    start = file.read(2)
+    file.seek(0)
+    return start == b"#!"
 
 
 def _in_folder(folder: Path) -> Iterator[str]:
@@ -170,6 +182,13 @@ def files_of_command(command: Sequence[str], directory: str | Path | None) -> li
         path = Path(text)
         if not _is_file(path):
             continue
+        if "\\" in text and "\\" not in path.as_posix():
+            raise InvalidInput(
+                "The command names a local file by a path of Windows, and hosts have Linux.",
+                given=text,
+                allowed="/ between the folders of a path",
+                advice=f"write {path.as_posix()}",
+            )
         if _is_local_only(path):
             raise InvalidInput(
                 "The command names a local file by a path that hosts don't have.",

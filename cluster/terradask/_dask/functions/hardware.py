@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
 import os
@@ -15,6 +14,7 @@ from typing import Any
 
 from distributed import Client, LocalCluster
 
+from terradask._common.processes import user_name
 from terradask._dask.arguments import ClusterArguments
 from terradask._dask.cluster import Cluster
 from terradask._dask.facade import check_known
@@ -144,11 +144,10 @@ def _bounds(n_workers: int | Sequence[int] | None) -> tuple[int, int | None] | N
 
 
 def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container may run as a number without a name.
-        return str(os.getuid())
+    if (name := user_name()) is not None:
+        return name
+    # A container may run as a number without a name.
+    return str(os.getuid()) if hasattr(os, "getuid") else ""
 
 
 def _digest(request: Any) -> str:

@@ -8,6 +8,7 @@ import json
 import platform
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from terradask._doctor.account_check.place import LIMIT_SECONDS, CheckWorkspace,
 from terradask._doctor.account_check.recorder import Recorder
 from terradask._doctor.account_check.steps import Runner, Step, StepResult, TimeIsOver
 from terradask._terraform import provider_mirror
+from terradask._terraform.platforms import check_platform
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class LiveCheck:
             self._run(confirm)
 
     def _run(self, confirm: Callable[[Offer], None]) -> None:
+        check_platform()
         account = Account(self.workspace, self.progress)
         earlier = earlier_checks(self.workspace, self.progress)
         if not self.runner.run([*account.prerequisites(), earlier, *account.steps()]):
@@ -241,7 +244,7 @@ def time_limit(seconds: float) -> Iterator[Callable[[], object]]:
     """Interrupt the main thread after some seconds, unless the yielded function was called; other
     threads have no limit.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
         yield lambda: None
         return
 

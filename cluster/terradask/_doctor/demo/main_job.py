@@ -374,7 +374,11 @@ class MainJob:
     def _attach_again(self, _result: StepResult) -> None:
         command = [sys.executable, "-P", "-m", __name__, CLUSTER, str(self.settings)]
         done = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_SECOND_PROCESS_SECONDS
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=_SECOND_PROCESS_SECONDS,
         )
         self.printer.check(
             "the other process did its work", done.returncode == 0, done.stderr[-2000:]

@@ -184,7 +184,7 @@ class CondaSolver:
                 input=json.dumps({"do": what, "channels": channels, **more}),
                 env=without_aws_secrets(self.environ),
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
                 errors="replace",
                 timeout=_SECONDS,
                 check=False,

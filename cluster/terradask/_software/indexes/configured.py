@@ -52,7 +52,8 @@ class Machine:
     @classmethod
     def here(cls, environ: Mapping[str, str]) -> Machine:
         """Return this machine, in the working directory."""
-        home = environ.get("HOME")
+        # Windows' tools ignore HOME, which Git's shell sets.
+        home = environ.get("HOME") if sys.platform != "win32" else None
         return cls(sys.platform, Path(home) if home else Path.home(), Path.cwd(), Path(sys.prefix))
 
 
@@ -166,11 +167,25 @@ def _uv_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
         if has_settings:
             found.append(has_settings[0])
             break
+    if machine.platform == "win32":
+        folders = (roaming_folder(environ, machine), _program_data(environ))
+        found += [folder / "uv" / "uv.toml" for folder in folders]
+        return [path for path in found if path.is_file()]
     user = environ.get("XDG_CONFIG_HOME") or machine.home / ".config"
     system = (environ.get("XDG_CONFIG_DIRS") or str(machine.root / "etc/xdg")).split(":")
     found += [Path(each) / "uv" / "uv.toml" for each in (user, *system) if each]
     found.append(machine.root / "etc/uv/uv.toml")
     return [path for path in found if path.is_file()]
+
+
+def roaming_folder(environ: Mapping[str, str], machine: Machine) -> Path:
+    """Return the folder of the user's settings on Windows."""
+    return Path(environ.get("APPDATA") or machine.home / "AppData/Roaming")
+
+
+def _program_data(environ: Mapping[str, str]) -> Path:
+    """Return the folder of the machine's settings on Windows."""
+    return Path(environ.get("PROGRAMDATA") or "C:/ProgramData")
 
 
 def _is_uv_file(path: Path) -> bool:
@@ -223,6 +238,11 @@ def _pip_files(environ: Mapping[str, str], machine: Machine) -> list[Path]:
     # pip ignores the user's files then.
     is_own_read = not (named and Path(named).exists())
     home, root = machine.home, machine.root
+    if machine.platform == "win32":
+        user = [home / "pip", roaming_folder(environ, machine) / "pip"] if is_own_read else []
+        folders = [_program_data(environ) / "pip", *user, machine.prefix]
+        found = [*(folder / "pip.ini" for folder in folders), *([Path(named)] if named else [])]
+        return [path for path in found if path.is_file()]
     if machine.platform == "darwin":
         found = [root / "Library/Application Support/pip/pip.conf"]
         support = home / "Library/Application Support"

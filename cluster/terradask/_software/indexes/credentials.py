@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from terradask._software.indexes.configured import ConfiguredIndex, Machine
+from terradask._software.indexes.configured import ConfiguredIndex, Machine, roaming_folder
 from terradask._software.uv import run_uv
 from terradask_modules.programs import environ_for_programs, find_program
 
@@ -87,8 +87,11 @@ def _stored_credentials(
     url: str, user: str | None, environ: Mapping[str, str], machine: Machine
 ) -> str | None:
     """Ask uv for the credentials that ``uv auth login`` stored, if its file exists."""
-    data = environ.get("XDG_DATA_HOME") or machine.home / ".local/share"
-    folder = environ.get("UV_CREDENTIALS_DIR") or Path(data, "uv/credentials")
+    if machine.platform == "win32":
+        data = roaming_folder(environ, machine) / "uv/data"
+    else:
+        data = Path(environ.get("XDG_DATA_HOME") or machine.home / ".local/share", "uv")
+    folder = environ.get("UV_CREDENTIALS_DIR") or data / "credentials"
     if not Path(folder, "credentials.toml").is_file():
         return None
     named = url if user is None else url.replace("://", f"://{user}@", 1)
@@ -119,7 +122,7 @@ def _keyring_credentials(url: str, host: str, user: str, environ: Mapping[str, s
                 env=environ_for_programs(environ),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
+                encoding="utf-8",
                 timeout=_SECONDS,
                 check=False,
             )

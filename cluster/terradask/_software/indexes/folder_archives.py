@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urljoin, urlsplit
+from urllib.parse import urljoin, urlsplit
 from urllib.request import url2pathname
 
 from packaging.utils import (
@@ -133,7 +133,7 @@ def _links(page: Path) -> Iterable[tuple[Path, str]]:
     for target in reader.found:
         parts = urlsplit(urljoin(page.as_uri(), target))
         digest = parts.fragment.removeprefix(_DIGEST) if _DIGEST in parts.fragment else ""
-        found.append((Path(unquote(parts.path)), digest))
+        found.append((Path(url2pathname(parts.path)), digest))
     return found
 
 
