@@ -11,6 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 VENV := .venv
 BIN := $(VENV)/bin
 CDKTF := tests/cdktf
+IAM_SIMULATE := tests/oracles/iam_simulate
 CHECKOV := .venv-checkov
 MODELS := .venv-models
 ORCHESTRATORS := .venv-orchestrators .venv-airflow
@@ -55,6 +56,15 @@ $(CDKTF)/node_modules/.package-lock.json: $(CDKTF)/package-lock.json
 		(cd $(CDKTF) && npm ci --silent --no-progress) && touch $@ \
 			|| echo "setup: npm could not install cdktf-cli: the test of the cdktf command will be skipped" >&2; \
 	fi
+
+# The tests alone run it, as a program beside: its licence is AGPL-3.0, and no distribution has it.
+.PHONY: iam-oracle
+iam-oracle: $(IAM_SIMULATE)/node_modules/.package-lock.json ## Install another evaluator of IAM policies (npm), for the tests that compare the embedded AWS with it
+
+$(IAM_SIMULATE)/node_modules/.package-lock.json: $(IAM_SIMULATE)/package-lock.json
+	@echo "setup: @cloud-copilot/iam-simulate (npm)"
+	@(cd $(IAM_SIMULATE) && npm ci --silent --no-progress) && touch $@ \
+		|| echo "setup: npm could not install iam-simulate: the tests with it will be skipped" >&2
 
 # Each pins packages otherwise than terradask or the others do: an environment of its own, which ignores itself in git.
 .PHONY: checkov models orchestrators
@@ -173,7 +183,7 @@ simulator-test: setup ## Run the embedded AWS's own tests, three files at a time
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder simulator/tests
 
 .PHONY: life-test
-life-test: setup orchestrators ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
+life-test: setup orchestrators iam-oracle ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
@@ -181,7 +191,7 @@ boot-test: setup boot-system ## Boot instances with their user data, by systemd 
 	@$(BIN)/pytest -m boot -rs tests/boot
 
 .PHONY: soak
-soak: setup ## Run every point of each fault, an hour of random faults, random calls of attackers; TERRADASK_SEED=N repeats a run
+soak: setup iam-oracle ## Run every point of each fault, an hour of random faults, random calls of attackers, random policies and requests beside other evaluators; TERRADASK_SEED=N repeats a run
 	@TERRADASK_SEED=$${TERRADASK_SEED:-$$RANDOM} $(BIN)/pytest -m soak -s
 
 .PHONY: lint
@@ -247,5 +257,5 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 
 .PHONY: clean
 clean: ## Remove everything that these targets created, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(ORCHESTRATORS) $(AUDIT) $(CDKTF)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(ORCHESTRATORS) $(AUDIT) $(CDKTF)/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,6 +19,7 @@ _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _DEFAULT = re.compile(r"^\s*([^,\s]+)\s*(?:,\s*'([^']*)'\s*)?$")
 _WITH_VARIABLES = "2012-10-17"
 _ARN_PARTS = 6
+_TYPE = re.compile("([^/:]*)[/:]")
 
 
 def like(
@@ -68,9 +69,11 @@ def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH
     AWS (documented): In IAM's Resource, unlike in conditions, a * at the end of a part matches
     colons. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_elements_resource.html
     """
+    parts = _split(pattern)
+    if _has_wild_type(parts):
+        return False
     if like_arn(pattern, arn, context, version):
         return True
-    parts = _split(pattern)
     first = next((number for number, part in enumerate(parts) if part.endswith("*")), None)
     if first is None:
         return False
@@ -81,6 +84,20 @@ def like_resource(pattern: str, arn: str, context: Context, version: str = _WITH
         and all(like(one, part, context, version) for one, part in before)
         and like(":".join(parts[first:]), given[first], context, version)
     )
+
+
+def _has_wild_type(parts: list[str]) -> bool:
+    """Return whether the type of a resource, such as ``secret:``, has a wildcard in it. Buckets and
+    objects have none.
+
+    AWS (documented): IAM's ARNs take no wildcard within a resource's type; EC2's own examples have
+    a star in its place. https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html,
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/supported-iam-actions-tagging.html
+    """
+    if len(parts) < _ARN_PARTS or (parts[2] == "s3" and not parts[3] and not parts[4]):
+        return False
+    named = _TYPE.match(parts[5])
+    return named is not None and named[1] != "*" and any(sign in named[1] for sign in "*?$")
 
 
 def _split(pattern: str) -> list[str]:
