@@ -12,8 +12,6 @@ from .unsourced_claims import of_code, of_page
 
 #: Made of the settings' and the errors' own texts, which users read.
 FOR_USERS = ("cluster/terradask/errors/", "cluster/terradask/cli/", "docs/settings.md")
-#: Files of the embedded AWS have sources, but not all in the form. The number may only fall.
-LEFT_IN_SIMULATOR = 32
 #: Sentences that only look like claims. The number may only fall.
 NO_CLAIMS = 4
 LINK = "https://docs.aws.amazon.com/AmazonS3/latest/userguide/x.html"
@@ -41,11 +39,8 @@ def test_claims_of_pages_have_sources(collector: ModuleType, files: dict[str, st
 
 def test_claims_of_code_have_sources(collector: ModuleType, files: dict[str, str]) -> None:
     code = {path: text for path, text in files.items() if not path.endswith(".md")}
-    simulated = {path: text for path, text in code.items() if path.startswith("simulator/")}
-    ours = {path: text for path, text in code.items() if path not in simulated}
-    assert len(ours) > 400
-    assert list(of_code(collector, ours)) == []
-    assert len(list(of_code(collector, simulated))) <= LEFT_IN_SIMULATOR
+    assert len(code) > 500
+    assert list(of_code(collector, code)) == []
 
 
 @pytest.mark.parametrize(

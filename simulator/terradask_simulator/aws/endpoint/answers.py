@@ -38,7 +38,7 @@ _SERVING = threading.local()
 _KEPT = 512
 _LARGEST_BYTES = 64 * 1024
 
-#: A value of AWS's that answers have another one for, such as one that AWS adds later.
+#: A value that answers replace by another one, such as one of a later version of AWS.
 LATER_VALUES = Setting(action="*", value="", later="")
 
 

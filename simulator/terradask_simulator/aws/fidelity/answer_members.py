@@ -2,8 +2,9 @@
 
 - A member without a value is left out of JSON. moto writes ``null``. Of the two names by which a
   secret's versions are listed, moto uses both.
-- S3 names who pays for requests. moto lists the bucket's objects instead.
-- Of a checksum S3 returns the value, not the header in which an SDK shows how it was computed.
+- The answer about request payment names the payer. moto lists the bucket's objects instead.
+- Of a checksum only the value is returned, not the header in which an SDK shows how it was
+  computed.
 """
 
 from __future__ import annotations

@@ -6,13 +6,14 @@ on, the eventual consistency of buckets with new versioning.
   and other conditions can't be evaluated at this point.
 - moto fails with an HTTP 500 when the version to delete is a delete marker, so that a versioned
   bucket can't be emptied.
-- A request that expects another account's bucket is refused. moto ignores the header. The simulator
-  has a single account: a switch assigns a bucket to another one. `Verifying bucket ownership
-  <https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html>`_
-- For up to 15 minutes after a bucket's versioning is enabled for the first time, reading an object
-  that was created or updated since may fail with ``NoSuchKey``:
-  https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html. That page
-  doesn't mention listings and conditional writes; here they see every object.
+- AWS (documented): S3 refuses a request that expects another account's bucket.
+  https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html
+  moto ignores the header. The simulator has a single account: a switch assigns a bucket to another
+  one.
+- AWS (documented): For up to 15 minutes after a bucket's versioning is enabled for the first time,
+  reading an object that was created or updated since may fail with ``NoSuchKey``.
+  https://docs.aws.amazon.com/AmazonS3/latest/userguide/manage-versioning-examples.html
+  That page doesn't mention listings and conditional writes; here they see every object.
 - Reading a range costs as much as the range. moto reads the whole object for each range: an archive
   that hosts fetch in a hundred parts would be read a hundred times.
 """
@@ -124,7 +125,9 @@ def install() -> None:
 
     @around(S3Response, "_handle_range_header")
     def handle_range(part_of: Any, response: Any, request: Any, headers: Any, content: Any) -> Any:
-        if "=" not in request.headers["range"]:  # S3 ignores it; moto fails
+        # A recipient may ignore such a range: https://www.rfc-editor.org/rfc/rfc9110#section-14.2.
+        # moto fails.
+        if "=" not in request.headers["range"]:
             return 200, headers, content[:]
         status, headers, found = part_of(response, request, headers, content)
         return status, headers, found[:] if isinstance(found, _Content) else found

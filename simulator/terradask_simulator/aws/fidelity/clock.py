@@ -22,7 +22,7 @@ from terradask_simulator.aws.fidelity.patching import around
 
 __all__ = ["ahead_seconds", "install", "is_forgotten", "now", "set_ahead"]
 
-#: How long EC2 lists an instance that has ended.
+#: How long an instance that has ended is listed.
 LISTED = datetime.timedelta(hours=1)
 
 

@@ -1,10 +1,11 @@
 """CloudWatch extracts metrics from log lines in the embedded metric format, which moto doesn't
 support.
 
-A line that doesn't follow AWS's specification stays a plain log line, without an error:
+AWS (documented): A line that doesn't follow the specification of the embedded metric format stays
+a plain log line, without an error.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/monitoring/CloudWatch_Embedded_Metric_Format_Specification.html
 
-A metric may be at most two weeks old and two hours ahead:
+AWS (documented): A metric may be at most two weeks old and two hours ahead.
 https://docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_MetricDatum.html
 """
 

@@ -1,10 +1,13 @@
 """Spread a group's instances over zones: launch in the emptiest zone, terminate in the fullest, and
 rebalance.
 
-moto puts all instances into the first subnet. AWS:
-https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html (distribution,
-rebalancing), https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
-(zones are balanced in scaling out and in even while ``AZRebalance`` is suspended).
+moto puts all instances into the first subnet.
+
+AWS (documented): Auto Scaling launches in the zone with the fewest instances, and balances zones
+that have come to differ. https://docs.aws.amazon.com/autoscaling/ec2/userguide/auto-scaling-benefits.html
+
+AWS (documented): Zones are balanced in scaling out and in even while ``AZRebalance`` is suspended.
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/as-suspend-resume-processes.html
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
 """Check IAM's tags, roles in instance profiles and service-linked roles as strictly as AWS.
 
-- Tags outside IAM's own pattern are refused, also on instance profiles. moto checks only keys,
-  accepts line breaks and tabs as blanks, and doesn't check tags of instance profiles. The pattern
-  and text: https://docs.aws.amazon.com/IAM/latest/APIReference/API_Tag.html,
-  https://github.com/SWO-GS/auto-tag/issues/90
-- Removing a role that isn't in an instance profile fails with IAM's NoSuchEntity, which Terraform
-  treats as success. moto fails with an internal error, and Terraform repeats its call for half an
-  hour. https://docs.aws.amazon.com/IAM/latest/APIReference/API_RemoveRoleFromInstanceProfile.html,
+- AWS (documented): IAM's tags have keys and values of a pattern.
+  https://docs.aws.amazon.com/IAM/latest/APIReference/API_Tag.html
+  AWS (reported): The error names the pattern. https://github.com/SWO-GS/auto-tag/issues/90
+  moto checks only keys, accepts line breaks and tabs as blanks, and doesn't check tags of instance
+  profiles.
+- AWS (documented): Removing a role that isn't in an instance profile fails with NoSuchEntity.
+  https://docs.aws.amazon.com/IAM/latest/APIReference/API_RemoveRoleFromInstanceProfile.html,
   https://github.com/crossplane-contrib/provider-aws/pull/1719
+  Terraform treats that as success. moto fails with an internal error, and Terraform repeats its
+  call for half an hour.
 - Service-linked roles have AWS's names, and an existing one can't be created again. moto names
   Spot's role ``AWSServiceRoleForspot``, and reports an existing role with another error than IAM.
 """

@@ -2,10 +2,10 @@
 
 - moto has AWS's public image parameters, their images and the offered instance types by region, but
   lacks the newest regions and other partitions: here they equal us-east-1.
-- Every region has AWS's Deep Learning Base AMI for Amazon Linux 2023, with NVIDIA's drivers, for
-  both architectures, and the public parameters that name the newest. moto has neither. Source of
-  parameter names, owner and snapshot size:
+- AWS (documented): The Deep Learning Base AMI for Amazon Linux 2023 has NVIDIA's drivers; public
+  parameters name the newest.
   https://docs.aws.amazon.com/dlami/latest/devguide/aws-deep-learning-ami-gpubaseoss-al2023-2026-05-20.html
+  moto has neither. Here every region has them for both architectures.
 - Amazon Linux 2023, and images made from it, have a root volume of 8 GiB at /dev/xvda; a volume
   can't be smaller than its snapshot. In moto every image has 15 GiB at /dev/sda1, and volumes have
   any size.

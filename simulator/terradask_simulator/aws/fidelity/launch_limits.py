@@ -2,11 +2,12 @@
 state.
 
 A pool is an instance type in a zone on a market. moto's pools are unlimited, it doesn't count
-vCPUs, and lacks plans. Quotas are those of Service Quotas (`quotas`), by class of instance family,
-separately for on demand and spot:
-https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+vCPUs, and lacks plans.
 
-Sources of the messages about accounts:
+AWS (documented): Quotas of vCPUs are by class of instance family, separately for on demand and
+spot. https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+
+AWS (reported): EC2 refuses launches of pending and of blocked accounts with these messages.
 https://github.com/LinkedInLearning/learning-terraform-3087701/issues/345,
 https://github.com/UA-TECH-POWER/DDoS_terraform_aws/issues/5
 """
@@ -154,8 +155,9 @@ def check_vcpus(backend: Any, instance_type: str, market: str, count: int) -> No
     if market == "spot":
         # https://github.com/aws-deepracer-community/deepracer-on-the-spot/issues/55
         raise EC2ClientError("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded.")
-    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html names the code;
-    # the message is quoted from scaling activities, as in
+    # AWS (documented): The code of a launch beyond the quota is VcpuLimitExceeded.
+    # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+    # AWS (reported): A scaling activity shows this message for a launch beyond the quota.
     # https://www.ctrlstack.com/resources/aws-flawed-silent-but-deadly-why-aws-errors-stink/
     raise EC2ClientError(
         "VcpuLimitExceeded",

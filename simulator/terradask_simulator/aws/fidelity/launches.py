@@ -6,10 +6,11 @@ behaviour, market, or the tags of volumes and interfaces; and it keeps volumes a
 terminated instances. Interfaces that outlive their instance are free. It launches any image, and
 fails to end an instance once more.
 
-Tag keys that the instance metadata service can't serve are invalid. With ``InstanceMetadataTags =
-enabled``, AWS refuses tag keys outside a small alphabet (a slash or a blank makes the launch fail);
-moto accepts any key. ModifyInstanceMetadataOptions keeps options that it doesn't name; moto resets
-them.
+AWS (documented): With ``InstanceMetadataTags = enabled``, tag keys have no slash and no blank: else
+the launch fails. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/work-with-tags-in-IMDS.html
+moto accepts any key.
+
+ModifyInstanceMetadataOptions keeps options that it doesn't name; moto resets them.
 """
 
 from __future__ import annotations

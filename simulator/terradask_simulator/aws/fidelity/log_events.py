@@ -1,22 +1,21 @@
 """Apply CloudWatch Logs' limits to writing and reading log events, and read them page by page.
 
 moto accepts any batch, names the wrong events as rejected, returns all events in one page and at
-once, and ignores ``logStreamNamePrefix`` and ``startFromHead`` of FilterLogEvents. By AWS's
-documentation:
+once, and ignores ``logStreamNamePrefix`` and ``startFromHead`` of FilterLogEvents.
 
-- A stream's name has no ``:`` and no ``*``:
+- AWS (documented): A log stream's name has no ``:`` and no ``*``.
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_CreateLogStream.html
-- A batch has at most 10,000 events, 1,048,576 bytes (26 more for each event) and, in order, valid
-  events of 24 hours. Events older than 14 days or than the group's retention, and those more than 2
-  hours ahead, are rejected, and the others taken:
+- AWS (documented): A batch has at most 10,000 events, 1,048,576 bytes (26 more for each event) and,
+  in order, valid events of 24 hours; events older than 14 days or than the group's retention, and
+  those more than 2 hours ahead, are rejected, and the others taken.
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutLogEvents.html
-- A page of FilterLogEvents has at most 10,000 events or 1 MB, and may be empty though more pages
-  follow: here each first page is empty. Events are sorted by time, then by ingestion. Up to 100
-  streams can be named, or a prefix given:
+- AWS (documented): A page of FilterLogEvents has at most 10,000 events or 1 MB, and may be empty
+  though more pages follow; up to 100 streams can be named, or a prefix given.
   https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_FilterLogEvents.html
-- DescribeLogStreams shows the times of a stream's events "typically in less than an hour": here
-  after one hour.
-  https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html
+  Here each first page is empty. Events are sorted by time, then by ingestion.
+- AWS (documented): DescribeLogStreams shows the time of a stream's last event "typically in less
+  than an hour". https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html
+  Here after one hour.
 
 AWS gives no figure for how soon an event can be read; `delay_logs` sets one.
 

@@ -2,12 +2,15 @@
 
 - Resources in use can't be deleted. moto deletes a subnet or a security group of a running
   instance, a VPC with groups or gateways, and an instance's interface (and then fails to terminate
-  the instance), and never frees the address of a deleted NAT gateway. AWS's errors:
-  https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/1081 (subnet),
-  https://github.com/aws/aws-cdk/issues/14456 (security group),
-  https://github.com/gruntwork-io/cloud-nuke/issues/431 (interface),
-  https://github.com/gruntwork-io/cloud-nuke/pull/591 (a gateway with mapped addresses),
-  https://github.com/gruntwork-io/cloud-nuke/issues/345 (VPC);
+  the instance), and never frees the address of a deleted NAT gateway.
+- AWS (reported): A subnet, a security group, an interface, an internet gateway with mapped
+  addresses or a VPC that is in use can't be deleted.
+  https://github.com/terraform-aws-modules/terraform-aws-vpc/issues/1081,
+  https://github.com/aws/aws-cdk/issues/14456,
+  https://github.com/gruntwork-io/cloud-nuke/issues/431,
+  https://github.com/gruntwork-io/cloud-nuke/pull/591,
+  https://github.com/gruntwork-io/cloud-nuke/issues/345
+- AWS (documented): A deleted NAT gateway's Elastic IP address isn't released with it.
   https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeleteNatGateway.html,
   https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ReleaseAddress.html
 - A gateway endpoint can be deleted after its route tables have changed. moto adds the endpoint's

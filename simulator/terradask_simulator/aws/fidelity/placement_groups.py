@@ -1,8 +1,10 @@
 """Placement groups: create, describe, and delete those without instances.
 
-moto has none. AWS:
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html,
-https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html; codes:
+moto has none.
+
+AWS (documented): A placement group is created by name and strategy, and deleted only without
+instances. https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreatePlacementGroup.html,
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_DeletePlacementGroup.html,
 https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
 """
 

@@ -3,7 +3,9 @@ for increases.
 
 moto has only VPC's quotas, and no requests. Requests stay open until a switch sets the quota;
 `launch_limits` enforces quotas if that is switched on. A new account may run 5 vCPUs, too few for a
-cluster: this account has raised quotas, like accounts that run clusters. Values:
+cluster: this account has raised quotas, like accounts that run clusters.
+
+AWS (documented): The default quotas of EC2, EBS and Auto Scaling have these values.
 https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html,
 https://docs.aws.amazon.com/general/latest/gr/ec2-service.html,
 https://docs.aws.amazon.com/ebs/latest/userguide/ebs-resource-quotas.html,

@@ -48,7 +48,7 @@ def install() -> None:
     @around(QuerySerializer, "_serialize_error_metadata")
     def serialize(serialize: Any, serializer: Any, serialized: Any, *args: Any) -> None:
         serialize(serializer, serialized, *args)
-        # The model names it so; AWS sends ``Message`` alone.
+        # The model names it so; the recorded errors of IAM have ``Message`` alone.
         serialized.pop("message", None)
 
     @around(IAMBackend, "create_role")

@@ -1,13 +1,19 @@
 """Keep as many versions of a secret as AWS, move staging labels as AWS does, and refuse deleted
 secrets in AWS's words.
 
-AWS removes outdated versions beyond 100, but none younger than 24 hours:
-https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html. Otherwise a
-new version is refused:
-https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html. A version without
-a label is outdated. moto keeps all versions, removes every label from a version that is no longer
-current, and returns an old version as the current one after the label was moved. AWS's words for a
-deleted secret: https://github.com/external-secrets/external-secrets/issues/4560
+AWS (documented): Outdated versions of a secret, which have no label, are removed beyond 100, but
+none younger than 24 hours.
+https://docs.aws.amazon.com/secretsmanager/latest/apireference/API_PutSecretValue.html
+
+AWS (documented): A secret has about 100 versions at most.
+https://docs.aws.amazon.com/secretsmanager/latest/userguide/reference_limits.html
+Here a new one is refused then.
+
+moto keeps all versions, removes every label from a version that is no longer current, and returns
+an old version as the current one after the label was moved.
+
+AWS (reported): Secrets Manager refuses a deleted secret with these words.
+https://github.com/external-secrets/external-secrets/issues/4560
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ seed, between the smallest and the largest published:
 Sources, in this order: https://www.daemonology.net/blog/2021-08-12-EC2-boot-time-benchmarking.html
 (boot: the second figure), https://github.com/brevdev/ec2-coldboot-research.
 
-Where EC2 ends a launch before its instance runs, RunInstances succeeds, and the instance goes from
-``pending`` to ``terminated``: a volume beyond a quota, a key that its volume can't use. Reasons:
+AWS (documented): An instance goes from ``pending`` to ``terminated``, though RunInstances
+succeeded, for a volume beyond a quota or a key that its volume can't use.
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
 
 A terminating instance is ``shutting-down`` first, and keeps its volumes and interfaces; its group
@@ -18,10 +18,9 @@ lists it as ``Terminating``, even after EC2 shows it as ``terminated``. AWS give
 reports mention minutes: https://github.com/hashicorp/terraform/pull/1353,
 https://github.com/reproio/ecs_deploy/pull/72.
 
-EC2 is eventually consistent: for a while after its launch DescribeInstances and
-DescribeAutoScalingGroups omit an instance, and a call that names it gets
-``InvalidInstanceID.NotFound``, also TerminateInstances, which "does not mean that the instance is
-or will be terminated": https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
+AWS (documented): EC2 is eventually consistent: for a while after its launch a call may omit an
+instance, and one that names it gets ``InvalidInstanceID.NotFound``, also TerminateInstances, which
+"does not mean that the instance is or will be terminated". https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 """
 
 from __future__ import annotations

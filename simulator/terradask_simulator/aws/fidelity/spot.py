@@ -1,8 +1,9 @@
 """Show request ids of spot instances, and interrupt them with notice.
 
-moto only marks spot instances. AWS also shows a request's id, announces an interruption in the
-instance's metadata, and terminates the instance. Paths and documents:
-https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html,
+moto only marks spot instances.
+
+AWS (documented): An interruption of a spot instance is announced in the instance's metadata, and
+then the instance is terminated. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/spot-instance-termination-notices.html,
 https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/rebalance-recommendations.html
 """
 

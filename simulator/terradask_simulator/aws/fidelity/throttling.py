@@ -1,13 +1,16 @@
 """Throttle calls of EC2, Auto Scaling and CloudWatch Logs by token buckets, if switched on.
 
-EC2, sizes and refill rates:
-https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html. Each action has its own
-bucket in each region; launches, terminations, starts and stops have a second one that counts
-instances. Auto Scaling has one bucket for all of its actions
-(https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html); AWS doesn't publish its
-size: the size of EC2's bucket for changes is assumed. CloudWatch Logs: calls a second of an account
-in a region, https://repost.aws/knowledge-center/cloudwatch-logs-throttling and
-https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_DescribeLogStreams.html.
+AWS (documented): Each action of EC2 has its own bucket in each region; launches, terminations,
+starts and stops have a second one that counts instances. Sizes and refill rates:
+https://docs.aws.amazon.com/ec2/latest/devguide/ec2-api-throttling.html
+
+AWS (documented): Auto Scaling throttles all of its actions together.
+https://docs.aws.amazon.com/autoscaling/ec2/APIReference/Welcome.html
+It doesn't publish a size: the size of EC2's bucket for changes is assumed.
+
+AWS (documented): CloudWatch Logs has calls a second of an account in a region.
+https://repost.aws/knowledge-center/cloudwatch-logs-throttling,
+https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_DescribeLogStreams.html
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 AWS (documented): A resource may not be visible to the calls that follow its creation at once.
 https://docs.aws.amazon.com/ec2/latest/devguide/eventual-consistency.html
 
-The codes are those of EC2's `error codes
-<https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html>`_ for which
-Terraform's provider repeats its calls after a creation. Calls by filters find every resource.
-Instances have a switch of their own.
+AWS (documented): EC2 has a code of its own for each kind of resource that isn't found.
+https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+Here are those for which Terraform's provider repeats its calls after a creation. Calls by filters
+find every resource. Instances have a switch of their own.
 """
 
 from __future__ import annotations

@@ -39,12 +39,12 @@ _SERVICES: dict[str, Callable[[Operation, World], Iterator[Need]]] = {
 
 _READ, _WRITE = ("kms:Decrypt",), ("kms:GenerateDataKey",)
 _BOTH = (*_WRITE, *_READ)
-#: Permissions of the caller to use a customer's KMS key through another service. `S3
-#: <https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html#require-sse-kms>`_,
-#: `Secrets Manager
-#: <https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html>`_, `SNS
-#: <https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html>`_, `Parameter Store
-#: <https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html>`_
+#: AWS (documented): A call that uses a customer's KMS key through another service needs permissions
+#: of the caller for the key.
+#: https://docs.aws.amazon.com/AmazonS3/latest/userguide/UsingKMSEncryption.html#require-sse-kms,
+#: https://docs.aws.amazon.com/secretsmanager/latest/userguide/security-encryption.html,
+#: https://docs.aws.amazon.com/sns/latest/dg/sns-key-management.html,
+#: https://docs.aws.amazon.com/kms/latest/developerguide/services-parameter-store.html
 _USES = {
     "s3:GetObject": _READ,
     "s3:GetObjectVersion": _READ,

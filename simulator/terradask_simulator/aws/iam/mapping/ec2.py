@@ -79,9 +79,10 @@ def ec2_needs(operation: Operation, world: World) -> Iterator[Need]:
 
 
 def _is_gone(parameters: Parameters, world: World) -> bool:
-    """Return whether a call names a missing association. IAM has no resource to check, and EC2
-    answers that it doesn't exist, which the Terraform provider treats as success:
-    https://github.com/hashicorp/terraform/pull/2543.
+    """Return whether a call names a missing association: IAM has no resource to check.
+
+    AWS (reported): EC2 answers that the association doesn't exist, which the Terraform provider
+    treats as success. https://github.com/hashicorp/terraform/pull/2543
     """
     association = named(parameters, "AssociationId")
     return bool(association) and not world.related(association)

@@ -1,9 +1,8 @@
 """Permissions for launching instances, by RunInstances or by a group.
 
-`Launch templates and permissions
-<https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html>`_,
-`Amazon EC2 Auto Scaling API permissions
-<https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-api-permissions.html>`_
+AWS (documented): A launch from a template needs the permissions for all that the template names.
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/use-launch-templates-to-control-launching-instances.html,
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-api-permissions.html
 """
 
 from __future__ import annotations

@@ -106,9 +106,8 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
 
     Notes
     -----
-    `ARNs of log groups
-    <https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html>`_:
-    with a suffix for the streams (``:*`` in policies), except for tagging.
+    AWS (documented): The ARN of a log group ends with ``:*`` in policies, except for tagging.
+    https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html
     """
     action, parameters = f"logs:{operation.name}", operation.parameters
     kinds = reference.resource_types(action)
@@ -154,7 +153,7 @@ def any_needs(operation: Operation, world: World) -> Iterator[Need]:
 
     Notes
     -----
-    Creating a resource with tags also needs the permission to tag it, as in
+    AWS (documented): Creating a resource with tags also needs the permission to tag it, as for SNS.
     https://docs.aws.amazon.com/sns/latest/api/API_CreateTopic.html
     """
     action, parameters = f"{operation.service}:{operation.name}", operation.parameters
