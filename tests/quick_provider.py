@@ -27,11 +27,11 @@ from terradask._terraform.folder_contents import LOCK_FILE
 from terradask._terraform.program import TERRAFORM
 from terradask._terraform.provider_mirror import (
     CLI_CONFIG_VARIABLE,
-    PROVIDER_VERSION,
     cli_config_in_use,
     this_platform,
     write_cli_config,
 )
+from terradask_modules.frameworks import PROVIDER_VERSION
 
 #: Set to anything, it has the package start the real provider at once, with nothing in between.
 DIRECT_VARIABLE = "TESTS_DIRECT_PROVIDER"

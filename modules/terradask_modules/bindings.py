@@ -1,4 +1,4 @@
-"""Prepare the process for the framework: import this before anything of cdktf or the provider's
+"""Prepare the process for the framework: import this before anything of it or the provider's
 bindings.
 
 The bindings' package imports all of its 2,100 resource modules when any of them is imported: 8
@@ -21,9 +21,8 @@ from typing import Any
 
 from terradask_modules.errors import SetupError
 from terradask_modules.forked_node import leave_node_to_parent
+from terradask_modules.frameworks import Framework, installed_framework, lacking
 from terradask_modules.programs import find_program
-
-PROVIDER_PACKAGE = "cdktf_cdktf_provider_aws"
 
 #: jsii prints ten lines for each of these at its start; terradask, not the user, chooses the node.
 _SILENCED = (
@@ -36,17 +35,20 @@ _NODE_OPTIONS = "NODE_OPTIONS"
 _LAZY_BINDINGS = Path(__file__).with_name("lazy_bindings.js")
 
 
-def check_installed() -> None:
-    """Check that this Python has the framework. Raises `SetupError`."""
-    needed = ("cdktf", PROVIDER_PACKAGE, "constructs", "jsii")
-    missing = [name for name in needed if importlib.util.find_spec(name) is None]
-    if missing:
+def _framework() -> Framework:
+    found = installed_framework()
+    if found is None:
         raise SetupError(
             "terradask's constructs need CDKTF, which isn't installed in this Python",
-            given=f"no {', '.join(missing)}",
+            given=", ".join(lacking()),
             advice="pip install 'terradask[deploy]'. terradask's own commands, Cluster and "
             "Workspace work without it: they synthesise in an environment of its own",
         )
+    return found
+
+
+#: The framework of this process.
+FRAMEWORK = _framework()
 
 
 def use_node() -> None:
@@ -100,29 +102,29 @@ def _loading_lazily() -> Iterator[None]:
 
 def use_single_resource_modules() -> None:
     """Install the substitute for the provider's package, unless the whole package is loaded."""
-    if PROVIDER_PACKAGE in sys.modules:
+    package = FRAMEWORK.bindings
+    if package in sys.modules:
         return
-    spec = importlib.util.find_spec(PROVIDER_PACKAGE)
+    spec = importlib.util.find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
-        raise ModuleNotFoundError(f"No module named {PROVIDER_PACKAGE!r}", name=PROVIDER_PACKAGE)
-    stand_in = ModuleType(PROVIDER_PACKAGE, "Loads a resource's module when it is asked for.")
+        raise ModuleNotFoundError(f"No module named {package!r}", name=package)
+    stand_in = ModuleType(package, "Loads a resource's module when it is asked for.")
     stand_in.__path__ = list(spec.submodule_search_locations)
     stand_in.__spec__ = spec
     stand_in.__file__ = spec.origin
     stand_in.__getattr__ = _load_submodule  # type: ignore[method-assign]  # PEP 562: a function of the module
-    sys.modules[PROVIDER_PACKAGE] = stand_in
+    sys.modules[package] = stand_in
 
 
 def _load_submodule(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     try:
-        return importlib.import_module(f"{PROVIDER_PACKAGE}.{name}")
+        return importlib.import_module(f"{FRAMEWORK.bindings}.{name}")
     except ModuleNotFoundError as error:
         raise AttributeError(name) from error
 
 
-check_installed()
 use_node()
 start_node()
 use_single_resource_modules()

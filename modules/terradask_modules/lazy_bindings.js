@@ -3,8 +3,8 @@
 
 const { readFileSync } = require("node:fs");
 
-const INDEX = /[\\/]@cdktf[\\/]provider-aws[\\/]lib[\\/]index\.js$/;
-const EXPORT = /^exports\.(\w+) = (require\("[^"\n]+"\));$/gm;
+const INDEX = /[\\/]provider-aws[\\/]lib[\\/]index\.js$/;
+const EXPORT = /^exports\.(\w+) = ((?:__importStar\()?require\("[^"\n]+"\)\)?);$/gm;
 const GETTER = 'Object.defineProperty(exports, "$1", { enumerable: true, get: () => $2 });';
 
 const load = require.extensions[".js"];

@@ -16,33 +16,33 @@ _PYTHON = (3, 11)
 def main(request_path: str, answer_path: str) -> None:
     """Answer a request of `terradask_stacks.rendering`."""
     request = json.loads(Path(request_path).read_text(encoding="utf-8"))
-    found = _unfit(request["exact"], request["present"])
-    answer = {"unfit": found} if found else _answer(request)
+    answer = _answer(request)
     Path(answer_path).write_text(json.dumps(answer, default=str), encoding="utf-8")
 
 
-def _unfit(exact: dict[str, str], present: list[str]) -> list[str]:
-    """Return what this Python lacks, or has in another version."""
-    if sys.version_info < _PYTHON:
-        return [f"Python {sys.version.split()[0]}"]
-    found = []
-    for name in [*exact, *present]:
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            found.append(f"no {name}")
-        else:
-            if version != exact.get(name, version):
-                found.append(f"{name} {version}, not {exact[name]}")
-    return found
-
-
 def _answer(request: dict) -> dict:  # type: ignore[type-arg]  # an older Python reads this too
+    if sys.version_info < _PYTHON:
+        return {"unfit": [f"Python {sys.version.split()[0]}"]}
     for folder in request["packages"]:
         _load_package(Path(folder))
+    from terradask_modules.frameworks import lacking, versions_here
+
+    unfit = [*lacking(), *(f"no {name}" for name in request["present"] if not _has(name))]
+    if unfit:
+        return {"unfit": unfit}
+    if not request["stacks"]:
+        return {"versions": versions_here()}
     from terradask_stacks.rendering import answer
 
     return answer(request)
+
+
+def _has(name: str) -> bool:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 def _load_package(folder: Path) -> None:

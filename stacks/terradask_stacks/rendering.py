@@ -18,7 +18,7 @@ from typing import Any
 from terradask_modules.errors import InvalidInput, SetupError, TerradaskError
 from terradask_modules.programs import environ_for_programs
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.framework import CORE, EXACT, OF_OWN_CODE, locked_versions
+from terradask_stacks.framework import OF_OWN_CODE
 from terradask_stacks.inputs import Inputs, inputs_in
 
 _PROGRAM = Path(__file__).with_name("render_process.py")
@@ -38,9 +38,10 @@ class OtherProcess:
     #: The packages of this installation that it imports.
     packages: Sequence[str]
 
-    def check(self) -> None:
-        """Check that the Python has the framework. Raises `SetupError`."""
-        self._ask([])
+    def versions(self) -> dict[str, str]:
+        """Return the versions of the framework there. Raises `SetupError` if there is none."""
+        found: dict[str, str] = self._ask([])["versions"]
+        return found
 
     def render(self, stacks: Sequence[Inputs], *, whose: str = "") -> dict[str, str]:
         """Return each stack's ``cdk.tf.json``, by its name, as `terradask_stacks.app.render` does.
@@ -55,8 +56,7 @@ class OtherProcess:
 
     def _ask(self, stacks: Sequence[Mapping[str, Any]], whose: str = "") -> dict[str, Any]:
         request = {
-            "exact": {name: locked_versions()[name] for name in EXACT},
-            "present": [name for name in (*CORE, *OF_OWN_CODE) if name not in EXACT],
+            "present": OF_OWN_CODE,
             "packages": [str(_folder_of(package)) for package in self.packages],
             "stacks": stacks,
             "whose": whose,
@@ -76,7 +76,7 @@ class OtherProcess:
             raise SetupError(
                 "this Python can't write Terraform's configuration",
                 given=f"{self.python}: {', '.join(answer['unfit'])}",
-                allowed="one with the extra deploy of this version of terradask",
+                allowed="one with the extra deploy, or cdktn, of this version of terradask",
                 advice="pip install 'terradask[deploy]' there; or terradask doctor --fix, if "
                 "terradask made it",
             )
@@ -125,8 +125,6 @@ class OtherProcess:
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a request, in the other process."""
     stacks = [inputs_in(document) for document in request["stacks"]]
-    if not stacks:
-        return {"texts": {}}
     try:
         from terradask_stacks.app import render
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from terradask_modules.errors import InvalidInput
+from terradask_modules.frameworks import versions_here
 from terradask_modules.names import NETWORK_STACK
 from terradask_stacks.files import write_whole
-from terradask_stacks.framework import CORE, locked_versions, versions_here
 from terradask_stacks.host_scripts import HostScripts
 from terradask_stacks.host_wheel import FOLDER, HostWheel, build_host_wheel
 from terradask_stacks.inputs import ClusterInputs, Inputs, inputs_of
@@ -34,11 +34,18 @@ LOCK_HCL = Path(__file__).with_name("terraform.lock.hcl")
 #: The packages that the framework runs, which are the same in another Python.
 OWN_PACKAGES = ("terradask_modules", "terradask_stacks")
 
-#: Returns another Python that has the framework; called only if something isn't cached.
-OtherPython = Callable[[], Path]
-
 #: The name with which clusters are synthesised and cached; their own replaces it afterwards.
 _STAND_IN = "stands-for-the-cluster"
+
+
+class OtherPython(Protocol):
+    """Another Python, which has the framework."""
+
+    def get(self) -> Path:
+        """Return it; called only if something isn't cached."""
+
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the framework there."""
 
 
 def synthesize(
@@ -78,7 +85,7 @@ def synthesize(
     cache_dir
         Folder of earlier results; by default none is used.
     other_python
-        Returns another Python in which the framework runs; by default it runs in this process.
+        Another Python in which the framework runs; by default it runs in this process.
 
     Returns
     -------
@@ -99,7 +106,7 @@ def synthesize(
         if name == NETWORK_STACK:
             _write(folder / wheel.source, wheel.content)
         folders[name] = folder
-    _write(out_dir / "manifest.json", _manifest(wanted).encode())
+    _write(out_dir / "manifest.json", _manifest(texts).encode())
     return folders
 
 
@@ -111,8 +118,7 @@ def _texts(
 ) -> dict[str, str]:
     """Return each stack's JSON, from the cache if possible."""
     nameless = {job.name: _nameless(job) for job in jobs}
-    is_here = other_python is None
-    code = "" if cache_dir is None else _code_digest(wheel, is_here=is_here)
+    code = "" if cache_dir is None else _code_digest(wheel, other_python)
     keys = {
         name: _digest(json.dumps({"code": code, **job.facts()}, sort_keys=True))
         for name, job in nameless.items()
@@ -166,7 +172,7 @@ def _rendered(
     else:
         from terradask_stacks.rendering import OtherProcess
 
-        render = OtherProcess(other_python(), OWN_PACKAGES).render
+        render = OtherProcess(other_python.get(), OWN_PACKAGES).render
     names = {
         key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name
         for number, (key, job) in enumerate(jobs.items())
@@ -184,13 +190,13 @@ def _read_kept(path: Path) -> str | None:
     return text if digest == _digest(text) else None
 
 
-def _code_digest(wheel: HostWheel, *, is_here: bool) -> str:
-    """Return a digest of all code involved: versions of the framework, which is here or as locked,
-    our own sources.
+def _code_digest(wheel: HostWheel, other_python: OtherPython | None) -> str:
+    """Return a digest of all code involved: versions of the framework, here or in the other Python,
+    and our own sources.
     """
     digest = hashlib.sha256(wheel.sha256.encode())
-    framework = versions_here() if is_here else locked_versions()
-    versions = {"terradask": terradask_version(), **{name: framework.get(name) for name in CORE}}
+    framework = versions_here() if other_python is None else other_python.versions()
+    versions = {"terradask": terradask_version(), **framework}
     digest.update(json.dumps(versions, sort_keys=True).encode())
     for path in _sources():
         digest.update(path.name.encode())
@@ -207,15 +213,18 @@ def _sources() -> Iterator[Path]:
                     yield path
 
 
-def _manifest(stacks: Sequence[str]) -> str:
-    """Return the input of the ``cdktf`` command; clusters are destroyed before their network."""
+def _manifest(texts: Mapping[str, str]) -> str:
+    """Return the input of the ``cdktf`` command, with the version of the framework that wrote the
+    stacks; clusters are destroyed before their network.
+    """
+    versions = {json.loads(text)["//"]["metadata"]["version"] for text in texts.values()}
 
     def entry(name: str) -> dict[str, Any]:
         return {
             "annotations": [],
             "constructPath": name,
             "dependencies": [NETWORK_STACK]
-            if name != NETWORK_STACK and NETWORK_STACK in stacks
+            if name != NETWORK_STACK and NETWORK_STACK in texts
             else [],
             "name": name,
             "stackMetadataPath": f"stacks/{name}/metadata.json",
@@ -224,8 +233,8 @@ def _manifest(stacks: Sequence[str]) -> str:
         }
 
     document = {
-        "stacks": {name: entry(name) for name in sorted(stacks)},
-        "version": locked_versions()["cdktf"],
+        "stacks": {name: entry(name) for name in sorted(texts)},
+        "version": max(versions, default=None),
     }
     return json.dumps(document, indent=2) + "\n"
 

@@ -20,9 +20,10 @@ from terradask._plans.basis import commit_of
 from terradask._software.conda.solver import CondaSolver
 from terradask._software.host_packages import BootLock, download
 from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
-from terradask._terraform.provider_mirror import PROVIDER_VERSION, this_platform
+from terradask._terraform.provider_mirror import this_platform
 from terradask._terraform.terraform import init_key
 from terradask.errors import BaselineError
+from terradask_modules.frameworks import PROVIDER_VERSION
 from terradask_simulator import Simulator
 
 from ..quick_provider import package_hash, write_lock

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from terradask._cleanup.state_guard import read_state
-from terradask._terraform.program import PROVIDER, TERRAFORM
-from terradask_modules.aws import PROVIDER_SOURCE
+from terradask._terraform.program import TERRAFORM
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.cluster_names import ClusterNames
 from terradask_modules.where import Where
@@ -57,10 +56,6 @@ def test_everything_that_a_stack_makes_may_be_in_its_state(name: str) -> None:
 
 def test_no_type_is_known_that_no_stack_makes() -> None:
     assert kinds() == {kind for name in CLUSTERS for kind in stack(name)["resource"]}
-
-
-def test_the_provider_is_the_one_of_the_stacks() -> None:
-    assert PROVIDER == PROVIDER_SOURCE
 
 
 def test_types_of_isolated_clusters_are_nobody_elses() -> None:

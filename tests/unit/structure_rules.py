@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from terradask_modules.frameworks import COMMON_PACKAGES, FRAMEWORKS
+
 from .source_tree import BESIDES, ROOTS, Import, Module, Tree, dotted
 
 # Inside `terradask` each package (or module) imports itself and those above it.
@@ -79,7 +81,10 @@ SHARED = {
 }
 # The commands that start the simulator are the one place where the runtime knows it.
 BEHIND_THE_COMMAND = ("cluster/terradask/cli/_sim.py", "cluster/terradask/_doctor/demo")
-FRAMEWORK = {"cdktf", "cdktf_cdktf_provider_aws", "constructs", "jsii"}
+FRAMEWORK = {
+    *COMMON_PACKAGES,
+    *(name for each in FRAMEWORKS for name in (each.package, each.bindings)),
+}
 FRAMEWORK_DOOR = "modules/terradask_modules/aws.py"
 AWS_HALF = "terradask_simulator.aws"
 
@@ -100,7 +105,7 @@ def roots(tree: Tree) -> list[str]:
 
 
 def framework(tree: Tree) -> list[str]:
-    """Return imports of CDKTF outside of the one module that is for it."""
+    """Return imports of a framework outside of the one module that is for it."""
     found = (
         (module, one)
         for module in tree.modules.values()

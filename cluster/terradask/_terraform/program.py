@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: The provider's name in each registry.
-PROVIDER = "hashicorp/aws"
+from terradask_modules.frameworks import PROVIDER_SOURCE
 
 Version = tuple[int, int, int]
 
@@ -27,7 +26,7 @@ class Program:
     @property
     def provider(self) -> str:
         """The AWS provider's address in the lock file and in plans."""
-        return f"{self.registry}/{PROVIDER}"
+        return f"{self.registry}/{PROVIDER_SOURCE}"
 
     @property
     def provider_in_state(self) -> str:

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from terradask._terraform.program import OPENTOFU, PROGRAMS, PROVIDER, TERRAFORM, Program
+from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
+from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION
 from terradask_stacks.files import foreign_owner, write_whole
 
 #: Terraform's variable for its configuration file.
 CLI_CONFIG_VARIABLE = "TF_CLI_CONFIG_FILE"
 
-PROVIDER_VERSION = "5.100.0"
 
 #: Folders that are skipped: without mirrors, endless, or slow.
 _SKIPPED = frozenset(
@@ -85,7 +85,7 @@ def holds_provider(
     mirror: Path, version: str = PROVIDER_VERSION, *, program: Program = TERRAFORM
 ) -> bool:
     """Return whether a folder is this user's mirror with the program's unpacked provider."""
-    folder = mirror / program.registry / PROVIDER / version / this_platform()
+    folder = mirror / program.registry / PROVIDER_SOURCE / version / this_platform()
     try:
         with os.scandir(folder) as entries:
             return any(

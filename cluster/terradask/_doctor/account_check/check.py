@@ -34,8 +34,8 @@ from terradask._doctor.account_check.network import (
 from terradask._doctor.account_check.place import LIMIT_SECONDS, CheckWorkspace, base_folder
 from terradask._doctor.account_check.recorder import Recorder
 from terradask._doctor.account_check.steps import Runner, Step, StepResult, TimeIsOver
-from terradask._terraform import provider_mirror
 from terradask._terraform.platforms import check_platform
+from terradask_modules.frameworks import PROVIDER_VERSION
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class LiveCheck:
             "versions": {
                 "terradask": metadata.version("terradask"),
                 "python": platform.python_version(),
-                "provider": provider_mirror.PROVIDER_VERSION,
+                "provider": PROVIDER_VERSION,
             },
             "passed": failed is None,
             "failed_step": None if failed is None else failed.name,
