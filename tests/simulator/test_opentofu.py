@@ -147,6 +147,10 @@ def test_opentofu_makes_a_cluster_and_takes_over_terraforms_network(workspace: W
 
 def test_terraform_takes_over_opentofus_network_as_documented(workspace: Workspace) -> None:
     workspace.settings(owner="ana")
+    checked = json.loads(workspace.run("tofu", "doctor", "--toolchain", "--json"))
+    found = {each["check"]: each["found"] for each in checked}
+    assert found["terraform"].startswith("OpenTofu ")
+    assert "tofu.rc" in found["provider"]
     workspace.run("tofu", "apply", "network", "--yes")
     workspace.run("terraform", "synth")
     terraform = shutil.which("terraform")

