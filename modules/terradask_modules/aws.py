@@ -45,8 +45,6 @@ __all__ = [
 #: Context of every stack's synthesis, in any program: it decides how addresses are spelled.
 APP_CONTEXT = {"excludeStackIdFromLogicalIds": "true", "allowSepCharsInLogicalIds": "true"}
 
-REQUIRED_TERRAFORM = ">= 1.11.0"
-
 
 def __getattr__(name: str) -> Any:
     """Return a class of the framework, or the provider's binding of a resource by its class, such

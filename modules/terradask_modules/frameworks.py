@@ -12,6 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 #: The provider that stacks require with either framework; the lock file has its checksums.
 PROVIDER_SOURCE = "hashicorp/aws"
 PROVIDER_VERSION = "5.100.0"
+#: Of Terraform itself.
+REQUIRED_TERRAFORM = ">= 1.11.0"
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from terradask_modules.aws import (
-    REQUIRED_TERRAFORM,
     AwsProvider,
     S3Backend,
     TerraformStack,
 )
-from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION
+from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION, REQUIRED_TERRAFORM
 from terradask_modules.names import TAG_RUN_PREFIX, TAG_WORKSPACE
 from terradask_stacks.settings import WorkspaceSettings
 

@@ -97,17 +97,23 @@ def synthesize(
     wheel = build_host_wheel()
     jobs = [inputs_of(name, settings, lock, clusters, wheel, scripts=scripts) for name in wanted]
     texts = _texts(jobs, wheel, cache_dir, other_python)
-    provider_lock = (lock_hcl or LOCK_HCL).read_bytes()
-    folders = {}
-    for name in wanted:
-        folder = _own_folder(out_dir / "stacks" / name)
-        _write(folder / "cdk.tf.json", texts[name].encode())
-        _write(folder / ".terraform.lock.hcl", provider_lock)
-        if name == NETWORK_STACK:
-            _write(folder / wheel.source, wheel.content)
-        folders[name] = folder
+    folders = {
+        name: write_stack(name, texts[name], out_dir=out_dir, lock_hcl=lock_hcl) for name in wanted
+    }
+    if NETWORK_STACK in folders:
+        _write(folders[NETWORK_STACK] / wheel.source, wheel.content)
     _write(out_dir / "manifest.json", _manifest(texts).encode())
     return folders
+
+
+def write_stack(name: str, text: str, *, out_dir: Path, lock_hcl: Path | None = None) -> Path:
+    """Write a stack's configuration, and the provider's lock file, for Terraform; return the
+    folder. Raises `InvalidInput` if it would lead elsewhere.
+    """
+    folder = _own_folder(out_dir / "stacks" / name)
+    _write(folder / "cdk.tf.json", text.encode())
+    _write(folder / ".terraform.lock.hcl", (lock_hcl or LOCK_HCL).read_bytes())
+    return folder
 
 
 def _texts(

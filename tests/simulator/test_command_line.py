@@ -224,7 +224,9 @@ def test_doctor_on_the_embedded_aws(terradask) -> None:
     findings = {
         finding["check"]: finding for finding in json.loads(terradask("doctor", "--json").stdout)
     }
-    assert {"python", "node", "terraform", "provider", "credentials", "region"} <= set(findings)
+    assert {"python", "synthesis", "terraform", "provider", "credentials", "region"} <= set(
+        findings
+    )
     assert all(finding["ok"] for finding in findings.values())
     assert "ok" in terradask("doctor").stdout
 

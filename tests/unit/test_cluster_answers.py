@@ -19,15 +19,13 @@ from terradask._network.baseline import Baseline
 from terradask._synthesis import resolve_hardware
 from terradask._synthesis.answers import (
     ClusterResolver,
-    answers_to_destroy,
     check_gpu_drivers,
     group_types,
 )
 from terradask._synthesis.resolve_cluster import Place, resolve_cluster
 from terradask_stacks.errors import SettingsError
-from terradask_stacks.ingress import check_ports
 from terradask_stacks.loading import LoadedSettings, load_settings
-from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, read_lock, write_lock
+from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, write_lock
 from terradask_stacks.settings import ClusterSettings, NetworkSettings
 from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 
@@ -108,24 +106,6 @@ def test_an_explanation_tells_what_is_locked_from_what_would_be_chosen(
     assert "zone: us-east-1a: as good as us-east-1b, and first by name" in named.explain()
     # Why the zone was taken, when it was, and not that the cluster is there by now.
     assert before.chosen.why_zone == named.chosen.why_zone
-
-
-def test_a_cluster_with_ports_of_its_own_is_destroyed_whatever_the_settings_say_today(
-    loaded: LoadedSettings,
-) -> None:
-    lock = read_lock(loaded.lock_path).clusters["asked"].model_dump(mode="json")
-    settings = ClusterSettings(scheduler_port=9000, dashboard_port=9001, max_workers=7).model_dump(
-        mode="json"
-    )
-    baseline, aws = (
-        SimpleNamespace(account="123456789012", zones={}),
-        SimpleNamespace(partition="aws", account_id="123456789012"),
-    )
-
-    found = answers_to_destroy(loaded, baseline, aws, {"settings": settings, "lock": lock})  # type: ignore[arg-type]
-
-    assert found.settings.cluster.max_workers == 7
-    check_ports(loaded.settings.workspace, NetworkSettings(), found.settings.cluster)
 
 
 def _train(

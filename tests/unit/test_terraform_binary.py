@@ -9,7 +9,7 @@ import pytest
 from terradask._terraform.binary import find_terraform, locate_terraform, parse_version
 from terradask._terraform.program import OPENTOFU, PROGRAMS, TERRAFORM, Program
 from terradask.errors import SetupError
-from terradask_modules.aws import REQUIRED_TERRAFORM
+from terradask_modules.frameworks import REQUIRED_TERRAFORM
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,7 @@ from terradask.errors import AccessDenied, ClusterError
 from terradask_modules.kinds import KINDS
 from terradask_modules.names import NETWORK_STACK, resource_name
 from terradask_modules.where import ClusterWhere, Where
+from terradask_stacks.bare_stack import Blocks
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -222,8 +223,10 @@ class NetworkRecovery:
     aws: Aws
     where: Where
     ids: _Ids
-    #: Returns the network's configuration.
+    #: Returns the network's configuration; called only for imports.
     configuration: Callable[[], Mapping[str, Any]]
+    #: Kinds that AWS doesn't list by tags: `resources_to_find`.
+    to_find: Blocks
     progress: Progress
 
     def imports(self) -> dict[str, str]:
@@ -270,4 +273,4 @@ class NetworkRecovery:
         return bool(left)
 
     def _found(self) -> list[Resource]:
-        return find_network(self.aws, self.where, self.configuration())
+        return find_network(self.aws, self.where, self.to_find)

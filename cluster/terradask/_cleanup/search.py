@@ -49,9 +49,11 @@ _Search = Callable[[], Sequence[Resource]]
 _ENDED = frozenset({"deleted", "deleting", "failed"})
 
 
-def find_network(aws: Aws, where: Where, configuration: Mapping[str, Any]) -> list[Resource]:
+def find_network(
+    aws: Aws, where: Where, configured: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> list[Resource]:
     """Return a network's existing resources: those with the workspace's tag and no cluster's, and
-    its bucket.
+    its bucket. `configured` has the blocks of kinds that are found by name, and of optional ones.
 
     Parts that are deleted with another resource are left out: routes, rules, policies in roles.
 
@@ -59,7 +61,7 @@ def find_network(aws: Aws, where: Where, configuration: Mapping[str, Any]) -> li
     ``logs:DescribeLogGroups``, ``logs:ListTagsForResource``, ``s3:ListBucket``,
     ``s3:GetBucketTagging``; and permissions of configured kinds that are found by name.
     """
-    ec2, configured = aws.client("ec2"), configuration.get("resource", {})
+    ec2 = aws.client("ec2")
     searches: list[_Search] = [
         *(
             partial(find_in_ec2, ec2, kind.terraform, where)

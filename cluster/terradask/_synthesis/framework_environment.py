@@ -114,6 +114,8 @@ class FrameworkEnvironment:
 
     def remake(self) -> None:
         """Make terradask's own environment, again if it is there."""
+        # First, so that an interruption leaves none that seems complete.
+        self.python.unlink(missing_ok=True)
         shutil.rmtree(self._folder, ignore_errors=True)
         self.get()
 

@@ -72,7 +72,7 @@ def resolve_network(
         policies = pool.submit(_task_policies, settings, aws, existing_lock, check)
         services = pool.submit(_endpoint_services, settings.network, aws, existing_lock, refresh)
         account, partition = caller.result()
-        _check_account(account, existing_lock, aws)
+        check_account(account, existing_lock, aws)
         slots = assign_slots(existing_lock.zones if existing_lock else {}, zones.result())
         check_names(services.result(), aws.region)
         check_zones(services.result(), slots)
@@ -129,7 +129,8 @@ def _check_block(cidr: str) -> None:
     )
 
 
-def _check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None:
+def check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None:
+    """Refuse another account than that of the locked answers. Raises `StateConflict`."""
     if existing is None or existing.account == account:
         return
     raise StateConflict(

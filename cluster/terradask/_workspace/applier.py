@@ -208,7 +208,7 @@ class Applier:
             # Zero the groups first, so that no host costs more.
             recovery = self.clusters.recovery(name)
             zeroed = pool.submit(recovery.scale_to_zero)
-            configuration_of(self.context).cluster_to_destroy(name)
+            configuration_of(self.context).to_destroy(name)
             stack.init()
             zeroed.result()
             deployment.keep_events()
@@ -226,7 +226,7 @@ class Applier:
         with self.stacks.locked(NETWORK_STACK) as stack:
             self.stacks.states.check_not_rolled_back(NETWORK_STACK)
             self._refuse_named_groups(stack)
-            configuration_of(self.context).network(destroy=True)
+            configuration_of(self.context).to_destroy(NETWORK_STACK)
             stack.init()
             recovery = self.stacks.network_recovery(stack)
             removed = recovery.remove_unknown()

@@ -185,8 +185,11 @@ class Planner:
             self._clusters.refuse_network_in_use()
         with self._stacks.locked(NETWORK_STACK) as stack:
             self._stacks.states.check_not_rolled_back(NETWORK_STACK)
-            folder = configuration_of(self._context).network(
-                refresh=refresh, check=not destroy, destroy=destroy
+            configuration = configuration_of(self._context)
+            folder = (
+                configuration.to_destroy(NETWORK_STACK)
+                if destroy
+                else configuration.network(refresh=refresh, check=True)
             )
             expected = _configuration_in(folder)
             stack.init()
@@ -291,7 +294,7 @@ class Planner:
         with self._stacks.locked(name) as stack:
             self._stacks.states.check_not_rolled_back(name)
             if destroy:
-                folder = configuration.cluster_to_destroy(name)
+                folder = configuration.to_destroy(name)
             else:
                 answers = configuration.answers(name, refresh=refresh)
                 hosts = planned_launch(answers.settings.cluster, answers.lock)

@@ -74,13 +74,15 @@ class StackRunner:
     def network_recovery(self, stack: Stack) -> NetworkRecovery:
         """Return the recovery of network resources outside the state, after an interruption."""
         from terradask._cleanup.recover import NetworkRecovery
+        from terradask_stacks.bare_stack import resources_to_find
 
-        context = self._context
+        context, where = self._context, self._context.network.where
         return NetworkRecovery(
             context.aws,
-            context.network.where,
+            where,
             stack.ids,
             stack.terraform.configuration,
+            resources_to_find(context.settings, where),
             context.progress,
         )
 

@@ -110,9 +110,10 @@ def _mark(finding: Finding) -> str:
 @click.command(short_help="Check this machine and this account")
 @flag(
     "--fix",
-    help="Find the provider on this machine, and upload missing packages for hosts.",
+    help="Make the environment for synthesis, find the provider on this machine, and upload "
+    "missing packages for hosts.",
 )
-@flag("--toolchain", help="Check only Python, Node, Terraform and the provider.")
+@flag("--toolchain", help="Check only Python, synthesis, Terraform and the provider.")
 @flag(
     "--live",
     help="Check the account: run a small cluster in its own workspace, then remove everything.",
@@ -120,8 +121,8 @@ def _mark(finding: Finding) -> str:
 @asking_options
 @click.pass_context
 def doctor(ctx: click.Context, *, fix: bool, toolchain: bool, live: bool) -> None:
-    """Check Python, Node, Terraform, the provider, credentials and region, and print the fix for
-    each problem. A check that depends on a missing part is left out.
+    """Check Python, synthesis, Terraform, the provider, credentials and region, and print the fix
+    for each problem. A check that depends on a missing part is left out.
 
     Without --fix or --live nothing changes on AWS. Exits with 3 if something is missing. --live
     shows its cost, asks, writes a report, and exits with the code of the first failed step.

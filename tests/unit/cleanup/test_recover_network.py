@@ -23,18 +23,18 @@ from .planted import DOCUMENT, PREFIX, Planted, as_state, ids, own, place, tagge
 def test_the_boundary_is_the_networks(aws: Aws):
     iam = aws.client("iam")
     name, path = boundary_name("default", PREFIX), clusters_role_path("default")
-    configuration = {"resource": {"aws_iam_policy": {"boundary": {"name": name, "path": path}}}}
+    configured = {"aws_iam_policy": {"boundary": {"name": name, "path": path}}}
 
-    def network(configuration: Mapping[str, Any]) -> list[Resource]:
-        found = find_network(aws, place(), configuration)
+    def network(configured: Mapping[str, Any]) -> list[Resource]:
+        found = find_network(aws, place(), configured)
         return [resource for resource in found if resource.type == "aws_iam_policy"]
 
-    assert network(configuration) == []
+    assert network(configured) == []
     arn = iam.create_policy(
         PolicyName=name, Path=path, PolicyDocument=DOCUMENT, Tags=tagged("default")
     )["Policy"]["Arn"]
     assert network({}) == []
-    assert [policy.id for policy in network(configuration)] == [arn]
+    assert [policy.id for policy in network(configured)] == [arn]
     iam.create_policy_version(PolicyArn=arn, PolicyDocument=DOCUMENT, SetAsDefault=True)
     iam.create_role(RoleName="x", AssumeRolePolicyDocument=DOCUMENT, PermissionsBoundary=arn)
     role = Resource("aws_iam_role", "x")
@@ -43,11 +43,11 @@ def test_the_boundary_is_the_networks(aws: Aws):
     events.register(
         "before-call.iam.*", lambda model, **_: calls.append(model.name), unique_id="calls"
     )
-    delete_resources(aws, [*network(configuration), role], progress=lambda _: None)
+    delete_resources(aws, [*network(configured), role], progress=lambda _: None)
     events.unregister("before-call.iam.*", unique_id="calls")
     deleted = [call for call in calls if call.startswith("Delete")]
     assert deleted == ["DeleteRole", "DeletePolicyVersion", "DeletePolicy"]
-    assert network(configuration) == []
+    assert network(configured) == []
 
 
 def test_a_rule_between_groups_that_the_state_knows_is_removed_before_them(aws: Aws):
@@ -63,7 +63,7 @@ def test_a_rule_between_groups_that_the_state_knows_is_removed_before_them(aws: 
         for t in templates(aws)
     }
     others = own(aws, "etl")
-    recovery = NetworkRecovery(aws, place(), lambda: state, dict, lambda _: None)
+    recovery = NetworkRecovery(aws, place(), lambda: state, dict, {}, lambda _: None)
     assert recovery.remove_unknown()
     assert ids(find_security_groups(aws, place())) == ids(groups) - {(INGRESS_RULE, unknown_rule)}
     assert not recovery.remove_unknown()
@@ -93,10 +93,10 @@ def test_every_page_of_what_ec2_has_is_read(aws: Aws):
 
 def test_the_topic_for_messages_of_an_end_is_found_by_its_name_and_removed(aws: Aws) -> None:
     sns, name = aws.client("sns"), "terradask-default-ends"
-    configuration = {"resource": {"aws_sns_topic": {"ends": {"name": name}}}}
+    configured = {"aws_sns_topic": {"ends": {"name": name}}}
 
     def topics() -> list[str]:
-        found = find_network(aws, place(), configuration)
+        found = find_network(aws, place(), configured)
         return [resource.id for resource in found if resource.type == "aws_sns_topic"]
 
     assert topics() == []

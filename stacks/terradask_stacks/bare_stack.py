@@ -1,0 +1,91 @@
+"""A stack without its resources, by which Terraform destroys all that the state has. Pure, and
+without the framework: settings that stacks can't be made of any more don't keep one from being
+destroyed.
+
+From the state Terraform knows the order of deletions, and what the provider deletes by.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION, REQUIRED_TERRAFORM
+from terradask_modules.kinds.end_topic import NAME as ENDS
+from terradask_modules.kinds.end_topic import TOPIC, topic_name
+from terradask_modules.kinds.flow_log import FLOW_LOG, FLOW_LOGS
+from terradask_modules.names import (
+    NETWORK_STACK,
+    ROLES,
+    TAG_RUN_PREFIX,
+    boundary_name,
+    cluster_key,
+    clusters_role_path,
+    log_group_name,
+    network_state_key,
+)
+from terradask_modules.where import Where
+from terradask_stacks.settings import Settings
+
+#: Type -> the last part of its address -> its name and path.
+Blocks = dict[str, dict[str, dict[str, str]]]
+
+
+def bare_stack(name: str, settings: Settings, where: Where) -> dict[str, Any]:
+    """Return a stack's backend, provider and versions, as its synthesis has them."""
+    if name == NETWORK_STACK:
+        bucket = settings.state.bucket_for(where.account, where.region)
+        key, kms_key_arn = network_state_key(where.workspace), settings.state.kms_key_arn
+    else:
+        bucket, key = where.bucket, cluster_key(name, "terraform.tfstate")
+        kms_key_arn = settings.network.kms_key_arn
+    backend = {
+        "bucket": bucket,
+        "encrypt": True,
+        "key": key,
+        **({"kms_key_id": kms_key_arn} if kms_key_arn else {}),
+        "region": where.region,
+        "skip_region_validation": True,
+        "use_lockfile": True,
+    }
+    provider = {
+        "ignore_tags": [{"key_prefixes": [TAG_RUN_PREFIX]}],
+        "region": where.region,
+        "skip_region_validation": True,
+    }
+    return {
+        "provider": {"aws": [provider]},
+        "terraform": {
+            "backend": {"s3": backend},
+            "required_providers": {"aws": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}},
+            "required_version": REQUIRED_TERRAFORM,
+        },
+    }
+
+
+def resources_to_find(settings: Settings, where: Where) -> Blocks:
+    """Return the network's resources that AWS finds by their names alone, and those of kinds that
+    only some networks have: with these settings, deployed or not.
+    """
+    network, workspace = settings.network, where.workspace
+    prefix, role_path = network.role_name_prefix, network.role_path
+    log_groups, roles = {"hosts": {"name": log_group_name(workspace)}}, {}
+    found: Blocks = {"aws_cloudwatch_log_group": log_groups, "aws_iam_role": roles}
+    if network.instance_profiles is None:
+        for role in ROLES:
+            roles[role] = {"name": where.role_name(role, prefix), "path": role_path}
+        found["aws_iam_instance_profile"] = dict(roles)
+    if settings.workspace.isolation == "cluster" and not network.permissions_boundary:
+        path = clusters_role_path(workspace, role_path)
+        found["aws_iam_policy"] = {
+            "boundary": {"name": boundary_name(workspace, prefix), "path": path}
+        }
+    if network.flow_logs:
+        name = FLOW_LOGS.name
+        log_groups[name] = {"name": FLOW_LOGS.log_group(workspace)}
+        roles[name] = {"name": where.role_name(name, prefix), "path": role_path}
+        found[FLOW_LOG.terraform] = {"this": {}}
+    if network.dual_stack:
+        found["aws_egress_only_internet_gateway"] = {"this": {}}
+    if network.notify_emails:
+        found[TOPIC.terraform] = {ENDS: {"name": topic_name(where)}}
+    return found
