@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -336,7 +337,12 @@ def test_what_hosts_would_install_is_shown(lock: Lock, tmp_path: Path) -> None:
     command = ("software", "lock", file, "--architecture", ARCHITECTURE)
     said = in_this_process(*command)
     assert said.returncode == 0, said.stderr
-    assert said.stdout.strip() == found.to_requirements().strip()
+    path = tmp_path / "pylock.toml"
+    path.write_text(said.stdout)
+    again = lock_file_packages(path, ARCHITECTURE, os.environ)
+    assert again.conda == found.conda
+    assert again.channels == found.channels
+    assert again.to_requirements() == found.to_requirements()
     shown = json.loads(in_this_process(*command, "--json").stdout)
     assert {each["name"] for each in shown["conda"]} == names(found).keys()
     (frame,) = (each for each in shown["conda"] if each["name"] == "frame")

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import subprocess
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -383,9 +384,10 @@ def test_a_start_takes_the_environment_where_the_settings_say_so(
 
 def test_the_command_prints_the_lock(site, environ, monkeypatch) -> None:
     shown = in_this_process("software", "lock", environ=environ)
-    assert [line.partition(" ")[0] for line in shown.stdout.splitlines()] == [
-        "dask==1.0",
-        "tools==1.0",
+    packages = tomllib.loads(shown.stdout)["packages"]
+    assert [(each["name"], each["version"]) for each in packages] == [
+        ("dask", "1.0"),
+        ("tools", "1.0"),
     ]
     monkeypatch.setattr("terradask.cli._software._SLOW_SECONDS", 0.0)
     shown = in_this_process("software", "lock", "--json", environ=environ)
@@ -393,6 +395,7 @@ def test_the_command_prints_the_lock(site, environ, monkeypatch) -> None:
     document = json.loads(shown.stdout)
     assert document["packages"] == {"dask": "1.0", "tools": "1.0"}
     assert document["missing"] == {}
+    assert tomllib.loads(document["pylock"])["packages"] == packages
 
 
 def test_a_name_that_is_not_installed_is_refused(site, environ) -> None:

@@ -11,13 +11,16 @@ from pathlib import Path
 
 from terradask._software.additions import add_to_file
 from terradask._software.client_versions import client_mismatch, python_for_hosts
-from terradask._software.conda.lock import lock_conda_file
+from terradask._software.conda.file import configured_channels
+from terradask._software.conda.lock import installer_wheel, lock_conda_file
+from terradask._software.hosts import python_version
 from terradask._software.indexes.configured import Machine
 from terradask._software.indexes.folder_archives import local_folders
-from terradask._software.indexes.indexes import link_pages, read_indexes
+from terradask._software.indexes.indexes import Indexes, link_pages, read_indexes
 from terradask._software.local_wheels import build_direct
-from terradask._software.lock import SoftwareLock
+from terradask._software.lock import SoftwareLock, with_conda
 from terradask._software.pylock import select_for_hosts
+from terradask._software.pylock_file import conda_packages
 from terradask._software.refused import file_refused, refuse_aws_secrets
 from terradask._software.requirements import FoundPackages, Request, Requirements
 from terradask._software.scan import OWN
@@ -44,7 +47,6 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
         refuse_aws_secrets(path, _read(path))
     if kind == "conda":
         return lock_conda_file(path, architecture, environ)
-    python = python_for_hosts()
     machine = replace(Machine.here(environ), folder=path.parent)
     file = read_requirements_file(path, environ) if kind == "requirements" else None
     indexes = read_indexes(environ, machine, () if file is None else file.indexes)
@@ -52,16 +54,32 @@ def lock_file_packages(path: Path, architecture: str, environ: Mapping[str, str]
     wanted = Requirements(path, architecture, of_uv, local_folders(environ, machine))
     if kind in ("uv.lock", "pylock.toml"):
         text = _exported(path, of_uv) if kind == "uv.lock" else _read(path)
-        pages = link_pages(environ, machine)
-        selected = select_for_hosts(text, path, architecture, folder=path.parent, pages=pages)
-        direct = [each for each in selected.direct if each.name != OWN]
-        wheels = [build_direct(each, architecture, of_uv) for each in direct]
-        found = FoundPackages(selected, wheels, is_lock=True)
-        _check_same(path, found)
+        lock = _as_locked(path, text, architecture, indexes, environ)
     else:
+        python = python_for_hosts()
         request = _project_request(path) if file is None else Request.of_file(path, file)
-        found = wanted.resolve(request)
-    return add_to_file(found.lock(python, indexes), wanted, indexes)
+        lock = wanted.resolve(request).lock(python, indexes)
+    return add_to_file(lock, wanted, indexes)
+
+
+def _as_locked(
+    path: Path, text: str, architecture: str, indexes: Indexes, environ: Mapping[str, str]
+) -> SoftwareLock:
+    """Return the hosts' packages in the text of a ``pylock.toml``."""
+    pages = link_pages(environ, replace(Machine.here(environ), folder=path.parent))
+    selected = select_for_hosts(text, path, architecture, folder=path.parent, pages=pages)
+    conda, channels = conda_packages(text, path, architecture)
+    # conda brings its own Python.
+    python = python_version() if conda else python_for_hosts()
+    of_uv = indexes.environ(environ)
+    direct = [each for each in selected.direct if each.name != OWN]
+    wheels = [build_direct(each, architecture, of_uv) for each in direct]
+    lock = FoundPackages(selected, wheels, is_lock=True).lock(python, indexes)
+    if conda:
+        installer = installer_wheel(architecture)
+        lock = with_conda(lock, conda, installer, configured_channels(channels, environ))
+    _check_same(path, lock)
+    return lock
 
 
 def lock_requirements(
@@ -97,11 +115,9 @@ def _exported(path: Path, environ: Mapping[str, str]) -> str:
     return result.output
 
 
-def _check_same(path: Path, found: FoundPackages) -> None:
+def _check_same(path: Path, lock: SoftwareLock) -> None:
     """Check that a lock file has the packages that must match the client's, in the same version."""
-    why = client_mismatch(
-        {**found.selected.packages, **{wheel.name: wheel.version for wheel in found.wheels}}
-    )
+    why = client_mismatch(lock.versions)
     if why is not None:
         raise file_refused(
             path,

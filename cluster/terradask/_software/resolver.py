@@ -8,10 +8,12 @@ import platform
 import re
 import sys
 import tempfile
+import tomllib
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from packaging.pylock import PackageWheel, Pylock
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -26,6 +28,7 @@ from terradask.errors import SoftwareNotResolved
 #: uv's exit code for requirements without a solution.
 _NO_SOLUTION = 1
 _SECONDS = 300
+_PYLOCK = "pylock.toml"
 #: uv's messages about an index that didn't answer, whose contents remain unknown.
 _UNANSWERED = re.compile(r"\b(?:401 Unauthorized|403 Forbidden|Failed to fetch)\b")
 _YANKED = re.compile(r"^warning: `([A-Za-z0-9._-]+)==[^`]+` is yanked ?(.*)$", re.MULTILINE)
@@ -126,6 +129,15 @@ class Resolver:
             options = ["--no-deps", "--only-binary=:none:"]
             return self._from_pylock(Path(made), options, [str(file)]).direct
 
+    def wheels(self, versions: Mapping[str, str]) -> dict[str, Sequence[PackageWheel]]:
+        """Return the wheels of exact versions by package name, each with its URL."""
+        with tempfile.TemporaryDirectory(prefix="terradask-") as made:
+            folder = Path(made)
+            named = self._named(folder, [f"{n}=={version}" for n, version in versions.items()])
+            options = ["--no-deps", *([] if named.endswith(".toml") else ["--no-sources"])]
+            found = Pylock.from_dict(tomllib.loads(self._pylock(folder, options, [named])))
+        return {str(package.name): package.wheels or () for package in found.packages}
+
     def _named(self, folder: Path, requirements: Sequence[str]) -> str:
         """Write the requirements to a file: a project's, if some have a source."""
         sources = {n: self.sources[n] for n in map(name_of, requirements) if n in self.sources}
@@ -198,10 +210,13 @@ class Resolver:
         sources: Sequence[str],
         of_pages: Container[str] = (),
     ) -> Selected:
-        pylock = folder / "pylock.toml"
-        self._compile(pylock, [*options, "--format=pylock.toml"], sources)
-        text = pylock.read_text(encoding="utf-8")
-        return select_for_hosts(text, pylock, self.architecture, folder=folder, of_pages=of_pages)
+        text = self._pylock(folder, options, sources)
+        path = folder / _PYLOCK
+        return select_for_hosts(text, path, self.architecture, folder=folder, of_pages=of_pages)
+
+    def _pylock(self, folder: Path, options: Sequence[str], sources: Sequence[str]) -> str:
+        self._compile(folder / _PYLOCK, [*options, f"--format={_PYLOCK}"], sources)
+        return (folder / _PYLOCK).read_text(encoding="utf-8")
 
     def _compile(self, out: Path, options: Sequence[str], sources: Sequence[str]) -> str:
         output = run_uv(

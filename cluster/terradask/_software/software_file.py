@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from packaging.pylock import is_valid_pylock_path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["uv.lock", "pylock.toml", "pyproject.toml", "requirements", "conda"]
 
-_PYLOCK = re.compile(r"pylock(\.[^.]+)?\.toml")
+
 #: File names of tools beside conda.
 _CONDA_LOCK = re.compile(r"(?:.+\.)?conda-lock\.ya?ml|pixi\.(?:lock|toml)")
 _NAMED_URL = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^]]*\])?\s*@\s")
@@ -63,7 +64,7 @@ def kind_of(path: Path) -> Kind:
         raise file_refused(path, "it is not a file") if path.exists() else _missing_file(path)
     if path.name in ("uv.lock", "pyproject.toml"):
         return path.name  # type: ignore[return-value]
-    if _PYLOCK.fullmatch(path.name):
+    if is_valid_pylock_path(path):
         return "pylock.toml"
     if path.suffix in (".txt", ".in"):
         return "requirements"

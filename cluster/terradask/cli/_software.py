@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,21 +57,35 @@ def scan_(architecture: str) -> None:
 @software.command(name="lock", short_help="Resolve packages for hosts")
 @_architecture_option
 @flag("--strict", help="Leave out packages whose version has no wheel for hosts.")
+@click.option(
+    "--out",
+    metavar="pylock.toml",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the lock to this file, and local packages' wheels to wheels/ beside it.",
+)
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @json_option
-def lock_(architecture: str, strict: bool, file: Path | None) -> None:
-    """Print the versions and hashes that hosts would install: with a FILE, those of software =
-    "FILE"; otherwise those of package_sync = true, from the environment that runs terradask.
+def lock_(architecture: str, strict: bool, out: Path | None, file: Path | None) -> None:
+    """Lock what hosts would install as a pylock.toml (PEP 751): with a FILE, the packages of
+    software = "FILE"; otherwise those of package_sync = true, from the environment that runs
+    terradask. software = "pylock.toml" then names the result, and other tools install it.
 
     Only reads indexes, channels and repositories. Standard error lists packages that hosts would
-    lack, or get in another version.
+    lack, or get in another version. conda's packages are in [tool.terradask].
     """
     from terradask._software.package_sync import describe_differences, lock_for_hosts
+    from terradask._software.pylock_file import as_pylock, check_pylock_name, write_pylock
     from terradask._software.sync import PackageSync
 
+    if out is not None:
+        check_pylock_name(out)
     sync = PackageSync(file is None, strict=strict)
     with _message_if_slow("asking indexes, channels and repositories: terradask software indexes"):
         found = lock_for_hosts(file or (), sync, architecture=architecture, lock_file=None)
+        folder = Path.cwd() if file is None else file.absolute().parent
+        text = as_pylock(found, architecture, os.environ, folder)
+    if out is not None:
+        write_pylock(out, text, found)
     document = {
         "python": found.python,
         "architecture": architecture,
@@ -86,9 +101,14 @@ def lock_(architecture: str, strict: bool, file: Path | None) -> None:
             name: {"here": here, "hosts": hosts} for name, (here, hosts) in found.changed.items()
         },
     }
-    answer(document, found.to_requirements().rstrip())
-    if not current().as_json and (differences := describe_differences(found)):
+    answer({**document, "pylock": text, "out": out and str(out)}, str(out or text.rstrip()))
+    if current().as_json:
+        return
+    if differences := describe_differences(found):
         message(differences)
+    if out is None and found.wheels:
+        names = ", ".join(sorted(wheel.name for wheel in found.wheels))
+        message(f"the lock names wheels of {names}, which --out writes beside it")
 
 
 @contextmanager
@@ -109,8 +129,6 @@ def indexes_() -> None:
 
     Sends no request to an index, and changes nothing.
     """
-    import os
-
     from terradask._software.indexes.indexes import read_indexes
 
     found = read_indexes(os.environ).as_dicts()
