@@ -1,7 +1,8 @@
 """Remove expected differences from Dask's warning of mismatched versions.
 
 Hosts have the client's Python by its minor version, and the requested packages. Dask warns of
-another patch release, and of packages that only the client has.
+another patch release, and of packages that only the client or only hosts have, such as Bokeh's
+NumPy.
 """
 
 from __future__ import annotations
@@ -31,17 +32,17 @@ def expect_known_differences(scheduler: Any) -> None:
 
 
 def without_known(client: Any, hosts: Iterable[Any]) -> Any:
-    """Return a client's versions without packages that no host has, and with the first host's
-    Python patch release.
+    """Return a client's versions without packages that no host has, with a host's version of those
+    that it lacks, and with the first host's Python patch release.
     """
     theirs = [_packages(versions) for versions in hosts]
     found = with_patch_of(client, {"packages": theirs[0]})
     if not _packages(found):
         return found
-    kept = {
-        name: version if any(packages.get(name) for packages in theirs) else None
-        for name, version in _packages(found).items()
-    }
+    kept = {}
+    for name, version in _packages(found).items():
+        there = next(filter(None, (packages.get(name) for packages in theirs)), None)
+        kept[name] = (version or there) if there else None
     return {**found, "packages": kept}
 
 
