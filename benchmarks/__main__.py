@@ -19,6 +19,7 @@ from benchmarks import (
     environments,
     idle,
     imports,
+    install,
     launch,
     line,
     metrics,
@@ -30,6 +31,7 @@ from benchmarks import (
 from benchmarks._measure import NotMeasured, figures, machine, table
 
 _PARTS = {
+    "install": install,
     "imports": imports,
     "software": software,
     "environments": environments,
@@ -97,7 +99,8 @@ def _section(name: str, module: ModuleType, runs: int) -> tuple[str, bool]:
     lines = table(
         ["criterion", "measured", "limit", "met"], [verdict.cells() for verdict in verdicts]
     )
-    return f"{head}{figures(rows)}\n\n{lines}\n", all(verdict.kept for verdict in verdicts)
+    shown = getattr(module, "figures", figures)(rows)
+    return f"{head}{shown}\n\n{lines}\n", all(verdict.kept for verdict in verdicts)
 
 
 def _sections(page: str) -> dict[str, str]:

@@ -100,7 +100,7 @@ def load_settings(
         The settings with the origin of each value.
     """
     environ = os.environ if environ is None else environ
-    layers = Layers(reserved=(STATE_DIR_VARIABLE,))
+    layers = Layers(reserved=(STATE_DIR_VARIABLE, "TERRADASK_SYNTHESIS_PYTHON"))
     found = _existing(path) if path is not None else find_file(Path.cwd())
     config = with_underscores(dask_config or {})
     options = read_backend_options(config.pop("backend_options", None), short_names=True)
