@@ -22,6 +22,7 @@ from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.files import first_link, foreign_owner
 from terradask_stacks.findings import findings_of
+from terradask_stacks.framework import SYNTHESIS_PYTHON_VARIABLE
 from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
 from terradask_stacks.settings import Settings
@@ -100,7 +101,7 @@ def load_settings(
         The settings with the origin of each value.
     """
     environ = os.environ if environ is None else environ
-    layers = Layers(reserved=(STATE_DIR_VARIABLE, "TERRADASK_SYNTHESIS_PYTHON"))
+    layers = Layers(reserved=(STATE_DIR_VARIABLE, SYNTHESIS_PYTHON_VARIABLE))
     found = _existing(path) if path is not None else find_file(Path.cwd())
     config = with_underscores(dask_config or {})
     options = read_backend_options(config.pop("backend_options", None), short_names=True)

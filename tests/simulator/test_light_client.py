@@ -108,6 +108,7 @@ def client(sim: Simulator, python: Path, tmp_path: Path) -> Iterator[Client]:
 
 def test_a_whole_life(client: Client, sim: Simulator) -> None:
     client("init")
+    assert {each["check"]: each["ok"] for each in client.json("doctor")}["synthesis"]
     assert client.json("plan", "network")["stack"] == "network"
 
     client("plan", NAME, "--out", "kept")

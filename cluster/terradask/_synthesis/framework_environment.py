@@ -26,12 +26,11 @@ from terradask._software.uv import run_uv
 from terradask._terraform.platforms import check_platform
 from terradask.errors import SetupError
 from terradask_modules.frameworks import installed_framework
-from terradask_stacks.framework import SYNTHESIS_LOCK, locked_versions
+from terradask_stacks.framework import SYNTHESIS_LOCK, SYNTHESIS_PYTHON_VARIABLE, locked_versions
 from terradask_stacks.rendering import OtherProcess
 from terradask_stacks.synthesis import OWN_PACKAGES, OtherPython
 
-#: The path of a Python that has the extra `deploy`.
-VARIABLE = "TERRADASK_SYNTHESIS_PYTHON"
+VARIABLE = SYNTHESIS_PYTHON_VARIABLE
 
 Kind = Literal["here", "given", "made", "not made"]
 
