@@ -28,6 +28,7 @@ from terradask_host.preload.lifetime_watch import LifetimeWatch
 from terradask_host.preload.performance_report import PerformanceReports
 from terradask_host.preload.reach import Reach
 from terradask_host.preload.referenced_secrets import take_at_start
+from terradask_host.preload.replaced import warn_of_changed_operations
 from terradask_host.preload.retirement import remember_retired, report_workers
 from terradask_host.preload.scaling import ScalingWatch, keep_extra_worker
 from terradask_host.preload.secret_store import SecretStore
@@ -150,11 +151,7 @@ async def serve_scheduler(
         at_socket(import_term(start["class"]), start["dashboard_socket"], start["forward"]["port"])
     )
     scheduler = cls(security=Security(**start["security"]), **start["arguments"])
-    if getattr(scheduler, "jupyter", False):
-        raise RuntimeError(
-            f"{start['class']} runs a notebook server, which runs code for all visitors of "
-            "the dashboard"
-        )
+    _check(scheduler, start["class"])
     expect_known_differences(scheduler)
     questions = Questions(report)
     leave.others["answer"] = questions.take
@@ -221,6 +218,16 @@ async def serve_scheduler(
             for listening in (forward, *inner):
                 await listening.close()
         return _text(scheduler.close_reason)
+
+
+def _check(scheduler: Any, class_name: str) -> None:
+    """Check the scheduler of a class that the user chose, and of the user's Dask."""
+    if getattr(scheduler, "jupyter", False):
+        raise RuntimeError(
+            f"{class_name} runs a notebook server, which runs code for all visitors of "
+            "the dashboard"
+        )
+    warn_of_changed_operations(scheduler)
 
 
 def _forward(wanted: dict[str, Any], dial: Dial, jupyter: Any, gauges: Gauges) -> Forward:
