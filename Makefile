@@ -16,6 +16,8 @@ CHECKOV := .venv-checkov
 MODELS := .venv-models
 ORCHESTRATORS := .venv-orchestrators .venv-airflow
 AUDIT := .venv-audit
+LOWEST := .venv-lowest
+NEWEST := .venv-newest
 
 # The first Python on PATH that is new enough; `make setup PYTHON=/path/to/python3.12` chooses another one.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
@@ -194,6 +196,31 @@ boot-test: setup boot-system ## Boot instances with their user data, by systemd 
 soak: setup iam-oracle ## Run every point of each fault, an hour of random faults, random calls of attackers, random policies and requests beside other evaluators; TERRADASK_SEED=N repeats a run
 	@TERRADASK_SEED=$${TERRADASK_SEED:-$$RANDOM} $(BIN)/pytest -m soak -s
 
+# What is in the environment of the locks alone is not there, and documents are the repository's, not the packages'.
+OTHER_VERSIONS := -n 2 --dist loadfile -m 'not locked' --ignore-glob 'tests/unit/test_docs*' --ignore tests/unit/test_style.py \
+	--ignore tests/unit/test_grafana_dashboards.py --ignore tests/unit/test_policy_own_rules.py tests/unit tests/synth
+
+.PHONY: lowest
+lowest: $(LOWEST)/.installed ## Run the unit and synth tests with the oldest packages that the bounds allow, in .venv-lowest
+	@$(LOWEST)/bin/pytest $(OTHER_VERSIONS)
+
+$(LOWEST)/.installed: requirements/lowest.lock pyproject.toml simulator/pyproject.toml $(VENV)/.uv
+	@echo "lowest: packages of requirements/lowest.lock, in $(LOWEST)"
+	@$(BIN)/uv venv --quiet --clear --no-python-downloads --python 3.11 $(LOWEST)
+	@VIRTUAL_ENV="$(CURDIR)/$(LOWEST)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/lowest.lock
+	@VIRTUAL_ENV="$(CURDIR)/$(LOWEST)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
+	@touch $@
+
+# Resolved anew each time. FROM names packages from elsewhere, such as main of Dask.
+.PHONY: newest
+newest: $(VENV)/.uv ## Run the unit, synth and simulator's tests with the newest packages, in .venv-newest; FROM='moto[server] @ git+https://…' adds others
+	@echo "newest: the newest packages, in $(NEWEST)"
+	@$(BIN)/uv venv --quiet --clear --no-python-downloads --python "$$($(BIN)/python -c 'import sys; print(sys.executable)')" $(NEWEST)
+	@echo '*' > $(NEWEST)/.gitignore
+	@VIRTUAL_ENV="$(CURDIR)/$(NEWEST)" $(BIN)/uv pip install --quiet --upgrade --group tests --editable '.[conda,demo,deploy]' --editable ./simulator
+	@[ -z "$(FROM)" ] || VIRTUAL_ENV="$(CURDIR)/$(NEWEST)" $(BIN)/uv pip install --quiet $(FROM)
+	@$(NEWEST)/bin/pytest $(OTHER_VERSIONS) simulator/tests
+
 .PHONY: lint
 lint: $(VENV)/.installed audit ## Run ruff (rules, format), mypy --strict, the checks of spelling and style, and the audit
 	@$(BIN)/ruff check .
@@ -240,6 +267,8 @@ OWN := --no-emit-package terradask-simulator
 lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 	@$(BIN)/uv pip compile pyproject.toml --group dev --extra deploy --extra simulator --extra demo --extra conda --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/dev.lock
+	@$(BIN)/uv pip compile pyproject.toml simulator/pyproject.toml --group tests --extra deploy --extra conda --resolution lowest-direct --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/lowest.lock
 	@$(BIN)/python requirements/synthesis.py | $(BIN)/uv pip compile - --universal --python-version 3.11 --constraint requirements/dev.lock \
 		--generate-hashes --upgrade --no-annotate --quiet --custom-compile-command 'make lock' --output-file stacks/terradask_stacks/synthesis.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
@@ -257,5 +286,5 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 
 .PHONY: clean
 clean: ## Remove everything that these targets created, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(ORCHESTRATORS) $(AUDIT) $(CDKTF)/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(ORCHESTRATORS) $(AUDIT) $(LOWEST) $(NEWEST) $(CDKTF)/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -191,6 +191,7 @@ def test_what_can_not_be_read_is_refused(tmp_path: Path) -> None:
         read_lock_file(tmp_path / "binary")
 
 
+@pytest.mark.locked
 def test_a_lock_of_this_environment_becomes_what_hosts_take() -> None:
     """The repository's own lock is of this environment: a large one, for several Pythons, with
     markers and comments.

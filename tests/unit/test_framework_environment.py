@@ -282,6 +282,7 @@ def test_cdktf_is_used_where_both_are_installed(monkeypatch: pytest.MonkeyPatch)
     assert frameworks.lacking() == [f"no {name}" for name in CDKTF.names]
 
 
+@pytest.mark.locked
 def test_both_ways_have_one_key_for_the_same_versions() -> None:
     """What one environment has synthesised, another one finds."""
     assert versions_here() == locked_versions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ..waiting import HANG_SECONDS
 
 def ports() -> list[int]:
     """Return where this process listens."""
-    found = psutil.Process().net_connections("tcp")
+    found = [each for each in psutil.net_connections("tcp") if each.pid == os.getpid()]
     return [each.laddr.port for each in found if each.status == psutil.CONN_LISTEN]
 
 
@@ -51,9 +52,11 @@ async def test_a_schedulers_pages_are_at_a_socket_that_its_user_alone_opens(tmp_
 def test_a_workers_pages_are_nowhere() -> None:
     def look(dask_worker: Any) -> tuple[int, dict[str, int]]:
         # In a process of its own, which knows nothing of this file.
+        import os
+
         import psutil
 
-        found = psutil.Process().net_connections("tcp")
+        found = [each for each in psutil.net_connections("tcp") if each.pid == os.getpid()]
         return sum(each.status == "LISTEN" for each in found), dask_worker.service_ports
 
     # A class may name what its processes load itself, as dask_cuda's does.

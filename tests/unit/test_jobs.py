@@ -66,9 +66,10 @@ def test_a_repository_that_git_says_nothing_of_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("managed", [True, False])
-def test_no_link_brings_a_file_along_from_elsewhere(folder: Path, managed: bool) -> None:
-    elsewhere = folder.parent / f"{folder.name}-elsewhere"
-    elsewhere.mkdir()
+def test_no_link_brings_a_file_along_from_elsewhere(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory, managed: bool
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "credentials").write_text("secret")
     if managed:
         subprocess.run(["git", "init", "-q", str(folder)], check=True)

@@ -42,6 +42,7 @@ NO_SYNC = PackageSync(False)
         ("science", NO_SYNC, ("science", NO_SYNC)),
     ],
 )
+@pytest.mark.locked
 def test_jupyterlab_is_added_to_names(software: Any, sync: PackageSync, wanted: Any) -> None:
     assert with_jupyterlab(software, sync) == wanted
 
@@ -97,6 +98,7 @@ def test_an_environment_without_it_says_what_to_do(
         _started(start_document(tmp_path), tmp_path)
 
 
+@pytest.mark.locked
 def test_it_does_not_run_as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     with pytest.raises(RuntimeError, match="root"):

@@ -6,7 +6,9 @@ import datetime
 import time
 from collections.abc import Iterator
 
+import botocore
 import pytest
+from packaging.version import Version
 
 from terradask import Deployment
 from terradask._observe.logs.query import LogQuery
@@ -56,7 +58,8 @@ def test_a_thousand_hosts_are_read_in_few_calls(account: LogAccount) -> None:
     assert account.calls == {"DescribeLogStreams": 2, "FilterLogEvents": 3}
     account.calls.clear()
     assert len(read(account, LogQuery.of(tail=100))) == 100
-    assert account.calls == {"DescribeLogStreams": 1, "FilterLogEvents": 2}
+    pages = 2 if account.group.reads_from_tail else 3
+    assert account.calls == {"DescribeLogStreams": 1, "FilterLogEvents": pages}
     account.calls.clear()
     assert len(read(account, LogQuery.of(["scheduler"]))) == 15
     assert account.calls == {"DescribeLogStreams": 1, "FilterLogEvents": 2}
@@ -151,7 +154,8 @@ def test_without_logs_the_clusters_that_have_some_are_named(account: LogAccount)
 def test_an_older_boto3_reads_a_tail_from_the_head(
     account: LogAccount, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert account.group.reads_from_tail
+    if Version(botocore.__version__) >= Version("1.43.35"):
+        assert account.group.reads_from_tail
     monkeypatch.setattr(LogGroup, "reads_from_tail", False)
     account.put(name(NEW, 1), *"abc", at=time.time() - 60)
     assert read(account, LogQuery.of(tail=2)) == ["b", "c"]

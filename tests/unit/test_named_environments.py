@@ -198,6 +198,7 @@ def test_an_archive_counts_for_what_it_was_built_of(stored: NamedEnvironments) -
         stored.delete("team")
 
 
+@pytest.mark.locked
 def test_settings_say_what_is_in_one(
     stored: NamedEnvironments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

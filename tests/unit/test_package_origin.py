@@ -193,6 +193,7 @@ def test_channels_that_build_the_packages_of_the_index(site: Path, url: str) -> 
         (None, "from an unknown channel"),
     ],
 )
+@pytest.mark.locked
 def test_other_channels_take_hashes(site: Path, tmp_path: Path, url: str | None, told: str) -> None:
     planted(site, INSTALLER="conda\n", direct_url__json=BUILT)
     if url is not None:

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from terradask._clusters.reach.advice import Side
 from terradask._clusters.reach.outbound import read_rules
@@ -19,7 +18,7 @@ from terradask._clusters.reach.targets import read_target
 from terradask._dask import reach as client
 from terradask._dask.reach import ReachTests, explain, side_of
 from terradask._network.baseline import Baseline
-from terradask.cli import command
+from terradask.cli import run
 from terradask.errors import AccessDenied, InvalidInput, WorkersMissing
 from terradask_host.commands import TryTargets
 
@@ -401,7 +400,7 @@ def test_the_table_has_each_target_and_the_lines_below() -> None:
 
 
 def test_the_command_prints_it_and_fails_unless_all_is_reached(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[Any] = []
     waited: list[int] = []
@@ -430,15 +429,15 @@ def test_the_command_prints_it_and_fails_unless_all_is_reached(
             return result()
 
     monkeypatch.setattr("terradask.Cluster", SimpleNamespace(from_name=lambda *_, **__: Attached()))
-    run = CliRunner().invoke(command, ["reach", "etl", "db:5432", "--group", "gpu", "--json"])
-    assert run.exit_code == 1
-    assert json.loads(run.stdout)["is_all_reached"] is False
+    assert run(["reach", "etl", "db:5432", "--group", "gpu", "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["is_all_reached"] is False
     assert waited == [1]
     assert asked == [(("db:5432",), {"group": "gpu", "scheduler": False, "timeout": "10s"})]
-    text = CliRunner().invoke(command, ["reach", "etl", "db:5432"])
+    assert run(["reach", "etl", "db:5432"]) == 1
     assert waited == [1]
-    assert text.stdout.startswith("TARGET")
-    assert f"etl: tried from i-0abc as {CALLER}" in text.stderr
+    text = capsys.readouterr()
+    assert text.out.startswith("TARGET")
+    assert f"etl: tried from i-0abc as {CALLER}" in text.err
 
 
 # ---- who tries -----------------------------------------------------------------------------------

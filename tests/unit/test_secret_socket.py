@@ -139,6 +139,7 @@ async def test_a_new_job_gets_the_current_value_and_its_own_variables_count(
     assert secrets.failures == []
 
 
+@pytest.mark.locked
 async def test_a_new_kernel_starts_with_the_current_value(
     secrets: Rotated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

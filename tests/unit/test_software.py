@@ -47,6 +47,7 @@ def test_a_python_that_hosts_lack_is_refused(monkeypatch):
     assert "3.11" in str(caught.value.allowed)
 
 
+@pytest.mark.locked
 def test_what_is_named_comes_with_what_it_needs():
     lock = lock_software(["pandas", "s3fs>=2025"])
     assert {"pandas", "numpy", "python-dateutil", "s3fs", "aiobotocore", "fsspec"} <= set(
@@ -161,6 +162,7 @@ def test_hosts_do_without_a_pip_that_is_not_from_an_index(monkeypatch, tmp_path)
     assert "dask" in lock.packages
 
 
+@pytest.mark.locked
 def test_hosts_do_without_a_pip_that_the_teams_lock_file_leaves_out(tmp_path):
     whole = (ROOT / "requirements/dev.lock").read_text()
     lock_file = tmp_path / "requirements.txt"

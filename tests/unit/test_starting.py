@@ -314,6 +314,7 @@ def test_what_was_read_meanwhile_is_used_once_for_the_same_start_while_it_is_new
     assert len(read) == reads + 1
 
 
+@pytest.mark.locked
 def test_the_hosts_lock_has_the_hashes_of_the_file_that_the_settings_name(
     aws: Aws, tmp_path: Path
 ) -> None:

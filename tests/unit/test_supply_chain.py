@@ -4,7 +4,6 @@ past them.
 
 from __future__ import annotations
 
-import ast
 import importlib.util
 import json
 import re
@@ -31,6 +30,7 @@ LOCKS = (
     "requirements/orchestrators.lock",
     "requirements/airflow.lock",
     "requirements/terraform.lock",
+    "requirements/lowest.lock",
     "requirements/audit.lock",
     "host/terradask_host/boot.lock",
 )
@@ -83,53 +83,6 @@ def test_floors_are_in_the_requirements_and_the_lock() -> None:
             )
         )
         assert Version(locked[name]) >= floor
-
-
-#: The public names of packaging in the oldest version that is allowed, as far as they are used.
-OLDEST_PACKAGING = {
-    "packaging.markers": {"Environment", "InvalidMarker", "Marker", "default_environment"},
-    "packaging.requirements": {"InvalidRequirement", "Requirement"},
-    "packaging.specifiers": {"InvalidSpecifier", "Specifier", "SpecifierSet"},
-    "packaging.tags": {"Tag", "compatible_tags", "cpython_tags", "parse_tag", "platform_tags"},
-    "packaging.utils": {
-        "InvalidName",
-        "InvalidSdistFilename",
-        "InvalidWheelFilename",
-        "NormalizedName",
-        "canonicalize_name",
-        "parse_sdist_filename",
-        "parse_wheel_filename",
-    },
-    "packaging.version": {"InvalidVersion", "Version"},
-}
-
-
-def imported_of(package: str) -> set[tuple[str, str]]:
-    """Return what our code takes from a package and can't do without: not in a ``try``, nor for
-    type checkers alone.
-    """
-    found: set[tuple[str, str]] = set()
-    for root in ("cluster", "host", "modules", "simulator", "stacks"):
-        for path in (ROOT / root).rglob("*.py"):
-            pending: list[ast.AST] = [ast.parse(path.read_text())]
-            while pending:
-                node = pending.pop()
-                checked = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-                if isinstance(node, ast.Try) or checked:
-                    continue
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package):
-                    found |= {(node.module or "", alias.name) for alias in node.names}
-                pending += ast.iter_child_nodes(node)
-    return found
-
-
-def test_what_is_imported_of_packaging_is_in_the_oldest_version_that_is_allowed() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert "packaging>=24.1" in project["dependencies"]
-    there = {(module, name) for module, names in OLDEST_PACKAGING.items() for name in names}
-    imported = imported_of("packaging.")
-    assert len(imported) > 10
-    assert imported - there == set()
 
 
 @pytest.mark.parametrize("lock", LOCKS)

@@ -14,7 +14,7 @@ import yaml
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GITHUB = EXAMPLES / "github-actions"
 GITLAB = EXAMPLES / "gitlab"
-OWN = EXAMPLES.parent / ".github/workflows/ci.yml"
+OWN = sorted((EXAMPLES.parent / ".github/workflows").glob("*.yml"))
 WORKFLOWS = sorted((GITHUB / ".github/workflows").glob("*.yml"))
 
 #: Workflow -> job -> the rights of its token.
@@ -124,17 +124,24 @@ def test_actions_are_pinned_by_commit_with_their_version(path: Path) -> None:
     assert len({action.partition("@")[0] for action in versions}) == len(versions)
 
 
-def test_our_own_workflow_is_pinned_and_keeps_no_token() -> None:
-    workflow = _load(OWN)
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.stem)
+def test_our_own_workflow_is_pinned_and_keeps_no_token(path: Path) -> None:
+    workflow = _load(path)
     assert workflow["permissions"] == {"contents": "read"}
-    used = re.findall(r"uses: (\S+)(.*)$", OWN.read_text(), flags=re.MULTILINE)
-    assert len(used) == 4
+    used = re.findall(r"uses: (\S+)(.*)$", path.read_text(), flags=re.MULTILINE)
+    assert len(used) >= 2
     for action, comment in used:
         assert re.fullmatch(r"(actions|hashicorp)/[a-z-]+@[0-9a-f]{40}", action), action
         assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
-    (checkout,) = [step for step in _steps(workflow) if "checkout@" in step.get("uses", "")]
-    assert checkout["with"] == {"persist-credentials": False}
+    checkouts = [step for step in _steps(workflow) if "checkout@" in step.get("uses", "")]
+    assert len(checkouts) == len(workflow["jobs"])
+    assert all(step["with"] == {"persist-credentials": False} for step in checkouts)
     assert "${{" not in "\n".join(step.get("run", "") for step in _steps(workflow))
+
+
+def test_our_own_workflows_have_one_version_of_each_action() -> None:
+    used = {line for path in OWN for line in re.findall(r"uses: (\S+)", path.read_text())}
+    assert len({action.partition("@")[0] for action in used}) == len(used)
 
 
 def test_packages_are_installed_by_hash_alone() -> None:

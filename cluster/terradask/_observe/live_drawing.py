@@ -123,13 +123,14 @@ def _counts(states: Mapping[str, int]) -> str:
 
 def _facts(facts: Sequence[tuple[str, str]]) -> Table:
     grid = Table.grid(padding=(0, 1))
-    grid.add_column(min_width=10, no_wrap=True, style="bold")
+    grid.add_column(no_wrap=True, style="bold")
     grid.add_column(overflow="fold")
     for label, value in facts:
         text = _text(value)
         if label == DASHBOARD:
             text.stylize(Style(link=text.plain))
-        grid.add_row(_text(label), text)
+        # rich before 14.3 adds the padding to a column's least width.
+        grid.add_row(_text(f"{label:<10}"), text)
     return grid
 
 
