@@ -226,6 +226,8 @@ lint: $(VENV)/.installed audit ## Run ruff (rules, format), mypy --strict, the c
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/windows \
+		-p terradask_modules -p terradask_stacks -p terradask -p terradask_host.http_proxy -p terradask_host.rules
 	@$(BIN)/codespell $$($(BIN)/python docs/style.py --spelled)
 	@$(BIN)/python docs/style.py
 

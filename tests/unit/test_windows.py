@@ -77,6 +77,9 @@ for what in (
     except SetupError as error:
         refused[str(len(refused))] = error.advice
 
+from terradask.cli import run
+commands = [run([*words]) for words in (("plan",), ("demo",), ("sim", "status"))]
+
 # What a process of this user is: by name, not by number.
 from terradask._common.processes import own_processes
 own = {each.pid for each in own_processes()}
@@ -93,6 +96,7 @@ for line in ("import fcntl", "import os; os.fork()", "from signal import SIGHUP"
 
 print(json.dumps({
     "failed": failed,
+    "commands": commands,
     "refused": refused,
     "own": __import__("os").getpid() in own,
     "planted": planted,
@@ -132,6 +136,7 @@ def test_every_module_of_the_client_is_imported(seen: dict[str, Any]) -> None:
 def test_terraform_is_refused_before_anything_else(seen: dict[str, Any]) -> None:
     assert len(seen["refused"]) == 7
     assert all("WSL" in advice for advice in seen["refused"].values())
+    assert seen["commands"] == [3, 3, 3]
 
 
 def test_the_doctor_asks_for_nothing_that_terraform_needs(seen: dict[str, Any]) -> None:
@@ -210,6 +215,21 @@ def test_a_rule_finds_what_breaks_it(
         tmp_path, {"cluster/terradask/x.py": text, "host/terradask_host/agent/y.py": text}
     )
     assert rule(tree) == [f"cluster/terradask/x.py:{each}" for each in found]
+
+
+def test_what_runs_on_every_system_can() -> None:
+    """The list of CI's job for macOS and Windows, whose environment has the client alone."""
+    listed = (REPOSITORY / "tests/unit/every_system.txt").read_text(encoding="utf-8").split()
+    tree = repository()
+    beside = {module.where: module for module in tree.beside("tests")}
+    assert set(listed) <= beside.keys()
+    found = [
+        f"{where}:{line}: {what}"
+        for where in listed
+        for line, what in rules.uses(beside[where].syntax.body)
+    ]
+    assert found == []
+    assert not [where for where in listed if "terradask_simulator" in beside[where].source]
 
 
 # ---- programs ------------------------------------------------------------------------------------

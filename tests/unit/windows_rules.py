@@ -32,7 +32,7 @@ def posix_alone(tree: Tree) -> list[str]:
     return [
         f"{module.where}:{line}: {what}"
         for module in client_modules(tree)
-        for line, what in _uses(module.syntax.body, is_guarded=False)
+        for line, what in uses(module.syntax.body)
         if module.where not in DEPLOYMENTS or what.partition(" ")[0] != "argument"
     ]
 
@@ -56,7 +56,8 @@ def client_modules(tree: Tree) -> Iterator[Module]:
             yield module
 
 
-def _uses(body: Iterable[ast.AST], *, is_guarded: bool) -> Iterator[tuple[int, str]]:
+def uses(body: Iterable[ast.AST], *, is_guarded: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the lines of what only POSIX has, with its names."""
     for node in body:
         branches = is_guarded
         if isinstance(node, ast.If | ast.IfExp) and _asks_for_platform(node.test):
@@ -69,9 +70,9 @@ def _uses(body: Iterable[ast.AST], *, is_guarded: bool) -> Iterator[tuple[int, s
         for _, value in ast.iter_fields(node):
             if isinstance(value, list):
                 nodes = [each for each in value if isinstance(each, ast.AST)]
-                yield from _uses(nodes, is_guarded=branches)
+                yield from uses(nodes, is_guarded=branches)
             elif isinstance(value, ast.AST):
-                yield from _uses([value], is_guarded=branches)
+                yield from uses([value], is_guarded=branches)
 
 
 def _asks_for_platform(test: ast.expr) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -31,9 +32,17 @@ IAM = flag("--iam", help="Evaluate the IAM policies of hosts, other roles and us
 
 
 def check_installed() -> None:
-    """Check that the simulator, a separate distribution, is installed. Raises `SetupError`."""
+    """Check that the simulator, a separate distribution, is installed, and runs here. Raises
+    `SetupError`.
+    """
     from terradask.errors import SetupError
 
+    if sys.platform == "win32":
+        raise SetupError(
+            "the embedded AWS doesn't run on Windows",
+            allowed="Linux",
+            advice="run it in the Windows Subsystem for Linux (WSL) or in a Linux container",
+        )
     if find_spec("terradask_simulator") is None:
         raise SetupError(
             "the embedded AWS is not installed", advice="pip install 'terradask[demo]'"
