@@ -75,7 +75,7 @@ def cluster_page(
     report = dask.get_template("scheduler_info.html.j2").render(
         **{**scheduler_info, "scheduler": scheduler_info}
     )
-    return dask.get_template("cluster.html.j2").render(
+    page: str = dask.get_template("cluster.html.j2").render(
         type=kind,
         name=name,
         workers=scheduler_info["workers"],
@@ -83,6 +83,7 @@ def cluster_page(
         scheduler_info_repr=Markup(report),  # noqa: S704 - rendered above
         cluster_status=status_row and Markup(status_row),  # noqa: S704 - a row in HTML
     )
+    return page
 
 
 def _dashboard_address(server: Mapping[str, Any]) -> str | None:

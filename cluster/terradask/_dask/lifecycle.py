@@ -385,6 +385,7 @@ def end_open_clusters() -> None:
 _SECONDS = 2
 
 
+# As a patch: host/upstream/client-shutdown-hook.patch
 def is_shutdown_of_client() -> bool:
     """Return whether `distributed.Client.shutdown` called the calling function.
 

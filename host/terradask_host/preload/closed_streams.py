@@ -30,6 +30,7 @@ class _Backend(TLSBackend):  # type: ignore[misc]  # distributed has no types
     _connector_class = _Connector
 
 
+# As a patch: host/upstream/tls-closed-at-once.patch
 def expect_closed_streams() -> None:
     """Make all TLS connections of this process fail as Dask expects."""
     if not isinstance(backends["tls"], _Backend):

@@ -183,6 +183,7 @@ def _draw(
         tasks = tasks[-len(tasks) // 4 :]
 
 
+# As a patch: host/upstream/performance-report-in-threads.patch
 def _page(
     scheduler: Any,
     known: Mapping[str, Any],

@@ -17,6 +17,7 @@ _numbers = itertools.count(1)
 _PREFIX = "terradask-watch-"
 
 
+# As a patch: host/upstream/several-cluster-managers.patch
 def allow_several(scheduler: Any) -> set[str]:
     """Let every subscribed cluster manager keep its subscription.
 
@@ -59,6 +60,7 @@ def watching(scheduler: Any) -> frozenset[str]:
 TOPICS = frozenset({"print", "warn"})
 
 
+# As a patch: host/upstream/warnings-without-pickle.patch
 def withhold_task_output(scheduler: Any) -> None:
     """Ignore subscriptions to these topics other than by `show_task_output`."""
 

@@ -82,6 +82,7 @@ class WorkerAdmission:
         message = f"{_short(str(name))} is refused: {why}"
         await comm.write({"status": "error", "message": message, "time": time.time()})
 
+    # As a patch: host/upstream/retire-before-join.patch
     async def retire(self, *, names: Iterable[Any] | None = None, **options: Any) -> Any:
         """Retire workers, and refuse their names and hosts for some time.
 

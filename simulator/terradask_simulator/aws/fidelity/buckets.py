@@ -4,8 +4,8 @@ on, the eventual consistency of buckets with new versioning.
 - moto evaluates a statement without its condition, so that the common statement "deny without TLS"
   denies all reads and writes. Here statements with conditions are skipped: loopback counts as TLS,
   and other conditions can't be evaluated at this point.
-- moto fails with an HTTP 500 when the version to delete is a delete marker, so that a versioned
-  bucket can't be emptied.
+- moto fails with an HTTP 500 when an object with a delete marker is deleted after the suspension of
+  its bucket's versioning.
 - AWS (documented): S3 refuses a request that expects another account's bucket.
   https://docs.aws.amazon.com/AmazonS3/latest/userguide/bucket-owner-condition.html
   moto ignores the header. The simulator has a single account: a switch assigns a bucket to another
@@ -77,7 +77,7 @@ def install() -> None:
     from moto.s3.models import FakeBucket, FakeDeleteMarker, FakeKey, S3Backend
     from moto.s3.responses import S3Response
 
-    # A delete marker has no content.
+    # A delete marker has no content. As a patch: simulator/upstream/release/s3-delete-markers.patch
     FakeDeleteMarker.dispose = lambda _marker: None
 
     @around(FakeBucket, "get_permission")

@@ -56,6 +56,7 @@ def install() -> None:
             "deletionProtectionEnabled": getattr(group, "protected", False),
         }
 
+    # As a patch: simulator/upstream/release/logs-group-name-pattern.patch
     @around(LogsResponse, "describe_log_groups")
     def describe_log_groups(describe: Any, response: Any) -> Any:
         pattern = response._get_param("logGroupNamePattern")

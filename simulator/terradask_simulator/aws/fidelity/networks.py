@@ -50,6 +50,7 @@ def _keep_what_is_used() -> None:
     from moto.ec2.utils import generate_route_id
 
     # Terminating an instance deletes its interfaces in another way.
+    # As a patch: simulator/upstream/release/ec2-attached-interfaces.patch
     @around(ElasticNetworkInterfaces, "delete_network_interface")
     def delete_unused_interface(delete: Any, response: Any) -> Any:
         name = response._get_param("NetworkInterfaceId")
@@ -60,6 +61,7 @@ def _keep_what_is_used() -> None:
             )
         return delete(response)
 
+    # As a patch: simulator/upstream/release/ec2-used-subnets.patch
     @around(SubnetBackend, "delete_subnet")
     def delete_unused_subnet(delete: Any, backend: Any, subnet_id: str) -> Any:
         if any(one.subnet.id == subnet_id for one in backend.enis.values()):
@@ -82,6 +84,7 @@ def _keep_what_is_used() -> None:
             )
         return delete(backend, vpc_id)
 
+    # As a patch: simulator/upstream/release/ec2-endpoint-routes.patch
     @around(EC2Backend, "delete_vpc_endpoints")
     def delete_endpoints(delete: Any, backend: Any, vpce_ids: list[str] | None = None) -> Any:
         points = backend.vpc_end_points
@@ -122,6 +125,7 @@ def _keep_addresses_that_are_used() -> None:
     from moto.ec2.models.internet_gateways import InternetGatewayBackend
     from moto.ec2.models.nat_gateways import NatGatewayBackend
 
+    # As a patch: simulator/upstream/release/ec2-nat-gateway-interface.patch
     @around(NatGatewayBackend, "delete_nat_gateway")
     def delete_with_interface(delete: Any, backend: Any, nat_gateway_id: str) -> Any:
         gateway = delete(backend, nat_gateway_id)
@@ -150,6 +154,7 @@ def _keep_addresses_that_are_used() -> None:
             )
         return detach(backend, internet_gateway_id, vpc_id)
 
+    # As a patch: simulator/upstream/release/ec2-used-addresses.patch
     @around(ElasticAddressBackend, "release_address")
     def release_unused(
         release: Any, backend: Any, address: str | None = None, allocation_id: str | None = None
@@ -215,6 +220,7 @@ def _know_blocks() -> None:
             if association["ipv6CidrBlockState"]["State"] == "associated"
         ]
 
+    # As a patch: simulator/upstream/release/ec2-subnet-ipv6.patch
     @around(Subnet, "get_filter_value")
     def get_value(get: Any, subnet: Any, filter_name: str, method_name: str | None = None) -> Any:
         if filter_name == _BLOCK_FILTER:

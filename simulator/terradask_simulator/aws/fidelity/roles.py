@@ -92,6 +92,7 @@ def install() -> None:
             backend.detach_role_policy(arn, role_name)
         return delete(backend, role_name)
 
+    # As a patch: simulator/upstream/release/iam-instance-profile-tags.patch
     def list_instance_profile_tags(response: Any) -> Any:
         profile = response.backend.get_instance_profile(response._get_param("InstanceProfileName"))
         return ActionResult({"Tags": profile.tags, "IsTruncated": False})

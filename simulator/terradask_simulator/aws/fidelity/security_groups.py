@@ -78,6 +78,7 @@ def _know_rules() -> None:
         around(SecurityGroupBackend, f"revoke_security_group_{way}")(_revoke_known(f"{way}_rules"))
 
 
+# As a patch: simulator/upstream/release/ec2-revoked-rule-ids.patch
 def _revoke_known(kept: str) -> Callable[..., Any]:
     from moto.ec2.exceptions import InvalidSecurityGroupRuleIdNotFoundError
 
