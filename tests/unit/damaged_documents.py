@@ -168,6 +168,19 @@ PYLOCK = {
     "packages": [
         {"name": "probe", "version": "1.0", "wheels": [ARCHIVE | {"hashes": {"sha256": "00"}}]}
     ],
+    "tool": {
+        "terradask": {
+            "channels": ["https://c.example/x"],
+            "conda": [
+                {
+                    "name": "frame",
+                    "version": "2.0",
+                    "url": "https://c.example/x/noarch/frame-2.0-0.conda",
+                    "sha256": "a" * 64,
+                }
+            ],
+        }
+    },
 }
 TOML = {
     "workspace": {

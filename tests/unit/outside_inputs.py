@@ -37,6 +37,8 @@ from terradask._plans.applied import HistoryEntry
 from terradask._plans.basis import PlanArchive
 from terradask._plans.summary import summarise
 from terradask._software.archive_hashes import read_lock_file
+from terradask._software.pylock import select_for_hosts
+from terradask._software.pylock_file import conda_packages
 from terradask._terraform.events import parse_event
 from terradask._terraform.state.lock import LockInfo
 from terradask._terraform.state.model import StateInfo, state_of
@@ -121,6 +123,12 @@ def in_file(read: Callable[[Path], Any]) -> Callable[[str], Any]:
             return read(path)
 
     return run
+
+
+def read_pylock(path: Path) -> None:
+    text = path.read_text(encoding="utf-8", errors="replace")
+    select_for_hosts(text, path, "x86_64", folder=path.parent)
+    conda_packages(text, path, "x86_64")
 
 
 def account_of(document: Any) -> None:
@@ -327,6 +335,9 @@ INPUTS: dict[str, Input] = {
     "a lock file": Input(
         TEXTS | toml_of(UV_LOCK).map(tomlkit.dumps) | toml_of(PYLOCK).map(tomlkit.dumps),
         in_file(read_lock_file),
+    ),
+    "a file that software names": Input(
+        TEXTS | toml_of(PYLOCK).map(tomlkit.dumps), in_file(read_pylock)
     ),
     "keys on a host": Input(mapping_of(KEYS), keys_of, (HostError,)),
     "metadata and tags": Input(
