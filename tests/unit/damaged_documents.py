@@ -170,6 +170,7 @@ PYLOCK = {
     ],
     "tool": {
         "terradask": {
+            "format": 1,
             "channels": ["https://c.example/x"],
             "conda": [
                 {

@@ -163,7 +163,7 @@ ARCHIVE = {
 
 def _toml(**conda: str) -> str:
     listed = ", ".join(f'{name} = "{value}"' for name, value in {**ARCHIVE, **conda}.items())
-    return f'[tool.terradask]\nchannels = ["{CHANNEL}"]\nconda = [{{ {listed} }}]\n'
+    return f'[tool.terradask]\nformat = 1\nchannels = ["{CHANNEL}"]\nconda = [{{ {listed} }}]\n'
 
 
 def test_condas_packages_are_read() -> None:
@@ -184,10 +184,11 @@ def test_condas_packages_are_read() -> None:
         _toml(url="frame"),
         _toml(sha256="a"),
         _toml(sha256="a" * 64 + "\\nuv==1"),
-        '[tool.terradask]\nconda = [{ url = "x" }]\n',
+        '[tool.terradask]\nformat = 1\nconda = [{ url = "x" }]\n',
+        _toml().replace("format = 1", "format = 2"),
         "[tool]\nterradask = 7\n",
-        "[tool.terradask]\nconda = 7\n",
-        "[tool.terradask]\nconda = [7]\n",
+        "[tool.terradask]\nformat = 1\nconda = 7\n",
+        "[tool.terradask]\nformat = 1\nconda = [7]\n",
         "tool = 7\n",
         "[",
     ],

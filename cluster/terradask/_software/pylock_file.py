@@ -33,6 +33,9 @@ from terradask.errors import InvalidInput, SoftwareNotResolved
 from terradask_host.conda_lines import is_conda_line
 from terradask_stacks.files import write_whole
 
+#: Of ``[tool.terradask]``.
+_FORMAT = 1
+
 
 def as_pylock(
     lock: SoftwareLock, architecture: str, environ: Mapping[str, str], folder: Path
@@ -69,6 +72,7 @@ def as_pylock(
         ),
     ]
     ours = {
+        "format": _FORMAT,
         "architecture": architecture,
         "channels": list(lock.channels),
         "conda": [
@@ -99,6 +103,8 @@ def conda_packages(
     """
     try:
         ours = tomllib.loads(text).get("tool", {}).get("terradask", {})
+        if ours and ours.get("format") != _FORMAT:
+            raise file_refused(path, f"its [tool.terradask] hasn't the format {_FORMAT}")
         channels = [str(each) for each in ours.get("channels", ())]
         packages = [
             CondaPackage(
