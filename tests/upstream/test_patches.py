@@ -41,6 +41,7 @@ def test_it_names_what_it_is_in_place_of_which_names_it(package: str, patch: Pat
     assert patch.relative_to(ROOT).as_posix() in code
 
 
+@pytest.mark.life
 def test_patches_for_the_development_branch_apply_to_the_release_but_for_three() -> None:
     found = find_spec("moto")
     assert found is not None
