@@ -68,7 +68,8 @@ def resources_to_find(settings: Settings, where: Where) -> Blocks:
     """
     network, workspace = settings.network, where.workspace
     prefix, role_path = network.role_name_prefix, network.role_path
-    log_groups, roles = {"hosts": {"name": log_group_name(workspace)}}, {}
+    log_groups = {"hosts": {"name": log_group_name(workspace)}}
+    roles: dict[str, dict[str, str]] = {}
     found: Blocks = {"aws_cloudwatch_log_group": log_groups, "aws_iam_role": roles}
     if network.instance_profiles is None:
         for role in ROLES:

@@ -216,6 +216,7 @@ def _described(environment: FrameworkEnvironment, *, fix: bool) -> str:
     """Return which framework synthesises, and where; with `fix` make terradask's own environment,
     again if it is damaged. Raises `SetupError`.
     """
+    versions: Mapping[str, str]
     if environment.kind == "here":
         versions, where = versions_here(), "in this environment"
     else:
