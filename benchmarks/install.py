@@ -1,11 +1,13 @@
 """What `pip install terradask` and its extras bring, into an empty environment of each Python here,
-by pip and by uv: seconds, and the size of all files that the installation adds. `coiled` is what a
-user would install otherwise. uv's cache and pip's are warm; pip compiles modules, uv doesn't. With
-the light client, the first plan makes an environment for CDKTF, which all environments share.
+by uv and by pip: seconds, and the size of all files that the installation adds. `coiled` is what a
+user would install otherwise. uv's cache is warm; pip compiles modules, uv doesn't. pip installs the
+large ones into one Python. With the light client, the first plan makes an environment for CDKTF,
+which all environments share.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
@@ -27,6 +29,7 @@ _INSTALLS = {
     "coiled": "coiled",
 }
 _LIGHT = next(iter(_INSTALLS))
+_SHORT = (_LIGHT, "coiled")
 _VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 _UNITS = ("s", "MB")
 
@@ -35,22 +38,21 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     """Install each with each tool into each Python."""
     pythons = dict(_pythons())
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as made:
+    with tempfile.TemporaryDirectory() as made, contextlib.suppress(KeyboardInterrupt):
         wheels = _wheels(Path(made))
-        for version, python in pythons.items():
-            for install, requirement in _INSTALLS.items():
-                for tool in ("uv", "pip"):
-                    # pip's runs take a minute, and differ less.
-                    counted = runs if tool == "uv" else 1
-                    rows += _installed(
-                        f"{install}|{tool}|{version}",
-                        functools.partial(_commands, tool, python, requirement, wheels),
-                        Path(made),
-                        counted,
-                    )
-    found = {(row.name, row.unit): row.median for row in rows}
+        for install, tool, version in _each(list(pythons)):
+            commands = functools.partial(
+                _commands, tool, pythons[version], _INSTALLS[install], wheels
+            )
+            # A run of pip takes a minute or more; what takes seconds differs by the machine's load.
+            counted = 1 if tool == "pip" else max(runs, 3) if install in _SHORT else runs
+            rows += _installed(f"{install}|{tool}|{version}", commands, Path(made), counted)
     light = {
-        (tool, unit): max(found[f"{_LIGHT}|{tool}|{version}", unit] for version in pythons)
+        (tool, unit): max(
+            row.median
+            for row in rows
+            if row.unit == unit and row.name.startswith(f"{_LIGHT}|{tool}|")
+        )
         for tool in ("uv", "pip")
         for unit in _UNITS
     }
@@ -60,6 +62,13 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
         Verdict("light client by uv, seconds", light["uv", "s"], 4, " s"),
         Verdict("light client by pip, seconds", light["pip", "s"], 60, " s"),
     ]
+
+
+def _each(versions: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield what is measured, the slowest last: an interruption keeps what there is."""
+    yield from ((install, "uv", version) for version in versions for install in _INSTALLS)
+    yield from ((install, "pip", version) for version in versions for install in _SHORT)
+    yield from ((install, "pip", versions[0]) for install in _INSTALLS if install not in _SHORT)
 
 
 def figures(rows: Sequence[Row]) -> str:
@@ -74,11 +83,16 @@ def figures(rows: Sequence[Row]) -> str:
     found = table(
         ["installed", "by", *(f"Python {version}" for version in here)],
         [
-            [install, tool, *(", ".join(values[version]) for version in here)]
-            for (install, tool), values in by_install.items()
+            [install, tool, *(", ".join(values.get(version, ())) for version in here)]
+            for (install, tool), values in sorted(by_install.items(), key=_order)
         ],
     )
     return found if not missing else f"{found}\n\nNot here: Python {', '.join(missing)}."
+
+
+def _order(item: tuple[tuple[str, str], object]) -> tuple[int, str]:
+    (install, tool), _ = item
+    return list(_INSTALLS).index(install), tool
 
 
 def _installed(name: str, commands: object, folder: Path, runs: int) -> list[Row]:
