@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import zipfile
@@ -78,6 +79,22 @@ def test_without_uv_pip_downloads_that_of_hosts_once(
     assert find_uv({**environ, "PIP_INDEX_URL": "http://127.0.0.1:9/"}) == found
 
 
+def test_an_older_uv_is_not_used(
+    environ: Environ, tmp_path: Path, without_pip: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uv = tmp_path / "uv"
+    monkeypatch.setattr("terradask._software.installers._installed_uv", lambda _: str(uv))
+    for number, version in enumerate(["0.13.0", "1.0.0", "0.12.24", "0.9.1"]):
+        uv.write_text(f"#!/bin/sh\necho uv {version}\n")
+        uv.chmod(0o755)
+        os.utime(uv, ns=(number, number))
+        if number < 2:
+            assert find_uv(environ) == str(uv)
+        else:
+            with pytest.raises(SetupError, match=r"is older than 0\.13"):
+                find_uv(environ)
+
+
 def test_another_uv_than_the_locked_one_is_refused(
     environ: Environ, tmp_path: Path, without_uv: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,7 +105,7 @@ def test_another_uv_than_the_locked_one_is_refused(
     )
     with pytest.raises(SetupError, match="DO NOT MATCH THE HASHES") as caught:
         find_uv(environ)
-    assert "pip install uv" in str(caught.value)
+    assert "pip install 'uv>=0.13'" in str(caught.value)
     assert list((tmp_path / "user").rglob("uv*/**/uv*")) == []
 
 
@@ -103,7 +120,7 @@ def test_hosts_uv_is_locked_for_every_platform() -> None:
 def test_without_both_the_error_names_what_to_install(
     environ: Environ, tmp_path: Path, without_uv: None, without_pip: None
 ) -> None:
-    with pytest.raises(SetupError, match="pip install uv"):
+    with pytest.raises(SetupError, match=r"pip install 'uv>=0\.13'"):
         find_uv(environ)
     with pytest.raises(SetupError, match="ensurepip"):
         download_archives("frame==2.0", tmp_path / "here", environ)

@@ -294,9 +294,9 @@ def test_an_index_that_does_not_answer_ends_it_without_its_password(synced, tmp_
 
 
 def test_without_uv_the_error_says_how_to_get_it(synced, monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setattr("terradask._software.installers._installed_uv", lambda _: None)
     monkeypatch.setattr("terradask._software.installers._has_pip", lambda: False)
-    with pytest.raises(SetupError, match="pip install uv"):
+    with pytest.raises(SetupError, match=r"pip install 'uv>=0\.13'"):
         synced(variables={"PATH": str(tmp_path)})
 
 

@@ -13,6 +13,7 @@ import sysconfig
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
@@ -22,15 +23,21 @@ from terradask_modules.programs import environ_for_programs, find_program
 #: pip where the environment has none.
 _PIP = "pip>=24"
 _QUOTED = 5
+#: Older ones write ``pylock.toml`` without hashes for packages of a page without hashes.
+_OLDEST_UV = (0, 13)
 _UV = re.compile(r"^uv==(\S+).*?(?=^[a-z]|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def find_uv(environ: Mapping[str, str]) -> str:
-    """Return uv's path: beside this Python, on ``PATH``, or in the user's cache folder, where pip
-    downloads it to, in one version. Raises `SetupError`.
+    """Return uv's path: beside this Python or on ``PATH``, if it is new enough; otherwise in the
+    user's cache folder, where pip downloads it to, in one version. Raises `SetupError`.
     """
     found = _installed_uv(environ)
-    return str(_cached_uv(environ)) if found is None else found
+    if found is None:
+        return str(_cached_uv(environ, "neither beside this Python nor on PATH"))
+    oldest = ".".join(map(str, _OLDEST_UV))
+    is_old = _is_old(found, Path(found).stat().st_mtime_ns)
+    return str(_cached_uv(environ, f"{found} is older than {oldest}")) if is_old else found
 
 
 def download_archives(
@@ -66,6 +73,14 @@ def _installed_uv(environ: Mapping[str, str]) -> str | None:
     return find_program("uv", environ, before=beside)
 
 
+@cache
+def _is_old(uv: str, _written_at: int) -> bool:
+    """Return whether a uv is too old, by its own word."""
+    done = subprocess.run([uv, "--version"], capture_output=True, text=True, check=False)
+    version = re.match(r"uv (\d+)\.(\d+)", done.stdout)
+    return version is not None and (int(version[1]), int(version[2])) < _OLDEST_UV
+
+
 def _has_pip() -> bool:
     try:
         importlib.metadata.distribution("pip")
@@ -88,8 +103,10 @@ def _pip_command(environ: Mapping[str, str]) -> list[str]:
     return [uv, "tool", "run", "--quiet", f"--python={sys.executable}", f"--from={_PIP}", "pip"]
 
 
-def _cached_uv(environ: Mapping[str, str]) -> Path:
-    """Return uv in the user's cache, downloaded if necessary: the version that hosts have."""
+def _cached_uv(environ: Mapping[str, str], missing: str) -> Path:
+    """Return uv in the user's cache, downloaded if necessary: the version that hosts have.
+    `missing` is what is wrong with an installed one.
+    """
     from platformdirs import user_cache_path
 
     version, lines = _locked_uv()
@@ -98,12 +115,12 @@ def _cached_uv(environ: Mapping[str, str]) -> Path:
     if path.exists():
         return path
     if not _has_pip():
-        raise _not_found("neither beside this Python nor on PATH, and no pip to download it with")
+        raise _not_found(f"{missing}, and no pip to download it with")
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".making-", dir=path.parent) as made:
         failed = download_archives(lines, Path(made), environ)
         if failed is not None:
-            raise _not_found(f"neither beside this Python nor on PATH; pip: {failed}")
+            raise _not_found(f"{missing}; pip: {failed}")
         (wheel,) = Path(made).glob("*.whl")
         with zipfile.ZipFile(wheel) as archive:
             inside = next(each for each in archive.namelist() if each.endswith(f"/scripts/{name}"))
@@ -127,5 +144,5 @@ def _not_found(given: str) -> SetupError:
     return SetupError(
         "uv, which resolves this environment for hosts, was not found.",
         given=given,
-        advice="pip install uv; or package_sync=False for hosts with Dask alone",
+        advice="pip install 'uv>=0.13'; or package_sync=False for hosts with Dask alone",
     )

@@ -60,9 +60,13 @@ _MODULES = (
 
 
 def install_all(*, public_cidr: str) -> None:
-    """Install every correction."""
+    """Install every correction. Raises `MotoChanged`."""
     from terradask_simulator.aws.fidelity import addresses
+    from terradask_simulator.aws.fidelity.patching import MotoChanged
 
-    addresses.install(public_cidr)
-    for name in _MODULES:
-        import_module(f"{__name__}.{name}").install()
+    try:
+        addresses.install(public_cidr)
+        for name in _MODULES:
+            import_module(f"{__name__}.{name}").install()
+    except (AttributeError, ImportError) as error:
+        raise MotoChanged(str(error)) from error
