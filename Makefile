@@ -14,6 +14,7 @@ CDKTF := tests/cdktf
 IAM_SIMULATE := tests/oracles/iam_simulate
 CHECKOV := .venv-checkov
 MODELS := .venv-models
+CDKTN := .venv-cdktn
 ORCHESTRATORS := .venv-orchestrators .venv-airflow
 AUDIT := .venv-audit
 LOWEST := .venv-lowest
@@ -69,12 +70,13 @@ $(IAM_SIMULATE)/node_modules/.package-lock.json: $(IAM_SIMULATE)/package-lock.js
 		|| echo "setup: npm could not install iam-simulate: the tests with it will be skipped" >&2
 
 # Each pins packages otherwise than terradask or the others do: an environment of its own, which ignores itself in git.
-.PHONY: checkov models orchestrators
+.PHONY: checkov models cdktn orchestrators
 checkov: $(CHECKOV)/.installed ## Create checkov's own virtual environment, for its test
 models: $(MODELS)/.installed ## Install botocore's newest release beside the locked one, for its models of AWS's services
+cdktn: $(CDKTN)/.installed ## Create a virtual environment with the framework cdktn, for its tests
 orchestrators: $(ORCHESTRATORS:=/.terradask) ## Create virtual environments of Prefect and Dagster, and of Airflow, for the tests of their examples
 
-$(CHECKOV)/.installed $(MODELS)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
+$(CHECKOV)/.installed $(MODELS)/.installed $(CDKTN)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
 	@echo "setup: $*, in .venv-$*"
 	@$(BIN)/python -m venv --clear --without-pip .venv-$*
 	@echo '*' > .venv-$*/.gitignore
@@ -185,7 +187,7 @@ simulator-test: setup ## Run the embedded AWS's own tests, three files at a time
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder simulator/tests
 
 .PHONY: life-test
-life-test: setup orchestrators iam-oracle ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
+life-test: setup orchestrators cdktn iam-oracle ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
@@ -273,6 +275,8 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/lowest.lock
 	@$(BIN)/python requirements/synthesis.py | $(BIN)/uv pip compile - --universal --python-version 3.11 --constraint requirements/dev.lock \
 		--generate-hashes --upgrade --no-annotate --quiet --custom-compile-command 'make lock' --output-file stacks/terradask_stacks/synthesis.lock
+	@$(BIN)/python requirements/synthesis.py cdktn | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --upgrade --no-annotate --quiet --custom-compile-command 'make lock' --output-file requirements/cdktn.lock
 	@echo 'checkov>=3.3.30' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
 	@echo 'botocore>=1.44.8' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
@@ -288,5 +292,5 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 
 .PHONY: clean
 clean: ## Remove everything that these targets created, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(ORCHESTRATORS) $(AUDIT) $(LOWEST) $(NEWEST) $(CDKTF)/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(CDKTN) $(ORCHESTRATORS) $(AUDIT) $(LOWEST) $(NEWEST) $(CDKTF)/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

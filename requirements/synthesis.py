@@ -1,5 +1,5 @@
 """Print the requirements of `stacks/terradask_stacks/synthesis.lock`, one a line, as pyproject.toml
-bounds them.
+bounds them; with an extra's name those with its framework.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from terradask_stacks.framework import OF_OWN_CODE  # noqa: E402  # of this chec
 WITHOUT_WHEEL = "python-terraform"
 
 
-def requirements(project: Path = ROOT) -> list[str]:
+def requirements(extra: str = "deploy", project: Path = ROOT) -> list[str]:
     """Return what an environment for synthesis has."""
     table = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     own = [one for one in table["dependencies"] if _name(one) in OF_OWN_CODE]
-    framework = table["optional-dependencies"]["deploy"]
+    framework = table["optional-dependencies"][extra]
     return sorted([*own, *(one for one in framework if _name(one) != WITHOUT_WHEEL)])
 
 
@@ -31,4 +31,4 @@ def _name(requirement: str) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(requirements()))
+    print("\n".join(requirements(*sys.argv[1:])))

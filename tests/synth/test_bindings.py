@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 COUNTER = """
@@ -27,21 +28,26 @@ print(os.environ["NODE_OPTIONS"])
 """
 
 
-def test_node_loads_few_of_the_bindings_modules_and_keeps_its_options(tmp_path: Path) -> None:
-    (tmp_path / "counter.js").write_text(COUNTER)
+def loaded_for_a_vpc(python: Path, folder: Path, environ: Mapping[str, str]) -> int:
+    """Synthesise a VPC in a Python; return how many modules of the bindings Node loaded."""
+    (folder / "counter.js").write_text(COUNTER)
     options = "--require ./counter.js"
     done = subprocess.run(
-        [sys.executable, "-c", SYNTHESIS],
-        cwd=tmp_path,
-        env=os.environ | {"NODE_OPTIONS": options},
+        [python, "-c", SYNTHESIS],
+        cwd=folder,
+        env={**os.environ, **environ, "NODE_OPTIONS": options},
         capture_output=True,
         text=True,
         check=True,
     )
     assert done.stdout.strip() == options
-    assert "10.0.0.0/16" in (tmp_path / "out/stacks/one/cdk.tf.json").read_text()
+    assert "10.0.0.0/16" in (folder / "out/stacks/one/cdk.tf.json").read_text()
+    return max(map(int, (folder / "loaded").read_text().split()))
+
+
+def test_node_loads_few_of_the_bindings_modules_and_keeps_its_options(tmp_path: Path) -> None:
     # The index and what belongs to the VPC: of all modules there are 2,100.
-    assert 2 <= max(map(int, (tmp_path / "loaded").read_text().split())) < 50
+    assert 2 <= loaded_for_a_vpc(Path(sys.executable), tmp_path, {}) < 50
 
 
 INTERRUPTED = """
