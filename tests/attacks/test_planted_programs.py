@@ -15,7 +15,7 @@ import pytest
 
 from terradask._aws.ssm.plugin import find_plugin
 from terradask._plans.basis import commit_of
-from terradask._software import host_packages
+from terradask._software import installers
 from terradask._software.host_packages import BootLock, download
 from terradask._software.indexes.configured import ConfiguredIndex, Machine
 from terradask._software.indexes.credentials import credentials_for
@@ -79,7 +79,7 @@ def test_pip_starts_no_keyring_of_the_working_directory(
             download(lock, tmp_path / "packages", "x86_64")
         assert clone.untouched, clone.marker.read_text()
         # It would be asked for.
-        monkeypatch.setattr(host_packages, "environ_for_programs", dict)
+        monkeypatch.setattr(installers, "environ_for_programs", dict)
         with pytest.raises(BaselineError, match="pip could not download"):
             download(lock, tmp_path / "packages", "x86_64")
         assert not clone.untouched

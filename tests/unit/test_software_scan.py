@@ -316,5 +316,7 @@ def test_the_json_of_the_lock_has_what_was_built_here(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         "terradask._software.package_sync.lock_for_hosts", lambda *args, **options: lock
     )
+    # Would ask the index for the URLs.
+    monkeypatch.setattr("terradask._software.pylock_file.as_pylock", lambda *args: "")
     document = json.loads(in_this_process("software", "lock", "--json").stdout)
     assert document["built"] == {"acme": "1.0"}

@@ -76,7 +76,7 @@ def _installed_uv(environ: Mapping[str, str]) -> str | None:
 @cache
 def _is_old(uv: str, _written_at: int) -> bool:
     """Return whether a uv is too old, by its own word."""
-    done = subprocess.run([uv, "--version"], capture_output=True, text=True, check=False)
+    done = subprocess.run([uv, "--version"], capture_output=True, encoding="utf-8", check=False)
     version = re.match(r"uv (\d+)\.(\d+)", done.stdout)
     return version is not None and (int(version[1]), int(version[2])) < _OLDEST_UV
 
