@@ -120,6 +120,8 @@ def newcomer(
         **quick_provider.environ,
         "HOME": str(home),
         "PATH": os.pathsep.join([str(home / "venv/bin"), os.environ["PATH"]]),
+        # The test's index has no packages for the environment of CDKTF.
+        "TERRADASK_SYNTHESIS_PYTHON": sys.executable,
         "PIP_INDEX_URL": index,
         "TERM": "dumb",
         "UV_DEFAULT_INDEX": index,
