@@ -35,7 +35,7 @@ UNUSABLE = {
 #: Before there is a network.
 ENDS_WITH = {
     "terradask doctor": 3,
-    "terradask doctor        # checks Python, Node, Terraform, provider, credentials, region; "
+    "terradask doctor        # checks Python, synthesis, Terraform, provider, credentials, region; "
     "names the fix for each": 3,
 }
 
