@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "stacks"))
 
-from terradask_stacks.framework import OF_OWN_CODE  # noqa: E402  # of this checkout
+from terradask_stacks.synthesis_lock import OF_OWN_CODE  # noqa: E402  # of this checkout
 
 #: It has no wheel, and builds Terraform's command lines in the user's process alone.
 WITHOUT_WHEEL = "python-terraform"

@@ -6,12 +6,14 @@ import contextlib
 import io
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from terradask.cli import run
+
+from .waiting import PROCESS_SECONDS
 
 
 def in_this_process(
@@ -33,3 +35,21 @@ def in_this_process(
                 patched.setenv(name, value)
         code = run(list(arguments))
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+
+def run_checked(
+    command: Sequence[str], *, folder: Path, environ: Mapping[str, str], code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """Run a program, which ends with this code."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PROCESS_SECONDS,
+    )
+    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done

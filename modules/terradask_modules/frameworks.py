@@ -36,7 +36,7 @@ class Framework:
 
     def lacking(self) -> list[str]:
         """Return what this environment lacks of it, such as ``no jsii``."""
-        found = {name: _installed(name) for name in self.names}
+        found = {name: installed_version(name) for name in self.names}
         return [f"no {name}" for name, number in found.items() if number is None] + [
             f"{name} {found[name]}, not {wanted}"
             for name, wanted in self.distributions.items()
@@ -73,18 +73,21 @@ def installed_framework() -> Framework | None:
 
 def lacking() -> list[str]:
     """Return what this environment lacks of a framework: of the one that it has a part of."""
-    begun = (each for each in FRAMEWORKS if any(_installed(name) for name in each.distributions))
+    begun = (
+        each for each in FRAMEWORKS if any(installed_version(name) for name in each.distributions)
+    )
     return [] if installed_framework() is not None else next(begun, CDKTF).lacking()
 
 
 def versions_here() -> dict[str, str]:
     """Return the versions of the framework that a synthesis in this environment uses."""
     used = installed_framework()
-    found = {name: _installed(name) for name in used.names} if used is not None else {}
+    found = {name: installed_version(name) for name in used.names} if used is not None else {}
     return {name: number for name, number in found.items() if number is not None}
 
 
-def _installed(distribution: str) -> str | None:
+def installed_version(distribution: str) -> str | None:
+    """Return the version of a distribution in this environment, or None."""
     try:
         return version(distribution)
     except PackageNotFoundError:

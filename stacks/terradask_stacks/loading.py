@@ -22,7 +22,6 @@ from terradask_stacks.backend_options import read_backend_options
 from terradask_stacks.errors import Finding, SettingsError
 from terradask_stacks.files import first_link, foreign_owner
 from terradask_stacks.findings import findings_of
-from terradask_stacks.framework import SYNTHESIS_PYTHON_VARIABLE
 from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
 from terradask_stacks.settings import Settings
@@ -32,6 +31,8 @@ __all__ = ["FILE_NAME", "Finding", "LoadedSettings", "SettingsError", "find_file
 
 FILE_NAME = "terradask.toml"
 STATE_DIR_VARIABLE = "TERRADASK_STATE_DIR"
+#: The path of a Python that has the extra `deploy`.
+SYNTHESIS_PYTHON_VARIABLE = "TERRADASK_SYNTHESIS_PYTHON"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,6 @@ all else is that Python's own.
 import importlib.util
 import json
 import sys
-from importlib import metadata
 from pathlib import Path
 
 _PYTHON = (3, 11)
@@ -25,9 +24,10 @@ def _answer(request: dict) -> dict:  # type: ignore[type-arg]  # an older Python
         return {"unfit": [f"Python {sys.version.split()[0]}"]}
     for folder in request["packages"]:
         _load_package(Path(folder))
-    from terradask_modules.frameworks import lacking, versions_here
+    from terradask_modules.frameworks import installed_version, lacking, versions_here
 
-    unfit = [*lacking(), *(f"no {name}" for name in request["present"] if not _has(name))]
+    absent = (name for name in request["present"] if installed_version(name) is None)
+    unfit = [*lacking(), *(f"no {name}" for name in absent)]
     if unfit:
         return {"unfit": unfit}
     if not request["stacks"]:
@@ -35,14 +35,6 @@ def _answer(request: dict) -> dict:  # type: ignore[type-arg]  # an older Python
     from terradask_stacks.rendering import answer
 
     return answer(request)
-
-
-def _has(name: str) -> bool:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def _load_package(folder: Path) -> None:

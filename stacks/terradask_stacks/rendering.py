@@ -9,17 +9,17 @@ import os
 import subprocess
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from terradask_modules.errors import InvalidInput, SetupError, TerradaskError
 from terradask_modules.programs import environ_for_programs
 from terradask_stacks.errors import Finding, SettingsError
-from terradask_stacks.framework import OF_OWN_CODE
 from terradask_stacks.inputs import Inputs, inputs_in
+from terradask_stacks.own_packages import own_folders
+from terradask_stacks.synthesis_lock import OF_OWN_CODE
 
 _PROGRAM = Path(__file__).with_name("render_process.py")
 
@@ -35,8 +35,6 @@ class OtherProcess:
     """Synthesise in processes of another Python."""
 
     python: Path
-    #: The packages of this installation that it imports.
-    packages: Sequence[str]
 
     def versions(self) -> dict[str, str]:
         """Return the versions of the framework there. Raises `SetupError` if there is none."""
@@ -57,7 +55,7 @@ class OtherProcess:
     def _ask(self, stacks: Sequence[Mapping[str, Any]], whose: str = "") -> dict[str, Any]:
         request = {
             "present": OF_OWN_CODE,
-            "packages": [str(_folder_of(package)) for package in self.packages],
+            "packages": [str(folder) for folder in own_folders()],
             "stacks": stacks,
             "whose": whose,
         }
@@ -146,12 +144,3 @@ def _environ(folder: Path) -> dict[str, str]:
     """Return the process's variables, without AWS's: it calls nothing."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     return {**environ_for_programs(kept), **dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder))}
-
-
-def _folder_of(package: str) -> Path:
-    return next(_search_locations(package))
-
-
-def _search_locations(package: str) -> Iterator[Path]:
-    spec = find_spec(package)
-    yield from map(Path, (spec.submodule_search_locations if spec is not None else None) or ())

@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -25,14 +24,14 @@ from terradask_stacks.host_scripts import HostScripts
 from terradask_stacks.host_wheel import FOLDER, HostWheel, build_host_wheel
 from terradask_stacks.inputs import ClusterInputs, Inputs, inputs_of
 from terradask_stacks.lock import LockFile
+from terradask_stacks.own_packages import own_folders
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.version import terradask_version
 
 #: Checksums of the provider for every platform, as in the project's root.
 LOCK_HCL = Path(__file__).with_name("terraform.lock.hcl")
-
-#: The packages that the framework runs, which are the same in another Python.
-OWN_PACKAGES = ("terradask_modules", "terradask_stacks")
+#: The same of OpenTofu's registry.
+OPENTOFU_LOCK_HCL = Path(__file__).with_name("tofu.lock.hcl")
 
 #: The name with which clusters are synthesised and cached; their own replaces it afterwards.
 _STAND_IN = "stands-for-the-cluster"
@@ -178,7 +177,7 @@ def _rendered(
     else:
         from terradask_stacks.rendering import OtherProcess
 
-        render = OtherProcess(other_python.get(), OWN_PACKAGES).render
+        render = OtherProcess(other_python.get()).render
     names = {
         key: f"{_STAND_IN}-{number}" if job.name == _STAND_IN else job.name
         for number, (key, job) in enumerate(jobs.items())
@@ -211,12 +210,10 @@ def _code_digest(wheel: HostWheel, other_python: OtherPython | None) -> str:
 
 
 def _sources() -> Iterator[Path]:
-    for package in OWN_PACKAGES:
-        spec = find_spec(package)
-        for folder in (spec.submodule_search_locations or ()) if spec is not None else ():
-            for path in sorted(Path(folder).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
-                    yield path
+    for folder in own_folders():
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield path
 
 
 def _manifest(texts: Mapping[str, str]) -> str:

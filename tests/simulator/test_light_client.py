@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +15,8 @@ import pytest
 
 from terradask_simulator import Simulator
 
+from ..command import run_checked
 from ..light_environment import light_environment, light_variables
-from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
 
@@ -69,17 +68,7 @@ class Client:
         return json.loads(self(*arguments, "--json"))
 
     def run(self, *command: str, code: int = 0) -> str:
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PROCESS_SECONDS,
-        )
-        assert done.returncode == code, f"{command}\n{done.stdout}{done.stderr}"
+        done = run_checked(command, folder=self.folder, environ=self.environ, code=code)
         assert "Traceback" not in done.stderr
         assert "arning" not in done.stderr, done.stderr
         return done.stdout

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -25,8 +24,8 @@ import pytest
 
 from terradask_simulator import Simulator
 
+from ..command import run_checked
 from ..quick_provider import QuickProvider
-from ..waiting import PROCESS_SECONDS
 
 pytestmark = [pytest.mark.simulator, pytest.mark.slow]
 
@@ -121,19 +120,7 @@ class Pipeline:
 
     def run(self, *command: str, code: int = 0) -> str:
         command = (sys.executable, *command[1:]) if command[0].startswith("python") else command
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=PROCESS_SECONDS,
-        )
-        assert done.returncode == code, (
-            f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        )
+        done = run_checked(command, folder=self.folder, environ=self.environ, code=code)
         return done.stdout + done.stderr
 
 

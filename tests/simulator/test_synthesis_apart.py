@@ -17,7 +17,7 @@ import pytest
 
 from terradask_host.agent.uv import find_uv
 from terradask_simulator import Simulator
-from terradask_stacks.framework import locked_versions
+from terradask_stacks.synthesis_lock import locked_versions
 
 from ..command import in_this_process
 from ..light_environment import light_environment, light_variables

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from terradask._synthesis.framework_environment import VARIABLE, FrameworkEnvironment
+from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask_modules.frameworks import CDKTF, CDKTN, PROVIDER_SOURCE, PROVIDER_VERSION
+from terradask_stacks.loading import SYNTHESIS_PYTHON_VARIABLE
 from terradask_stacks.settings import ClusterSettings, Settings
 from terradask_stacks.synthesis import synthesize
 
@@ -46,7 +47,7 @@ def _installed() -> None:
 
 @cache
 def versions() -> dict[str, str]:
-    return dict(FrameworkEnvironment({VARIABLE: str(PYTHON)}).versions())
+    return dict(FrameworkEnvironment({SYNTHESIS_PYTHON_VARIABLE: str(PYTHON)}).versions())
 
 
 def given(stack: str, name: str) -> dict[str, Any]:
@@ -98,7 +99,7 @@ def test_a_given_python_with_cdktn_synthesises_and_has_a_key_of_its_own(tmp_path
     written = {}
     for name, other in (
         ("cdktf", None),
-        ("cdktn", FrameworkEnvironment({VARIABLE: str(PYTHON)}).other_python()),
+        ("cdktn", FrameworkEnvironment({SYNTHESIS_PYTHON_VARIABLE: str(PYTHON)}).other_python()),
     ):
         folders = synthesize(
             Settings(),

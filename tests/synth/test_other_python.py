@@ -24,12 +24,12 @@ from terradask_stacks.host_wheel import build_host_wheel
 from terradask_stacks.inputs import ClusterInputs, Inputs, inputs_in, inputs_of
 from terradask_stacks.rendering import OtherProcess, answer
 from terradask_stacks.settings import ClusterSettings, Settings
-from terradask_stacks.synthesis import OWN_PACKAGES, synthesize
+from terradask_stacks.synthesis import synthesize
 
 from .conftest import SynthText, lock_file, settings_of
 from .golden_settings import _KEY, CLUSTERS, NETWORKS
 
-HERE = OtherProcess(Path(sys.executable), OWN_PACKAGES)
+HERE = OtherProcess(Path(sys.executable))
 
 
 def inputs(stack: str, scripts: dict[str, HostScript] | None = None, **given: Any) -> Inputs:
@@ -139,7 +139,7 @@ def test_a_python_without_the_framework_is_named_with_what_it_lacks(tmp_path: Pa
     empty = tmp_path / "empty"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", empty], check=True)
     with pytest.raises(SetupError) as error:
-        OtherProcess(empty / "bin/python", OWN_PACKAGES).versions()
+        OtherProcess(empty / "bin/python").versions()
     assert f"{empty}/bin/python: no cdktf, no cdktf-cdktf-provider-aws" in str(error.value)
     assert "pip install 'terradask[deploy]'" in str(error.value)
 
@@ -147,17 +147,17 @@ def test_a_python_without_the_framework_is_named_with_what_it_lacks(tmp_path: Pa
     metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: cdktf\nVersion: 0.20.0\n")
     with pytest.raises(SetupError, match=r"cdktf 0\.20\.0, not 0\.21\.0"):
-        OtherProcess(empty / "bin/python", OWN_PACKAGES).versions()
+        OtherProcess(empty / "bin/python").versions()
 
 
 def test_a_python_that_is_gone_or_fails_is_an_error_of_ours(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match="No such file"):
-        OtherProcess(tmp_path / "python", OWN_PACKAGES).versions()
+        OtherProcess(tmp_path / "python").versions()
     failing = tmp_path / "failing"
     failing.write_text("#!/bin/sh\necho one; echo two >&2; exit 7\n")
     failing.chmod(0o755)
     with pytest.raises(TerradaskError, match="ended with 7") as error:
-        OtherProcess(failing, OWN_PACKAGES).versions()
+        OtherProcess(failing).versions()
     assert error.value.given == f"{failing}\none\ntwo"
 
 
@@ -190,7 +190,7 @@ def test_an_interruption_ends_the_process_and_leaves_no_file(
     thread = threading.Thread(target=interrupt)
     thread.start()
     with pytest.raises(KeyboardInterrupt):
-        OtherProcess(hangs, OWN_PACKAGES).versions()
+        OtherProcess(hangs).versions()
     thread.join()
     assert not children[0].is_running()
     assert list(temporary.iterdir()) == []

@@ -33,12 +33,11 @@ import inflect, tyro, typeguard
 from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask_stacks.inputs import inputs_in
 from terradask_stacks.rendering import OtherProcess
-from terradask_stacks.synthesis import OWN_PACKAGES
 
 assert importlib.util.find_spec("cdktf") is None
 own = FrameworkEnvironment.here()
 kinds = [own.kind]
-other = OtherProcess(own.get(), OWN_PACKAGES)
+other = OtherProcess(own.get())
 kinds.append(own.kind)
 texts = [
     other.render([inputs_in(document)])[document["stack"]]

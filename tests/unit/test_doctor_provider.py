@@ -12,7 +12,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask._doctor import doctor
-from terradask._doctor.doctor import check_provider, examine
+from terradask._doctor.doctor import examine
+from terradask._doctor.provider_check import check_provider
 from terradask._terraform import provider_mirror
 from terradask._terraform.program import OPENTOFU, TERRAFORM, Program
 from terradask.cli import run

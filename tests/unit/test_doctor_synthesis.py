@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from terradask._doctor.doctor import TOOLCHAIN, Finding, examine
+from terradask._doctor.doctor import TOOLCHAIN, examine
+from terradask._doctor.finding import Finding
 from terradask._synthesis import framework_environment
-from terradask._synthesis.framework_environment import VARIABLE, FrameworkEnvironment
+from terradask._synthesis.framework_environment import FrameworkEnvironment
+from terradask_stacks.loading import SYNTHESIS_PYTHON_VARIABLE
 
 
 def _finding(*, fix: bool = False, **environ: str) -> Finding:
@@ -31,13 +33,13 @@ def test_cdktf_here() -> None:
 
 
 def test_a_given_python_is_asked(tmp_path: Path) -> None:
-    found = _finding(**{VARIABLE: sys.executable})
+    found = _finding(**{SYNTHESIS_PYTHON_VARIABLE: sys.executable})
     assert found.ok
     assert found.found.startswith("cdktf 0.21.0")
     assert found.found.endswith(f"in {sys.executable}")
-    missing = _finding(**{VARIABLE: str(tmp_path / "python")})
+    missing = _finding(**{SYNTHESIS_PYTHON_VARIABLE: str(tmp_path / "python")})
     assert not missing.ok
-    assert VARIABLE in missing.found
+    assert SYNTHESIS_PYTHON_VARIABLE in missing.found
     assert missing.fix == "correct it, or leave it out"
 
 

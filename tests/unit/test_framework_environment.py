@@ -17,11 +17,12 @@ import pytest
 from terradask._common.progress import Message, PhaseFinished, PhaseStarted, ProgressEvent
 from terradask._software.uv import UvOutput
 from terradask._synthesis import framework_environment
-from terradask._synthesis.framework_environment import VARIABLE, FrameworkEnvironment
+from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask.errors import SetupError
 from terradask_modules import frameworks
 from terradask_modules.frameworks import CDKTF, CDKTN, Framework, installed_framework, versions_here
-from terradask_stacks.framework import locked_versions
+from terradask_stacks.loading import SYNTHESIS_PYTHON_VARIABLE
+from terradask_stacks.synthesis_lock import locked_versions
 
 MODULE = "the_framework.py"
 
@@ -140,7 +141,11 @@ def test_what_the_index_does_not_have_is_an_error_with_what_to_do(environment: M
         one.get()
     text = str(error.value)
     assert "the-framework" in text
-    for advice in ("terradask software indexes", "pip install 'terradask[deploy]'", VARIABLE):
+    for advice in (
+        "terradask software indexes",
+        "pip install 'terradask[deploy]'",
+        SYNTHESIS_PYTHON_VARIABLE,
+    ):
         assert advice in text
     assert one.kind == "not made"
     assert environment().get().is_file()
@@ -215,7 +220,7 @@ def test_remade_on_request(environment: Make) -> None:
 def test_a_given_python_comes_before_this_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert FrameworkEnvironment({}).kind == "here"
     assert FrameworkEnvironment({}).other_python() is None
-    given = FrameworkEnvironment({VARIABLE: sys.executable})
+    given = FrameworkEnvironment({SYNTHESIS_PYTHON_VARIABLE: sys.executable})
     assert given.kind == "given"
     other_python = given.other_python()
     assert other_python is not None
@@ -225,8 +230,8 @@ def test_a_given_python_comes_before_this_one(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("given", ["python3", "/nowhere/python", __file__, "/"])
 def test_a_given_path_that_is_no_python_is_refused_at_once(given: str) -> None:
-    with pytest.raises(SetupError, match=f"{VARIABLE} names no Python") as error:
-        FrameworkEnvironment({VARIABLE: given}).other_python()
+    with pytest.raises(SetupError, match=f"{SYNTHESIS_PYTHON_VARIABLE} names no Python") as error:
+        FrameworkEnvironment({SYNTHESIS_PYTHON_VARIABLE: given}).other_python()
     assert str(error.value.given) == given
 
 
@@ -239,7 +244,7 @@ def test_without_uv_the_ways_are_named_before_anything_slow(
     monkeypatch.setattr(framework_environment, "find_uv", missing)
     with pytest.raises(SetupError) as error:
         environment().other_python()
-    for advice in ("pip install uv", "pip install 'terradask[deploy]'", VARIABLE):
+    for advice in ("pip install uv", "pip install 'terradask[deploy]'", SYNTHESIS_PYTHON_VARIABLE):
         assert advice in str(error.value)
 
 
@@ -256,7 +261,7 @@ def test_a_framework_counts_whole_and_in_its_versions_alone(
 
     def lacking_with(**changed: str | None) -> list[str]:
         found = {**whole, **changed}
-        monkeypatch.setattr(frameworks, "_installed", found.get)
+        monkeypatch.setattr(frameworks, "installed_version", found.get)
         assert (installed_framework() is None) == bool(frameworks.lacking())
         return frameworks.lacking()
 
@@ -273,12 +278,12 @@ def test_a_framework_counts_whole_and_in_its_versions_alone(
 
 def test_cdktf_is_used_where_both_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     both = {**OF_CDKTF, **OF_CDKTN, **COMMON}
-    monkeypatch.setattr(frameworks, "_installed", both.get)
+    monkeypatch.setattr(frameworks, "installed_version", both.get)
     assert installed_framework() is CDKTF
     # Another project's CDKTF is in nobody's way.
-    monkeypatch.setattr(frameworks, "_installed", {**both, "cdktf": "0.20.12"}.get)
+    monkeypatch.setattr(frameworks, "installed_version", {**both, "cdktf": "0.20.12"}.get)
     assert installed_framework() is CDKTN
-    monkeypatch.setattr(frameworks, "_installed", {}.get)
+    monkeypatch.setattr(frameworks, "installed_version", {}.get)
     assert frameworks.lacking() == [f"no {name}" for name in CDKTF.names]
 
 
@@ -286,5 +291,5 @@ def test_cdktf_is_used_where_both_are_installed(monkeypatch: pytest.MonkeyPatch)
 def test_both_ways_have_one_key_for_the_same_versions() -> None:
     """What one environment has synthesised, another one finds."""
     assert versions_here() == locked_versions()
-    given = FrameworkEnvironment({VARIABLE: sys.executable})
+    given = FrameworkEnvironment({SYNTHESIS_PYTHON_VARIABLE: sys.executable})
     assert given.versions() == versions_here()

@@ -13,12 +13,12 @@ from botocore.stub import Stubber
 from terradask._aws.service_roles import ensure_service_roles, find_service_roles
 from terradask._aws.session import Aws
 from terradask._doctor.doctor import (
-    Finding,
     check_service_roles,
     check_volume_key,
     missing_statements,
     statements_for,
 )
+from terradask._doctor.finding import Finding
 from terradask.errors import AccessDenied, AwsError
 
 ACCOUNT = "123456789012"

@@ -5,15 +5,11 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import sys
-import tempfile
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.answers import unless
@@ -22,32 +18,27 @@ from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
 from terradask._catalog.quotas.check import clusters_of
+from terradask._doctor.finding import Finding
+from terradask._doctor.provider_check import check_provider, copy_for_another
 from terradask._synthesis.framework_environment import FrameworkEnvironment
 from terradask._synthesis.resolve_cluster import named_or_default
 from terradask._terraform import provider_mirror
 from terradask._terraform.binary import find_terraform
-from terradask._terraform.events import Event
-from terradask._terraform.folder_contents import CONFIGURATION, LOCK_FILE
 from terradask._terraform.platforms import WITHOUT_TERRAFORM
-from terradask._terraform.program import PROGRAMS
-from terradask._terraform.provider_lock import provider_lock
-from terradask._terraform.terraform import Terraform
 from terradask.errors import (
     AccessDenied,
     AwsError,
     NoBaseline,
     ProviderUnavailable,
     TerradaskError,
-    TerraformCancelled,
 )
 from terradask_modules.caller_policies import SERVICE_ROLES
-from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION, versions_here
+from terradask_modules.frameworks import versions_here
 from terradask_modules.iam import listed, statement, statements_of
 from terradask_modules.ingress import ports_text
 
 if TYPE_CHECKING:
     from terradask._network.baseline import Baseline
-    from terradask._terraform.program import Program
     from terradask._workspace.workspace import Workspace
     from terradask_modules.egress import Egress
     from terradask_stacks.settings import Settings
@@ -123,7 +114,7 @@ class _Examiner:
         try:
             return check_provider(self._environ)
         except ProviderUnavailable as error:
-            other = self._fix and _copy_for_another(program)
+            other = self._fix and copy_for_another(program)
             if not other:
                 raise
             return Finding(
@@ -336,100 +327,10 @@ def check_account_plan(aws: Aws, settings: Settings) -> Finding:
     )
 
 
-# ---- access to the AWS provider ------------------------------------------------------------------
-
-
-#: The message once the source is known; from a registry, before the download.
-_INSTALLS = re.compile(r"(- )?Installing (provider version: )?hashicorp/aws v")
-
-#: Time limits of an answer, and of an installation without a copy on this machine.
-_ANSWER_SECONDS = 45.0
-_INSTALL_SECONDS = 5.0
-
-
-def _copy_for_another(program: Program) -> str | None:
-    """Describe a copy of the provider that only the other program can use."""
-    for other in PROGRAMS:
-        mirror = None if other is program else provider_mirror.find_mirror(program=other)
-        if mirror is not None:
-            return f"the copy in {mirror} is {other.name}'s, with other checksums"
-    return None
-
-
-def check_provider(
-    environ: Mapping[str, str],
-    *,
-    answer_seconds: float = _ANSWER_SECONDS,
-    install_seconds: float = _INSTALL_SECONDS,
-) -> Finding:
-    """Let Terraform install the provider, and stop it before a download.
-
-    Raises `ProviderUnavailable`, `TerraformError`.
-    """
-    program = find_terraform(environ).program
-    source = provider_mirror.cli_config_in_use(environ, program)
-    found = f"{PROVIDER_SOURCE} {PROVIDER_VERSION} from {source}"
-    with tempfile.TemporaryDirectory(prefix="terradask-") as made:
-        folder = Path(made) / "provider"
-        folder.mkdir()
-        needed = {"aws": {"source": PROVIDER_SOURCE, "version": PROVIDER_VERSION}}
-        document = {"terraform": {"required_providers": needed}}
-        (folder / CONFIGURATION).write_text(json.dumps(document), encoding="utf-8")
-        (folder / LOCK_FILE).write_bytes(provider_lock(program).read_bytes())
-        installs = threading.Event()
-        timers: list[threading.Timer] = []
-
-        def take(event: Event) -> None:
-            if _INSTALLS.match(event.message) and not installs.is_set():
-                installs.set()
-                cancel_after(0 if source.kind == "registry" else install_seconds)
-
-        terraform = Terraform(folder, environ=environ, on_event=take)
-
-        def cancel_after(seconds: float) -> None:
-            timer = threading.Timer(seconds, terraform.cancel)
-            timer.daemon = True
-            timer.start()
-            timers.append(timer)
-
-        cancel_after(answer_seconds)
-        try:
-            terraform.init()
-        except TerraformCancelled:
-            if not installs.is_set():
-                return Finding(
-                    "provider",
-                    False,
-                    f"{found}: no reply within {answer_seconds:.0f} s",
-                    f"allow this machine to reach {program.registry}, through HTTPS_PROXY if "
-                    "necessary; or `terradask doctor --fix` looks for a copy on this machine",
-                )
-        finally:
-            for timer in timers:
-                timer.cancel()
-    return Finding("provider", True, found)
-
-
 # ---- the key of volumes --------------------------------------------------------------------------
 # AWS (documented): Without use of the volumes' KMS key, Auto Scaling's instances end right after
 # their launch.
 # https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check."""
-
-    #: Its name, one of `terradask._doctor.doctor.CHECKS`.
-    check: str
-    #: Whether it passed.
-    ok: bool
-    #: The found state.
-    found: str
-    #: The fix, if it failed.
-    fix: str | None = None
-    #: Whether it was run; not if the check that it depends on failed.
-    checked: bool = True
 
 
 #: The calls of a launch with encrypted volumes; the last one only for AWS's own resources.

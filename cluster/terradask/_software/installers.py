@@ -17,6 +17,8 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from packaging.version import Version
+
 from terradask.errors import SetupError
 from terradask_modules.programs import environ_for_programs, find_program
 
@@ -24,7 +26,7 @@ from terradask_modules.programs import environ_for_programs, find_program
 _PIP = "pip>=24"
 _QUOTED = 5
 #: Older ones write ``pylock.toml`` without hashes for packages of a page without hashes.
-_OLDEST_UV = (0, 13)
+_OLDEST_UV = Version("0.13")
 _UV = re.compile(r"^uv==(\S+).*?(?=^[a-z]|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -35,9 +37,8 @@ def find_uv(environ: Mapping[str, str]) -> str:
     found = _installed_uv(environ)
     if found is None:
         return str(_cached_uv(environ, "neither beside this Python nor on PATH"))
-    oldest = ".".join(map(str, _OLDEST_UV))
     is_old = _is_old(found, Path(found).stat().st_mtime_ns)
-    return str(_cached_uv(environ, f"{found} is older than {oldest}")) if is_old else found
+    return str(_cached_uv(environ, f"{found} is older than {_OLDEST_UV}")) if is_old else found
 
 
 def download_archives(
@@ -77,8 +78,8 @@ def _installed_uv(environ: Mapping[str, str]) -> str | None:
 def _is_old(uv: str, _written_at: int) -> bool:
     """Return whether a uv is too old, by its own word."""
     done = subprocess.run([uv, "--version"], capture_output=True, encoding="utf-8", check=False)
-    version = re.match(r"uv (\d+)\.(\d+)", done.stdout)
-    return version is not None and (int(version[1]), int(version[2])) < _OLDEST_UV
+    version = re.match(r"uv (\d+(?:\.\d+)*)", done.stdout)
+    return version is not None and Version(version[1]) < _OLDEST_UV
 
 
 def _has_pip() -> bool:
@@ -144,5 +145,5 @@ def _not_found(given: str) -> SetupError:
     return SetupError(
         "uv, which resolves this environment for hosts, was not found.",
         given=given,
-        advice="pip install 'uv>=0.13'; or package_sync=False for hosts with Dask alone",
+        advice=f"pip install 'uv>={_OLDEST_UV}'; or package_sync=False for hosts with Dask alone",
     )

@@ -26,11 +26,10 @@ from terradask._software.uv import run_uv
 from terradask._terraform.platforms import check_platform
 from terradask.errors import SetupError
 from terradask_modules.frameworks import installed_framework
-from terradask_stacks.framework import SYNTHESIS_LOCK, SYNTHESIS_PYTHON_VARIABLE, locked_versions
+from terradask_stacks.loading import SYNTHESIS_PYTHON_VARIABLE
 from terradask_stacks.rendering import OtherProcess
-from terradask_stacks.synthesis import OWN_PACKAGES, OtherPython
-
-VARIABLE = SYNTHESIS_PYTHON_VARIABLE
+from terradask_stacks.synthesis import OtherPython
+from terradask_stacks.synthesis_lock import SYNTHESIS_LOCK, locked_versions
 
 Kind = Literal["here", "given", "made", "not made"]
 
@@ -42,8 +41,8 @@ _KEPT_SECONDS = 30 * 24 * 3600.0
 _QUOTED = 8
 
 _OTHERWISE = (
-    f"pip install 'terradask[deploy]' in this environment; or set {VARIABLE} to the Python of "
-    "one that has it"
+    "pip install 'terradask[deploy]' in this environment; or set "
+    f"{SYNTHESIS_PYTHON_VARIABLE} to the Python of one that has it"
 )
 
 
@@ -62,7 +61,7 @@ class FrameworkEnvironment:
     @property
     def kind(self) -> Kind:
         """Whether the framework is in this Python, or in another one that exists or doesn't."""
-        if self.environ.get(VARIABLE):
+        if self.environ.get(SYNTHESIS_PYTHON_VARIABLE):
             return "given"
         if installed_framework() is not None:
             return "here"
@@ -71,7 +70,7 @@ class FrameworkEnvironment:
     @property
     def python(self) -> Path:
         """The other Python, which may be missing."""
-        given = self.environ.get(VARIABLE)
+        given = self.environ.get(SYNTHESIS_PYTHON_VARIABLE)
         return Path(given) if given else _python_in(self._folder)
 
     def other_python(self) -> OtherPython | None:
@@ -109,7 +108,7 @@ class FrameworkEnvironment:
 
     def check(self) -> Mapping[str, str]:
         """Return the versions that the other Python answers. Raises `SetupError`."""
-        return OtherProcess(self.python, OWN_PACKAGES).versions()
+        return OtherProcess(self.python).versions()
 
     def remake(self) -> None:
         """Make terradask's own environment, again if it is there."""
@@ -197,7 +196,7 @@ def _python_in(environment: Path) -> Path:
 def _check_given(python: Path) -> None:
     if not (python.is_absolute() and python.is_file() and os.access(python, os.X_OK)):
         raise SetupError(
-            f"{VARIABLE} names no Python",
+            f"{SYNTHESIS_PYTHON_VARIABLE} names no Python",
             given=python,
             allowed="the absolute path of a Python that has the extra deploy, such as "
             "/opt/synthesis/bin/python",

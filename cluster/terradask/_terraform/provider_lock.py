@@ -14,9 +14,6 @@ from terradask.errors import SetupError
 from terradask_stacks import synthesis
 from terradask_stacks.loading import user_folder
 
-#: OpenTofu's lock file, beside Terraform's.
-_OPENTOFUS = "tofu.lock.hcl"
-
 
 def own_provider_lock() -> Path | None:
     """Return the user's own lock file of the provider. A repository's isn't used: its checksums
@@ -28,10 +25,10 @@ def own_provider_lock() -> Path | None:
 
 def provider_lock(program: Program) -> Path:
     """Return a program's lock file: the user's own if it is for this program, or terradask's."""
-    own, terraforms = own_provider_lock(), synthesis.LOCK_HCL
+    own = own_provider_lock()
     if own is not None and _is_for(own, program):
         return own
-    return terraforms.with_name(_OPENTOFUS) if program is OPENTOFU else terraforms
+    return synthesis.OPENTOFU_LOCK_HCL if program is OPENTOFU else synthesis.LOCK_HCL
 
 
 def lock_in_use(environ: Mapping[str, str]) -> Path:

@@ -24,7 +24,7 @@ from terradask.cli._progress import ProgressLines
 if TYPE_CHECKING:
     from terradask._doctor.account_check.check import Offer
     from terradask._doctor.account_check.steps import Step, StepResult
-    from terradask._doctor.doctor import Finding
+    from terradask._doctor.finding import Finding
 
 
 _WIDTH = 15

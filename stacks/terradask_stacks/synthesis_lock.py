@@ -12,9 +12,6 @@ from terradask_modules.frameworks import CDKTF
 #: The packages of an environment for synthesis, with the hashes of their archives.
 SYNTHESIS_LOCK = Path(__file__).with_name("synthesis.lock")
 
-#: The path of a Python that has the extra `deploy`.
-SYNTHESIS_PYTHON_VARIABLE = "TERRADASK_SYNTHESIS_PYTHON"
-
 #: Packages beside the framework that own code imports there.
 OF_OWN_CODE = ("jinja2", "packaging", "platformdirs", "pydantic")
 
