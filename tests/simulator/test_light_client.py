@@ -130,9 +130,10 @@ def test_a_whole_life(client: Client, sim: Simulator) -> None:
     client("stop", NAME)
     client("start", NAME, "--workers", "1")
     client("stop", NAME)
-    assert {each["cluster"] for each in client.json("cost")["rows"]} == {NAME}
+    # Other tests' clusters have been in this account.
+    assert NAME in {each["cluster"] for each in client.json("cost")["rows"]}
     assert {each["stack"] for each in client.json("history")} >= {NAME}
 
     client("sweep", "--yes")
     client("destroy", NAME, "--yes")
-    assert client.json("list") == []
+    assert NAME not in {each["name"] for each in client.json("list")}
