@@ -106,6 +106,11 @@ def test_what_ec2_says_comes_first() -> None:
     assert found.tags == {"project": "forecast", "team": "research"}
 
 
+def test_an_end_is_in_its_second_and_not_in_the_next() -> None:
+    found = see(workers=[launched(HOST, 5), terminated(HOST, 700.9)], is_over=True)
+    assert found.uses[HOST].end == START + 700
+
+
 def test_why_a_run_has_ended_is_noted_once() -> None:
     assert see(reason="idle").reason is None
     ended = see(is_over=True, reason="idle for 20 minutes")

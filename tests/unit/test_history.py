@@ -14,7 +14,7 @@ import pytest
 from terradask._aws.session import Aws
 from terradask._observe.run_costs.account import Account, AccountGroup, Use
 from terradask._plans.applied import History, HistoryEntry
-from terradask._workspace.costs import entries_of
+from terradask._workspace.costs import entries_of, in_order
 
 from ..moto_account import moto_account
 
@@ -127,3 +127,12 @@ def test_a_replaced_scheduler_is_told_from_the_instances_that_its_group_had() ->
     assert (replaced.at, replaced.stack, replaced.run_id) == ("2026-11-24T08:02:00Z", "etl", "r1")
     assert "the scheduler's host i-1" in str(replaced.reason)
     assert "lost" in str(replaced.reason)
+
+
+def test_in_one_second_a_run_is_between_the_apply_and_the_destruction() -> None:
+    at = "2026-11-24T08:00:00Z"
+    happened = [
+        HistoryEntry("2026-11-24T07:59:59Z", "destroyed", "etl"),
+        *(HistoryEntry(at, what, "etl") for what in ("applied", "started", "ended", "destroyed")),
+    ]
+    assert in_order(sorted(happened, key=lambda one: one.what)) == happened

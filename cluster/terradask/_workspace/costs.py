@@ -83,7 +83,13 @@ def read_history(context: WorkspaceContext, since: Moment | None = None) -> list
     noted = History(context.aws, context.bucket).read(first)
     begins = "" if first is None else utc_text(first)
     runs = (one for one in entries_of(find_accounts(context, first)) if one.at >= begins)
-    return sorted([*noted, *runs], key=lambda entry: entry.at)
+    return in_order([*noted, *runs])
+
+
+def in_order(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
+    """Return entries, oldest first; those of one second in the order in which they can happen."""
+    steps = {"started": 1, "replaced": 2, "ended": 3, "destroyed": 4}
+    return sorted(entries, key=lambda entry: (entry.at, steps.get(entry.what, 0)))
 
 
 def entries_of(accounts: Iterable[Account]) -> Iterator[HistoryEntry]:

@@ -305,4 +305,5 @@ def _with_type(use: Use, account: Account, reported: str | None) -> Use:
 
 
 def _seconds(at: datetime.datetime) -> int:
-    return round(at.timestamp())
+    # Not rounded up: an end isn't after what followed it in the same second.
+    return int(at.timestamp())

@@ -162,7 +162,7 @@ class AccountBook:
         ]
         *shown, instances = side_by_side(calls, _PARALLEL_CALLS)
         return Observation(
-            round(max(at for _, at in shown).timestamp()),
+            int(max(at for _, at in shown).timestamp()),
             {name: each for name, (each, _) in zip(account.groups, shown, strict=True)},
             instances,
             [report for report in read_reports() if report.run_id == account.run_id],
