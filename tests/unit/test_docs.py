@@ -163,10 +163,11 @@ def test_the_make_verbs_exist_and_are_documented(verb: str) -> None:
     assert f"make {verb}" in (ROOT / "CONTRIBUTING.md").read_text()
 
 
-def test_ci_runs_the_tests_whole_lives_and_boots_machines() -> None:
+def test_ci_runs_the_checks_the_tests_whole_lives_and_boots_machines() -> None:
     script = ROOT / ".ci/run"
     assert script.stat().st_mode & 0o111
     assert re.findall(r"make (.*)", script.read_text()) == [
+        "lint",
         "test",
         "simulator-test",
         "life-test",
