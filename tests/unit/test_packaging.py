@@ -18,8 +18,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+import terradask_host
 from terradask_modules.frameworks import CDKTF, CDKTN, FRAMEWORK_DISTRIBUTIONS, Framework
 
+from .programs import program
 from .structure_rules import FRAMEWORK
 
 ROOT = Path(__file__).parents[2]
@@ -30,27 +32,7 @@ ROOTS = {
     "host": "terradask_host",
 }
 SIMULATOR = {"simulator": "terradask_simulator"}
-
-
-def _hatchling(folder: Path, *arguments: str) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def _source_archive(project: Path, out: Path) -> Path:
-    _hatchling(project, "-t", "sdist", "-d", str(out))
-    (archive,) = out.glob("*.tar.gz")
-    return archive
-
-
-def _wheel(source_archive: Path, work: Path) -> Path:
-    with tarfile.open(source_archive) as tar:
-        tar.extractall(work, filter="data")
-    (unpacked,) = work.iterdir()
-    _hatchling(unpacked, "-t", "wheel", "-d", str(work / "dist"))
-    (wheel,) = (work / "dist").glob("*.whl")
-    return wheel
+dist = program("dist")
 
 
 def _names_in(wheel: Path) -> set[str]:
@@ -60,19 +42,39 @@ def _names_in(wheel: Path) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def source_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _source_archive(ROOT, tmp_path_factory.mktemp("sdist"))
+def built(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """What `make dist` builds: of each distribution the wheel, then the source archive."""
+    files: list[Path] = dist.build(tmp_path_factory.mktemp("dist"))
+    return files
 
 
 @pytest.fixture(scope="module")
-def wheel_names(source_archive: Path, tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    return _names_in(_wheel(source_archive, tmp_path_factory.mktemp("wheel")))
+def rebuilt(built: list[Path], tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The same from the source archives, in another folder, of files that are newer."""
+    work = tmp_path_factory.mktemp("rebuilt")
+    for archive in built[1::2]:
+        with tarfile.open(archive) as tar:
+            tar.extractall(work / archive.name, filter="data")
+    projects = [next((work / archive.name).iterdir()) for archive in built[1::2]]
+    for path in (path for project in projects for path in project.rglob("*")):
+        path.touch()
+    files: list[Path] = dist.build(work / "dist", projects)
+    return files
 
 
 @pytest.fixture(scope="module")
-def simulator_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    archive = _source_archive(ROOT / "simulator", tmp_path_factory.mktemp("sdist"))
-    return _names_in(_wheel(archive, tmp_path_factory.mktemp("wheel")))
+def source_archive(built: list[Path]) -> Path:
+    return built[1]
+
+
+@pytest.fixture(scope="module")
+def wheel_names(rebuilt: list[Path]) -> set[str]:
+    return _names_in(rebuilt[0])
+
+
+@pytest.fixture(scope="module")
+def simulator_names(rebuilt: list[Path]) -> set[str]:
+    return _names_in(rebuilt[2])
 
 
 def _files_of(roots: dict[str, str]) -> set[str]:
@@ -86,6 +88,38 @@ def _files_of(roots: dict[str, str]) -> set[str]:
 
 def _beside_metadata(names: set[str]) -> set[str]:
     return {name for name in names if ".dist-info/" not in name}
+
+
+def test_what_is_built_has_the_version_and_is_what_an_index_takes(built: list[Path]) -> None:
+    found = terradask_host.__version__
+    assert [file.name for file in built] == [
+        f"terradask-{found}-py3-none-any.whl",
+        f"terradask-{found}.tar.gz",
+        f"terradask_simulator-{found}-py3-none-any.whl",
+        f"terradask_simulator-{found}.tar.gz",
+    ]
+    for file in built:
+        assert dist.problems(file) == []
+        assert str(dist.metadata(file).version) == found
+
+
+def test_the_same_sources_give_the_same_bytes(built: list[Path], rebuilt: list[Path]) -> None:
+    bytes_of = {file.name: file.read_bytes() for file in built}
+    assert {file.name: file.read_bytes() for file in rebuilt} == bytes_of
+
+
+def test_links_of_an_indexs_page_lead_to_files_of_the_repository(built: list[Path]) -> None:
+    for wheel in built[::2]:
+        named = _OF_THE_REPOSITORY.findall(dist.metadata(wheel).description)
+        assert len(named) > 5
+        assert [name for name in named if not (ROOT / name).is_file()] == []
+    assert dist.relative_links((ROOT / "README.md").read_text())
+
+
+_OF_THE_REPOSITORY = re.compile(
+    r"https://(?:github\.com/terradask/terradask/blob"
+    r"|raw\.githubusercontent\.com/terradask/terradask)/main/([^#\s)\"]+)"
+)
 
 
 def test_the_wheel_holds_the_files_of_four_roots(wheel_names: set[str]) -> None:
@@ -143,14 +177,6 @@ def test_every_requirement_is_locked_with_hashes() -> None:
     wanted += simulator["project"]["dependencies"]
     names = {re.split(r"[\[<>=~! ]", requirement, maxsplit=1)[0].lower() for requirement in wanted}
     assert names - {"terradask-simulator"} <= set(pins)
-
-
-def test_the_extras_ask_for_the_simulator_of_the_same_version() -> None:
-    project = _project(ROOT)["project"]
-    pin = f"terradask-simulator=={project['version']}"
-    assert _project(ROOT / "simulator")["project"]["version"] == project["version"]
-    for extra in ("simulator", "demo"):
-        assert pin in project["optional-dependencies"][extra]
 
 
 def test_the_synthesis_lock_has_what_the_extra_and_own_code_need() -> None:

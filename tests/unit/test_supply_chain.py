@@ -4,7 +4,6 @@ past them.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import subprocess
@@ -17,6 +16,8 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
+
+from .programs import program
 
 ROOT = Path(__file__).parents[2]
 
@@ -139,13 +140,7 @@ def test_nothing_is_fetched_and_run_unseen() -> None:
 
 @pytest.fixture(scope="module")
 def audit() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("audit", ROOT / "requirements/audit.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["audit"] = module
-    spec.loader.exec_module(module)
-    return module
+    return program("audit")
 
 
 def answer(*packages: dict[str, Any]) -> str:

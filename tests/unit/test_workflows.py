@@ -128,20 +128,45 @@ def test_actions_are_pinned_by_commit_with_their_version(path: Path) -> None:
 def test_our_own_workflow_is_pinned_and_keeps_no_token(path: Path) -> None:
     workflow = _load(path)
     assert workflow["permissions"] == {"contents": "read"}
+    assert {
+        name: job["permissions"] for name, job in workflow["jobs"].items() if "permissions" in job
+    } == ({"publish": {"id-token": "write"}} if path.stem == "release" else {})
     used = re.findall(r"uses: (\S+)(.*)$", path.read_text(), flags=re.MULTILINE)
     assert len(used) >= 2
     for action, comment in used:
-        assert re.fullmatch(r"(actions|hashicorp)/[a-z-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r"(actions|hashicorp|pypa)/[a-z-]+@[0-9a-f]{40}", action), action
         assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
-    checkouts = [step for step in _steps(workflow) if "checkout@" in step.get("uses", "")]
-    assert len(checkouts) == len(workflow["jobs"])
-    assert all(step["with"] == {"persist-credentials": False} for step in checkouts)
+    for job in workflow["jobs"].values():
+        checkouts = [step for step in job["steps"] if "checkout@" in step.get("uses", "")]
+        # What may publish runs nothing of the repository.
+        assert len(checkouts) == (0 if "id-token" in job.get("permissions", ()) else 1)
+        assert all(step["with"] == {"persist-credentials": False} for step in checkouts)
+        assert checkouts or not [step for step in job["steps"] if "run" in step]
     assert "${{" not in "\n".join(step.get("run", "") for step in _steps(workflow))
 
 
 def test_our_own_workflows_have_one_version_of_each_action() -> None:
     used = {line for path in OWN for line in re.findall(r"uses: (\S+)", path.read_text())}
     assert len({action.partition("@")[0] for action in used}) == len(used)
+
+
+def test_a_release_builds_without_rights_and_publishes_what_was_built() -> None:
+    workflow = _load(next(path for path in OWN if path.stem == "release"))
+    assert workflow["on"] == {"push": {"tags": ["v*"]}}
+    assert workflow["concurrency"]["cancel-in-progress"] is False
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert 'make dist TAG="$GITHUB_REF_NAME"' in [step.get("run") for step in build["steps"]]
+    assert (publish["needs"], publish["environment"]) == ("build", "pypi")
+    (uploaded,), (downloaded,) = (
+        [step["with"] for step in job["steps"] if "-artifact@" in step.get("uses", "")]
+        for job in (build, publish)
+    )
+    assert {uploaded["name"], downloaded["name"]} == {"dist"}
+    assert {uploaded["path"], downloaded["path"]} == {"dist/"}
+    last = publish["steps"][-1]
+    assert last["uses"].startswith("pypa/gh-action-pypi-publish@")
+    # Trusted publishing: no password or token.
+    assert last["with"] == {"attestations": True}
 
 
 def test_packages_are_installed_by_hash_alone() -> None:
