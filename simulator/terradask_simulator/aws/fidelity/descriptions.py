@@ -12,6 +12,7 @@ tests/records/data/ec2-instances.json
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import uuid
@@ -165,7 +166,9 @@ def _ranges(prefix_list: Any) -> list[str] | None:
     return [entry["Cidr"] for entries in newest for entry in entries or ()] or None
 
 
+@functools.cache
 def _region_name(region: str) -> str:
+    # moto reads the parameters of all regions for it, which takes a second.
     from moto.ssm.models import ParameterDict
 
     names = ParameterDict("", region)
