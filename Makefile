@@ -31,7 +31,10 @@ help: ## List the targets
 # ---- set-up ---------------------------------------------------------------------------------------------------------
 
 .PHONY: setup
-setup: $(VENV)/.installed $(CDKTF)/node_modules/.package-lock.json checkov models cloud-init chromium prometheus postgresql toolchain $(VENV)/.conda $(VENV)/.warm ## Create .venv with everything, and check Terraform, Node and the provider
+setup: $(VENV)/.installed toolchain $(VENV)/.warm ## Create .venv, and check Terraform and the provider
+
+.PHONY: setup-tests
+setup-tests: setup $(CDKTF)/node_modules/.package-lock.json checkov models cloud-init chromium prometheus postgresql $(VENV)/.conda ## Also install what single tests need: npm's and Debian's packages, environments beside .venv
 
 $(BIN)/python:
 	@[ -n "$(PYTHON)" ] || { echo "setup: no Python 3.11 or newer on PATH. Install one, or say which: make setup PYTHON=/path/to/python3.12" >&2; exit 1; }
@@ -186,23 +189,23 @@ $(VENV)/.collected: $(VENV)/.installed
 	@touch $@
 
 .PHONY: test
-test: setup $(VENV)/.collected ## Run the tests, four files at a time
+test: setup-tests $(VENV)/.collected ## Run the tests, four files at a time
 	@$(BIN)/pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: simulator-test
-simulator-test: setup ## Run the embedded AWS's own tests, three files at a time
+simulator-test: setup-tests ## Run the embedded AWS's own tests, three files at a time
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder simulator/tests
 
 .PHONY: life-test
-life-test: setup orchestrators cdktn iam-oracle ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
+life-test: setup-tests orchestrators cdktn iam-oracle ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
-boot-test: setup boot-system ## Boot instances with their user data, by systemd and cloud-init; needs root, else skipped with the reason
+boot-test: setup-tests boot-system ## Boot instances with their user data, by systemd and cloud-init; needs root, else skipped with the reason
 	@$(BIN)/pytest -m boot -rs tests/boot
 
 .PHONY: soak
-soak: setup iam-oracle ## Run every point of each fault, an hour of random faults, random calls of attackers, random policies and requests beside other evaluators; TERRADASK_SEED=N repeats a run
+soak: setup-tests iam-oracle ## Run every point of each fault, an hour of random faults, random calls of attackers, random policies and requests beside other evaluators; TERRADASK_SEED=N repeats a run
 	@TERRADASK_SEED=$${TERRADASK_SEED:-$$RANDOM} $(BIN)/pytest -m soak -s
 
 # What is in the environment of the locks alone is not there, and documents are the repository's, not the packages'.
@@ -268,7 +271,7 @@ docs-serve: docs ## Serve the site on http://127.0.0.1:8000
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 .PHONY: bench
-bench: setup ## Run the benchmarks, and write docs/benchmarks.md
+bench: setup-tests ## Run the benchmarks, and write docs/benchmarks.md
 	@$(BIN)/python -m benchmarks
 
 # Installed from this repository, and not by a lock.

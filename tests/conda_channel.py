@@ -101,7 +101,7 @@ def publish_conda(
 
 def own_cache(folder: Path, patched: pytest.MonkeyPatch) -> None:
     """Let terradask's cache be a folder of the test's own, with nothing but what installs conda's
-    packages on hosts: `make setup` has downloaded that.
+    packages on hosts: `make setup-tests` has downloaded that.
     """
     from terradask._software.conda.lock import installer_lock
     from terradask._software.host_packages import packages_cache
@@ -109,7 +109,7 @@ def own_cache(folder: Path, patched: pytest.MonkeyPatch) -> None:
     there = packages_cache() / "conda"
     found = installer_lock().select(there, ARCHITECTURE)
     if not found:
-        pytest.skip("py-rattler for hosts isn't in the cache: make setup downloads it")
+        pytest.skip("py-rattler for hosts isn't in the cache: make setup-tests downloads it")
     patched.setenv("XDG_CACHE_HOME", str(folder))
     own = packages_cache() / "conda"
     own.mkdir(parents=True)

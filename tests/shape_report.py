@@ -14,7 +14,7 @@ _REPOSITORY = Path(__file__).parents[1]
 
 
 def newest_models() -> Path | None:
-    """Return the ``data`` folder of botocore's newest release, which ``make setup`` installs."""
+    """Return the ``data`` folder of botocore's newest release, from ``make setup-tests``."""
     found = _REPOSITORY.glob(".venv-models/lib/python3*/site-packages/botocore/data")
     return next(found, None)
 

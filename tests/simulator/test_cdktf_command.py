@@ -41,11 +41,11 @@ class Command:
 
 def _cdktf() -> Command:
     if shutil.which("node") is None:
-        pytest.skip("no node on PATH: install Node 20 or newer, then run make setup")
+        pytest.skip("no node on PATH: install Node 20 or newer, then run make setup-tests")
     path = ROOT / "tests/cdktf/node_modules/.bin/cdktf"
     if not path.exists():
         pytest.skip(
-            "the cdktf command is not installed: run make setup, which needs npm (or: cd "
+            "the cdktf command is not installed: run make setup-tests, which needs npm (or: cd "
             "tests/cdktf && npm ci)"
         )
     return Command(path, CDKTF, {})

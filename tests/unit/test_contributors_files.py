@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import yaml
@@ -29,7 +30,7 @@ def test_hooks_run_what_lint_runs() -> None:
 
 def test_the_development_container_runs_the_set_up() -> None:
     container = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
-    assert container["postCreateCommand"] == "make setup"
+    assert container["postCreateCommand"] == "make setup-tests"
     assert "\nsetup:" in MAKEFILE
     ci = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
     terraform, node = (
@@ -38,6 +39,23 @@ def test_the_development_container_runs_the_set_up() -> None:
     )
     assert f'terraform_version: "{terraform["version"]}"' in ci
     assert f'node-version: "{node["version"]}"' in ci
+
+
+def test_the_demo_installs_nothing_that_tests_alone_need() -> None:
+    for_tests = ("apt-get", "npm", "checkov", "chromium", "py-rattler")
+    demo, test = (
+        subprocess.run(
+            ["make", "--dry-run", "--always-make", target],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.replace("apt-get install python3-venv", "")
+        for target in ("demo", "test")
+    )
+    assert "requirements/dev.lock" in demo
+    assert [word for word in for_tests if word in demo] == []
+    assert [word for word in for_tests if word not in test] == []
 
 
 def test_the_hosted_site_is_built_as_make_docs_builds_it() -> None:
