@@ -47,7 +47,8 @@ $(VENV)/.uv: requirements/dev.lock | $(BIN)/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(VENV)/uv.txt
 	@touch $@
 
-$(VENV)/.installed: requirements/dev.lock pyproject.toml simulator/pyproject.toml host/terradask_host/__init__.py $(VENV)/.uv
+# Also after `uv sync` or `uv run`, which put the newest packages there.
+$(VENV)/.installed: requirements/dev.lock pyproject.toml simulator/pyproject.toml host/terradask_host/__init__.py $(wildcard $(VENV)/lib/python3*/site-packages) $(VENV)/.uv
 	@echo "setup: packages of requirements/dev.lock"
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --require-hashes -r requirements/dev.lock
 	@VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
