@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from tests.distribution import Distribution, kinds_of
 from tests.forked_daemons import spawner
 from tests.forking import ForkServer
 from tests.kept_providers import UNKEPT_VARIABLE
@@ -35,6 +38,7 @@ _FRESH_SPAWN = process.spawn
 
 _FORK_SERVERS = pytest.StashKey[tuple[ForkServer, ForkServer]]()
 _SHAPES = pytest.StashKey[ShapeReport]()
+_RUN_FOLDER = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 _REPOSITORY = Path(__file__).parent
 
@@ -103,10 +107,13 @@ def _waits(file: Path) -> bool:
     return any(file.is_relative_to(folder) for folder in _WAITING)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Keep the garbage collector from going through all that was imported, hundreds of thousands of
     objects, again and again.
     """
+    given = getattr(session.config, "workerinput", {})
+    if given.get("workerid") == "gw0":
+        Path(given["kinds_file"]).write_text(json.dumps(kinds_of(session.items)))
     gc.freeze()
     gc.enable()
     gc.set_threshold(10_000, 20, 20)
@@ -125,6 +132,12 @@ def pytest_configure(config: pytest.Config) -> None:
         ForkServer("tests.forked_hosts", started[1]),
     )
     config.stash[_SHAPES] = ShapeReport()
+    if not started[0]:
+        config.stash[_RUN_FOLDER] = tempfile.TemporaryDirectory(prefix="terradask-tests-")
+
+
+def _kinds_file(config: pytest.Config) -> Path:
+    return Path(config.stash[_RUN_FOLDER].name) / "kinds.json"
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -132,6 +145,15 @@ def pytest_configure_node(node: Any) -> None:
     """Tell another process of this run where they are."""
     servers = node.config.stash[_FORK_SERVERS]
     node.workerinput["fork_servers"] = [server.address for server in servers]
+    node.workerinput["kinds_file"] = str(_kinds_file(node.config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Distribution | None:
+    """Have files that share what takes long to make run in the same process."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    return Distribution(config, log, _kinds_file(config))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -139,6 +161,8 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     for server in config.stash[_FORK_SERVERS]:
         server.close()
     config.stash[_SHAPES].close()
+    if _RUN_FOLDER in config.stash:
+        config.stash[_RUN_FOLDER].cleanup()
 
 
 @pytest.fixture

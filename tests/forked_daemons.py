@@ -83,7 +83,8 @@ def preload() -> None:
         get_service_model(service)
         for model in models_in(str(newest_models() or "")).of(service):
             operation_of(model, Operation(service, "", "rest", {}, "", ""))
-    AccountSpecificBackend.get_session().get_available_regions("ec2")
+    for service in _SERVICES:
+        AccountSpecificBackend.get_session().get_available_regions(service)
     reference.is_known("ec2:RunInstances")
     instance_types.WRITTEN.update(_written_types())
 
