@@ -45,6 +45,18 @@ def complete_cluster(
 cluster_argument = click.argument("name", shell_complete=complete_cluster)
 
 
+def complete_type(
+    _ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Complete an instance type, without a call to AWS: first its family, as a pattern."""
+    from terradask._aws.known_types import known_types
+
+    named = known_types() if "." in incomplete else ()
+    families = {f"{one.partition('.')[0]}.*" for one in known_types()}
+    found = sorted(one for one in {*families, *named} if one.startswith(incomplete))
+    return [CompletionItem(one) for one in found]
+
+
 def complete_declared(
     ctx: click.Context, section: str, others: set[str], incomplete: str
 ) -> list[CompletionItem]:

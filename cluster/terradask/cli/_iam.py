@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from terradask.cli._completion import complete_type
 from terradask.cli._invocation import load_workspace, with_options
 from terradask.cli._output import message, result, result_json
 
 if TYPE_CHECKING:
-    from terradask_modules.caller_policies import Caller, CallerScope, GitHubActions
+    from terradask_modules.caller_policies import (
+        Caller,
+        CallerLimits,
+        CallerScope,
+        GitHubActions,
+    )
 
 _OPTIONS = (
     click.option(
@@ -40,6 +47,33 @@ _TRUST = (
         help="Also print the trust policy of a role for the jobs of this repository.",
     ),
     click.option("--environment", help="Deployment environment that these jobs must name."),
+)
+_LIMITS = (
+    click.option(
+        "--name",
+        help="Name of these policies beside others of the workspace: terradask-WORKSPACE-user-NAME",
+    ),
+    click.option(
+        "--max-workers",
+        type=click.IntRange(min=1),
+        help="Most hosts of one Auto Scaling group, which each group of workers has for a market.",
+    ),
+    click.option(
+        "--types",
+        multiple=True,
+        metavar="PATTERN",
+        shell_complete=complete_type,
+        help=(
+            "Instance types of all hosts, schedulers' too, with * and ?: 'm6i.*'. May be repeated."
+        ),
+    ),
+    click.option(
+        "--no-gpu",
+        "gpus",
+        flag_value=False,
+        default=True,
+        help="No instance types with GPUs or other accelerators.",
+    ),
 )
 
 
@@ -104,14 +138,26 @@ def ci(trust: str | None, environment: str | None, **options: Any) -> None:
 
 
 @iam.command(short_help="For data scientists: clusters on the deployed network")
-@with_options(*_OPTIONS)
-def user(**options: Any) -> None:
+@with_options(*_OPTIONS, *_LIMITS)
+def user(
+    name: str | None, max_workers: int | None, types: tuple[str, ...], gpus: bool, **options: Any
+) -> None:
     """Print the permissions to create, attach to, start, scale, stop and destroy clusters on the
     deployed network.
 
     The holder can run code on every cluster of the workspace.
+
+    AWS holds the limits in each call that makes or changes a group of hosts, whatever program makes
+    it; docs/iam.md says what it can't hold, such as sums over clusters.
     """
-    _print("user", **options)
+    from terradask_modules.caller_policies import CallerLimits
+
+    _print(
+        "user",
+        name=name,
+        limits=CallerLimits(max_workers=max_workers, types=types, gpus=gpus),
+        **options,
+    )
 
 
 def _trusted(caller: Caller, trust: str | None, environment: str | None) -> GitHubActions | None:
@@ -133,29 +179,39 @@ def _print(
     caller: Caller,
     trusted: GitHubActions | None = None,
     *,
+    name: str | None = None,
+    limits: CallerLimits | None = None,
     boundary: bool = False,
     account: str | None,
     form: str,
     out: Path | None,
 ) -> None:
     from terradask._workspace.caller_scope import caller_scope
-    from terradask_modules.caller_policies import about, boundary_policy, bounded, caller_policies
-    from terradask_modules.names import resource_name
+    from terradask_modules.caller_policies import (
+        about,
+        boundary_policy,
+        bounded,
+        caller_policies,
+        policy_name,
+    )
 
     workspace = load_workspace()
     scope = caller_scope(
         workspace.settings, workspace.aws, account=account, for_boundary=caller == "setup"
     )
-    role = resource_name(scope.workspace, caller)
+    if limits is not None:
+        scope = replace(scope, limits=limits)
+        _warn_of_types(limits.types)
+    role = policy_name(scope, caller, name)
     beside: dict[str, Any] = {}
     if caller == "setup" and scope.made_roles:
         own, given = bounded(scope), scope.permissions_boundary
         if given == own.permissions_boundary or (given is None and boundary):
-            name, document = boundary_policy(scope)
-            beside, scope = {name: document}, own
+            bound, document = boundary_policy(scope)
+            beside, scope = {bound: document}, own
         if given is None:
             message(_about_roles(scope))
-    documents = caller_policies(scope, caller)
+    documents = caller_policies(scope, caller, name=name)
     description = about(scope, caller)
     message(description)
     trust = None if trusted is None else trusted.policy(scope)
@@ -167,20 +223,31 @@ def _print(
             }
         }
     else:
-        files = {f"{name}.json": document for name, document in (documents | beside).items()}
+        files = {f"{each}.json": document for each, document in (documents | beside).items()}
         if trust is not None:
             files[f"{role}-trust.json"] = trust
     if out is None:
         result_json(
             files[f"{role}.tf.json"]
             if form == "terraform"
-            else {name.removesuffix(".json"): d for name, d in files.items()}
+            else {each.removesuffix(".json"): d for each, d in files.items()}
         )
         return
     out.mkdir(parents=True, exist_ok=True)
-    for name, document in files.items():
-        (out / name).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    result("\n".join(str(out / name) for name in files))
+    for each, document in files.items():
+        (out / each).write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    result("\n".join(str(out / each) for each in files))
+
+
+def _warn_of_types(patterns: tuple[str, ...]) -> None:
+    """Warn of patterns that match no type that botocore knows, which a newer one may."""
+    from fnmatch import fnmatchcase
+
+    from terradask._aws.known_types import known_types
+
+    for pattern in patterns:
+        if not any(fnmatchcase(one, pattern) for one in known_types()):
+            message(f"warning: this version of botocore knows no instance type like {pattern}")
 
 
 def _about_roles(scope: CallerScope) -> str:

@@ -22,6 +22,18 @@ class InvalidCredentials(AwsError):
     """AWS doesn't know the credentials, or they aren't valid in this region."""
 
 
+#: Actions that policies of callers limit by the size and the types of a group
+#: (`terradask_modules.caller_policies.CallerLimits`). AWS's message doesn't name the condition that
+#: failed.
+_LIMITED = frozenset(
+    {
+        "autoscaling:CreateAutoScalingGroup",
+        "autoscaling:UpdateAutoScalingGroup",
+        "ec2:RunInstances",
+    }
+)
+
+
 class AccessDenied(AwsError):
     """AWS refuses an action to the caller.
 
@@ -34,14 +46,16 @@ class AccessDenied(AwsError):
     """
 
     def __init__(self, action: str, problem: str) -> None:
-        super().__init__(
-            f"AWS refuses {action}",
-            given=problem,
-            advice=(
-                f"ask an administrator to allow {action} for this caller, or use another "
-                "profile (AWS_PROFILE)"
-            ),
+        advice = (
+            f"ask an administrator to allow {action} for this caller, or use another "
+            "profile (AWS_PROFILE)"
         )
+        if action in _LIMITED:
+            advice = (
+                "your policies may limit it (terradask iam user --max-workers, --types, --no-gpu): "
+                f"try a smaller max_workers or other instance types. Otherwise {advice}"
+            )
+        super().__init__(f"AWS refuses {action}", given=problem, advice=advice)
         self.action = action
 
 

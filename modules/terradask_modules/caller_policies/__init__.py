@@ -24,6 +24,7 @@ are in :mod:`terradask_modules.policies`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
@@ -42,6 +43,7 @@ from terradask_modules.caller_policies._clusters import (
     sweep_strays,
     use_key,
 )
+from terradask_modules.caller_policies._limits import CallerLimits
 from terradask_modules.caller_policies._network_changes import change_network
 from terradask_modules.caller_policies._network_reading import (
     read_network,
@@ -64,7 +66,7 @@ from terradask_modules.iam import (
     policy_document,
     statements_of,
 )
-from terradask_modules.names import resource_name
+from terradask_modules.names import CLUSTER_PATTERN, resource_name
 from terradask_modules.policies import bounding_statements
 
 __all__ = [
@@ -72,6 +74,7 @@ __all__ = [
     "MAX_POLICY_CHARACTERS",
     "SERVICE_ROLES",
     "Caller",
+    "CallerLimits",
     "CallerScope",
     "GitHubActions",
     "Statement",
@@ -82,15 +85,37 @@ __all__ = [
     "caller_statements",
     "characters",
     "parse_trust",
+    "policy_name",
 ]
 
 Caller = Literal["setup", "ongoing", "ci", "user"]
 CALLERS: tuple[Caller, ...] = get_args(Caller)
 
 
-def caller_policies(scope: CallerScope, caller: Caller) -> dict[str, dict[str, Any]]:
-    """Return a caller's managed policies, name -> document, split at AWS's limit of size."""
-    return documents(resource_name(scope.workspace, caller), caller_statements(scope, caller))
+def caller_policies(
+    scope: CallerScope, caller: Caller, *, name: str | None = None
+) -> dict[str, dict[str, Any]]:
+    """Return a caller's managed policies, name -> document, split at AWS's limit of size.
+
+    `name` tells those of several callers of one kind apart. Raises `InvalidInput` if a statement is
+    too long for a policy.
+    """
+    whole = policy_name(scope, caller, name)
+    return documents(whole, caller_statements(scope, caller))
+
+
+def policy_name(scope: CallerScope, caller: Caller, name: str | None = None) -> str:
+    """Return the name of a caller's policies, without their numbers.
+
+    Raises `InvalidInput` if `name` is no such name.
+    """
+    if name is not None and not re.fullmatch(CLUSTER_PATTERN, name):
+        raise InvalidInput(
+            "policies can't have this name",
+            given=name,
+            allowed="up to 32 small letters, digits and hyphens, a letter first",
+        )
+    return resource_name(scope.workspace, caller, *([] if name is None else [name]))
 
 
 def caller_statements(scope: CallerScope, caller: Caller) -> list[Statement]:
@@ -167,9 +192,22 @@ def documents(name: str, statements: Sequence[Statement]) -> dict[str, dict[str,
         ):
             packed.append([])
         packed[-1].append(statement)
+    for part in packed:
+        _check_length(part)
     if len(packed) == 1:
         return {name: policy_document(packed[0])}
     return {f"{name}-{number}": policy_document(part) for number, part in enumerate(packed, 1)}
+
+
+def _check_length(statements: Sequence[Statement]) -> None:
+    length = characters(policy_document(list(statements)))
+    if length > MAX_POLICY_CHARACTERS:
+        raise InvalidInput(
+            f"the statement {statements[0].get('Sid')} is longer than a policy may be",
+            given=f"{length} characters",
+            allowed=f"{MAX_POLICY_CHARACTERS} characters",
+            advice="name fewer, or shorter, patterns",
+        )
 
 
 # ---- the boundary of the network's roles ---------------------------------------------------------
@@ -231,6 +269,7 @@ def about(scope: CallerScope, caller: str) -> str:
         what = (
             "runs code on every cluster of the workspace that isn't private, with the rights of "
             f"its hosts; it starts, stops and destroys clusters of others too{_sessions(scope)}"
+            f"{_limits(scope)}"
         )
     else:
         what = _ABOUT[caller]
@@ -241,6 +280,11 @@ def _sessions(scope: CallerScope) -> str:
     return (
         ", and forwards any port of any scheduler through sessions" if scope.session_manager else ""
     )
+
+
+def _limits(scope: CallerScope) -> str:
+    limits = "; ".join(scope.limits.sentences())
+    return f". AWS refuses it a group beyond: {limits}" if limits else ""
 
 
 def _roles(scope: CallerScope) -> str:

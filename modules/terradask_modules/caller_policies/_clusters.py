@@ -9,7 +9,7 @@ from terradask_modules.caller_policies._network_reading import see_prices
 from terradask_modules.caller_policies._own_things import change_own_things, see_own_things
 from terradask_modules.caller_policies._scope import CallerScope
 from terradask_modules.caller_policies._state import NEW_OBJECT, record_unlocks
-from terradask_modules.iam import Statement, allow, both, present, statement
+from terradask_modules.iam import Condition, Statement, allow, both, present, statement
 from terradask_modules.image_rights import pull_statements
 from terradask_modules.names import (
     ACCOUNTS,
@@ -80,27 +80,8 @@ def lock_states(scope: CallerScope) -> Statement:
 def change_clusters(scope: CallerScope) -> list[Statement]:
     """Return the rights to make, start, scale, stop and destroy clusters, beside seeing them."""
     return [
-        # A group is created with the tag, of a launch template, and without a minimum, which would
-        # keep it from zero. Launch configurations and instances, of which AWS makes one, are
-        # excluded: they could be any user's. A call that names a template has one of these keys.
-        *(
-            allow(
-                sid,
-                "autoscaling:CreateAutoScalingGroup",
-                scope.groups,
-                both(scope.tagged, _OF_OWN_SHAPE, present(f"autoscaling:{key}")),
-            )
-            for sid, key in (
-                ("MakeGroups", "LaunchTemplateVersionSpecified"),
-                ("MakeMixedGroups", "InstanceTypes"),
-            )
-        ),
-        allow(
-            "ChangeGroups",
-            "autoscaling:UpdateAutoScalingGroup",
-            scope.groups,
-            both(scope.where.own, _OF_OWN_SHAPE),
-        ),
+        *_make_groups(scope),
+        *_change_groups(scope),
         # Names of a longer workspace's name have the same prefix, so the tag decides.
         allow(
             "MoveNumbers",
@@ -298,6 +279,45 @@ _OF_OWN_SHAPE = {
 }
 
 
+def _make_groups(scope: CallerScope) -> list[Statement]:
+    """Return the right to make groups with the tag, of a launch template, and without a minimum,
+    which would keep them from zero.
+
+    Launch configurations and instances, of which AWS makes one, are excluded: they could be any
+    user's. A call that names a template has one of these keys.
+    """
+    sids = {
+        "MakeGroups": "autoscaling:LaunchTemplateVersionSpecified",
+        "MakeMixedGroups": "autoscaling:InstanceTypes",
+    }
+    if scope.limits.bound_types:
+        # A template alone says no type that a condition sees.
+        del sids["MakeGroups"]
+    return [
+        allow(
+            sid,
+            "autoscaling:CreateAutoScalingGroup",
+            scope.groups,
+            both(scope.tagged, _OF_OWN_SHAPE, present(key), scope.limits.in_new_groups),
+        )
+        for sid, key in sids.items()
+    ]
+
+
+def _change_groups(scope: CallerScope) -> list[Statement]:
+    """Return the right to change groups, without a minimum either."""
+    sids = ("ChangeGroups", "ChangeTypesOfGroups")
+    return [
+        allow(
+            sid,
+            "autoscaling:UpdateAutoScalingGroup",
+            scope.groups,
+            both(scope.where.own, _OF_OWN_SHAPE, limit),
+        )
+        for sid, limit in zip(sids, scope.limits.in_changed_groups, strict=False)
+    ]
+
+
 def _launch(scope: CallerScope) -> list[Statement]:
     """Return the rights that AWS requires to make or change a group on a launch template.
 
@@ -322,11 +342,9 @@ def _launch(scope: CallerScope) -> list[Statement]:
         ),
         *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", scope.ec2(*given))] if given else []),
         # By a template, so that no caller launches other instances beside the groups.
-        allow(
-            "LaunchWithTheTag",
-            "ec2:RunInstances",
-            scope.ec2(*_BORN_WITH_AN_INSTANCE),
-            both(scope.tagged, from_template),
+        *(
+            allow(sid, "ec2:RunInstances", scope.ec2(*parts), both(scope.tagged, from_template, of))
+            for sid, parts, of in _born(scope)
         ),
         allow(
             "LaunchImageOfTemplate",
@@ -338,4 +356,18 @@ def _launch(scope: CallerScope) -> list[Statement]:
             "TagAtLaunch", scope.ec2(*_BORN_WITH_AN_INSTANCE), scope.tagged, "RunInstances"
         ),
         allow("PassRolesOfHosts", "iam:PassRole", roles, scope.to_instances),
+    ]
+
+
+def _born(scope: CallerScope) -> list[tuple[str, tuple[str, ...], Condition]]:
+    """Return the statements' names, the parts of a launch, and their limits: only an instance has a
+    type.
+    """
+    of_types = scope.limits.in_launches
+    if not of_types:
+        return [("LaunchWithTheTag", _BORN_WITH_AN_INSTANCE, {})]
+    instance, *others = _BORN_WITH_AN_INSTANCE
+    return [
+        ("LaunchWithTheTag", (instance,), of_types),
+        ("LaunchPartsWithTheTag", tuple(others), {}),
     ]

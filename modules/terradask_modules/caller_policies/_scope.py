@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from terradask_modules.caller_policies._limits import CallerLimits
 from terradask_modules.iam import Condition, Statement, allow, both, one_or_many, present
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import ResourceKind, Setting, Writer
@@ -66,6 +67,8 @@ class CallerScope:
         Account of the state's bucket. None: the workspace's.
     state_key_arn
         The customer's key, or an alias of it, for the network's state. None: S3's own.
+    limits
+        Limits of ``user``'s own.
     """
 
     hosts: PolicyScope
@@ -87,6 +90,7 @@ class CallerScope:
     private_clusters: tuple[str, ...] = ()
     network_state_owner: str | None = None
     state_key_arn: str | None = None
+    limits: CallerLimits = field(default_factory=CallerLimits)
 
     @property
     def where(self) -> Where:

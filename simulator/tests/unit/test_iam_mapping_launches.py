@@ -131,6 +131,58 @@ def test_whether_a_template_is_named_with_its_version(version, exact):
     assert context(operation)["autoscaling:LaunchTemplateVersionSpecified"] == (exact,)
 
 
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2autoscaling.html
+def test_types_are_those_of_overrides_with_a_template_or_without():
+    world = SmallWorld(templates={"lt-1": TEMPLATE})
+    own = f"{MIXED}LaunchTemplateSpecification__LaunchTemplateId"
+    first, second = (f"{MIXED}Overrides__member__{number}__" for number in (1, 2))
+    types = {f"{first}InstanceType": "m7i.large", f"{second}InstanceType": "c7i.large"}
+    by_attributes = {f"{first}InstanceRequirements__VCpuCount__Min": "96"}
+    template = {
+        "LaunchTemplate__LaunchTemplateId": "lt-1",
+        "LaunchTemplate__Version": "1",
+    }
+    for asking, named, specified in (
+        ({own: "lt-1", **types}, ("m7i.large", "c7i.large"), True),
+        (types, ("m7i.large", "c7i.large"), False),
+        ({own: "lt-1", **by_attributes}, None, True),
+        (by_attributes, None, False),
+        (template, None, True),
+        ({"MaxSize": "5"}, None, False),
+    ):
+        operation = query(
+            "autoscaling", "UpdateAutoScalingGroup", AutoScalingGroupName="g", **asking
+        )
+        found = context(operation, world)
+        assert found.get("autoscaling:InstanceTypes") == named
+        assert ("autoscaling:LaunchTemplateVersionSpecified" in found) is specified
+    # Other actions carry none of these keys, whatever is in the request.
+    for name in ("SetDesiredCapacity", "PutScalingPolicy"):
+        operation = query("autoscaling", name, AutoScalingGroupName="g", MaxSize="5", **types)
+        assert not any(key.startswith("autoscaling:") for key in context(operation, world))
+
+
+def test_each_type_of_a_group_is_tried():
+    world = SmallWorld(templates={"lt-1": TEMPLATE})
+    types = {
+        f"{MIXED}Overrides__member__{number}__InstanceType": one
+        for number, one in ((1, "c7i.large"), (2, "g5.xlarge"))
+    }
+    operation = query(
+        "autoscaling",
+        "CreateAutoScalingGroup",
+        AutoScalingGroupName="g",
+        **{f"{MIXED}LaunchTemplateSpecification__LaunchTemplateId": "lt-1"},
+        **types,
+    )
+    tried = [
+        context_of(need, {}).get("ec2:InstanceType")
+        for need in needs_of(operation, world)
+        if need.kind == "instance" and need.action == "ec2:RunInstances"
+    ]
+    assert tried == [("c7i.large",), ("g5.xlarge",)]
+
+
 def test_numbers_of_a_group_need_the_group_alone():
     arn = f"{GROUP}4f:autoScalingGroupName/g"
     world = SmallWorld(groups={"g": (arn, {"w": "a"})}, members={"i-1": "g"})

@@ -7,10 +7,17 @@ import os
 import re
 from pathlib import Path
 
+import click
 import pytest
 
 from terradask.cli import run
-from terradask_modules.caller_policies import boundary_policy, bounded, caller_policies
+from terradask.cli._completion import complete_type
+from terradask_modules.caller_policies import (
+    CallerLimits,
+    boundary_policy,
+    bounded,
+    caller_policies,
+)
 
 from .caller_scopes import ACCOUNT, BOUNDARY, ISOLATED, listed, scope
 
@@ -206,3 +213,70 @@ def test_policies_say_what_they_are(
     assert told.err.splitlines()[-1] == sentence
     assert run(["iam", caller, "--account", ACCOUNT]) == 0
     assert capsys.readouterr().err.splitlines()[-1] == sentence
+
+
+def test_command_limits_one_kind_of_user(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = ["iam", "user", "--account", ACCOUNT]
+    asked = [*plain, "--max-workers", "50", "--types", "m6i.*", "--types", "c7i.*"]
+    assert run([*asked, "--no-gpu", "--name", "team-a"]) == 0
+    out, err = capsys.readouterr()
+    printed = json.loads(out)
+    assert set(printed) >= {"terradask-default-user-team-a-1"}
+    limits = CallerLimits(max_workers=50, types=("m6i.*", "c7i.*"), gpus=False)
+    changing = next(
+        one
+        for document in printed.values()
+        for one in document["Statement"]
+        if one["Sid"] == "ChangeTypesOfGroups"
+    )
+    types = {"autoscaling:InstanceTypes": ["m6i.*", "c7i.*"]}
+    assert changing["Condition"]["ForAllValues:StringLike"] == types
+    for sentence in limits.sentences():
+        assert sentence in " ".join(err.split())
+    # Without them it is the same as ever.
+    assert run(plain) == 0
+    out, err = capsys.readouterr()
+    assert "NumericLessThanEquals" not in out
+    assert "--" not in err
+    # Files are named after the policies.
+    assert run([*asked, "--name", "team-a", "--format", "terraform", "--out", "made"]) == 0
+    assert capsys.readouterr().out.split() == ["made/terradask-default-user-team-a.tf.json"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--max-workers", "0"], "x>=1"),
+        (["--types", "m6i"], "write m6i.* for all sizes"),
+        (["--types", "g5.*", "--no-gpu"], "have GPUs or other accelerators"),
+        (["--name", "Team A"], "can't have this name"),
+    ],
+)
+def test_command_refuses_limits_that_leave_nothing(
+    nowhere: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], problem: str
+) -> None:
+    assert run(["iam", "user", "--account", ACCOUNT, *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert problem in " ".join(err.split())
+    assert out == ""
+
+
+def test_command_warns_of_types_that_nobody_knows(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["iam", "user", "--account", ACCOUNT, "--types", "m6i.*", "--types", "q77.*"]) == 0
+    warned = " ".join(capsys.readouterr().err.split())
+    assert "knows no instance type like q77.*" in warned
+    assert "m6i.*" not in warned.partition("q77")[0]
+
+
+def test_types_are_completed_without_a_call() -> None:
+    def completed(typed: str) -> list[str]:
+        context = click.Context(click.Command("user"))
+        found = complete_type(context, click.Option(["--types"]), typed)
+        return [item.value for item in found]
+
+    assert completed("m6i") == ["m6i.*", "m6id.*", "m6idn.*", "m6in.*"]
+    assert completed("m6i.") == sorted(completed("m6i."))
+    assert {"m6i.*", "m6i.large"} <= set(completed("m6i."))
+    assert completed("q77") == []

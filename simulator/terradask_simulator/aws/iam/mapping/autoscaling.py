@@ -88,21 +88,25 @@ def _facts(parameters: Parameters) -> Facts:
             named(one, "Version") not in ("", "$Latest", "$Default") for one in specifications
         )
         facts["autoscaling:LaunchTemplateVersionSpecified"] = (str(exact).lower(),)
-    types = tuple(
-        dict.fromkeys(kind for _, kinds in launch_templates(parameters) for kind in kinds if kind)
-    )
+    # AWS (asg-instance-types-key). A change may name them without a template, and overrides by
+    # attributes name none.
+    named_types = (named(row, "InstanceType") for row in rows(_mixed(parameters), "Overrides"))
+    types = tuple(dict.fromkeys(one for one in named_types if one))
     if types:
         facts["autoscaling:InstanceTypes"] = types
     return facts
+
+
+def _mixed(parameters: Parameters) -> Mapping[str, Any]:
+    policy = parameters.get("MixedInstancesPolicy") or {}
+    return policy.get("LaunchTemplate") or {}
 
 
 def launch_templates(parameters: Parameters) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
     """Return a request's launch templates, each with its instance types in the request."""
     if parameters.get("LaunchTemplate"):
         return [(parameters["LaunchTemplate"], ())]
-    mixed: Mapping[str, Any] = (parameters.get("MixedInstancesPolicy") or {}).get(
-        "LaunchTemplate"
-    ) or {}
+    mixed = _mixed(parameters)
     common = mixed.get("LaunchTemplateSpecification")
     if not common:
         return []

@@ -1,0 +1,180 @@
+"""Limits of one caller's own, as IAM evaluates them; keys that a request lacks included."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from terradask._aws.known_types import known_types
+from terradask_modules.caller_policies import (
+    MAX_POLICY_CHARACTERS,
+    CallerLimits,
+    CallerScope,
+    caller_policies,
+    caller_statements,
+    characters,
+)
+from terradask_modules.caller_policies._limits import ACCELERATED
+from terradask_modules.errors import InvalidInput
+
+from .caller_scopes import ACCOUNT, EC2, FULL, OF_WORKSPACE, carries, gets, may, scope
+
+GROUP = (
+    f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:*:autoScalingGroupName/"
+    "terradask-team-etl-workers"
+)
+MAKE, CHANGE = "autoscaling:CreateAutoScalingGroup", "autoscaling:UpdateAutoScalingGroup"
+SIZE, MIN = "autoscaling:MaxSize", "autoscaling:MinSize"
+TYPES, TEMPLATE = "autoscaling:InstanceTypes", "autoscaling:LaunchTemplateVersionSpecified"
+
+
+def limited(**limits: Any) -> CallerScope:
+    return scope(limits=CallerLimits(**limits))
+
+
+def make(given: CallerScope, **keys: Any) -> bool:
+    return may("user", MAKE, GROUP, given, **gets(OF_WORKSPACE), **keys)
+
+
+def change(given: CallerScope, **keys: Any) -> bool:
+    return may("user", CHANGE, GROUP, given, **carries(OF_WORKSPACE), **keys)
+
+
+def test_no_group_is_made_or_changed_beyond_its_size() -> None:
+    given = limited(max_workers=50)
+    for named in ({TEMPLATE: "true"}, {TYPES: ("m7i.large",), TEMPLATE: "true"}):
+        assert make(given, **{SIZE: "50", MIN: "0"}, **named)
+        assert not make(given, **{SIZE: "51", MIN: "0"}, **named)
+        # Auto Scaling always gets one; without the key IAM refuses.
+        assert not make(given, **named)
+    assert change(given, **{SIZE: "50"})
+    assert not change(given, **{SIZE: "51"})
+    assert not change(given, **{SIZE: "500", MIN: "0"})
+    # Another change, such as a stop's of the minimum, has no maximum.
+    assert change(given, **{MIN: "0"})
+    assert not change(given, **{MIN: "1"})
+    assert make(scope(), **{SIZE: "500"}, **{TEMPLATE: "true"})
+    assert change(scope(), **{SIZE: "500"})
+
+
+def test_a_schedule_sets_no_size_either() -> None:
+    for given in (scope(), limited(max_workers=50)):
+        keys = carries(OF_WORKSPACE)
+        action = "autoscaling:PutScheduledUpdateGroupAction"
+        assert may("user", action, GROUP, given, **keys)
+        assert not may("user", action, GROUP, given, **keys, **{SIZE: "10"})
+        batch = "autoscaling:BatchPutScheduledUpdateGroupAction"
+        assert not may("user", batch, GROUP, given, **keys)
+
+
+@pytest.mark.parametrize(
+    ("limits", "allowed", "refused"),
+    [
+        (
+            {"types": ("m6i.*", "c7i.large")},
+            ("m6i.large", "m6i.32xlarge", "c7i.large"),
+            ("m6id.large", "c7i.xlarge", "g5.xlarge", "p5.48xlarge"),
+        ),
+        (
+            {"gpus": False},
+            ("m6i.large", "c8g.large", "r7i.large", "t3.micro"),
+            ("g5.xlarge", "gr6.4xlarge", "p5.48xlarge", "trn1.2xlarge", "inf2.xlarge", "dl1.24xl"),
+        ),
+        (
+            {"types": ("*.large", "*.xlarge"), "gpus": False},
+            ("m6i.large", "c7i.xlarge"),
+            ("m6i.2xlarge", "g5.xlarge"),
+        ),
+    ],
+)
+def test_only_these_types_are_in_groups_and_launches(
+    limits: dict[str, Any], allowed: tuple[str, ...], refused: tuple[str, ...]
+) -> None:
+    given, template = limited(**limits), {TEMPLATE: "true"}
+    assert make(given, **{TYPES: allowed}, **template)
+    assert change(given, **{TYPES: allowed}, **template)
+    # Overrides alone, of the template that the group has.
+    assert change(given, **{TYPES: allowed})
+    for one in refused:
+        for types in ((one,), (*allowed, one), (one, *allowed)):
+            assert not make(given, **{TYPES: types}, **template)
+            assert not change(given, **{TYPES: types}, **template)
+            assert not change(given, **{TYPES: types})
+    # A template names its type where no condition sees it: so do groups by attributes.
+    assert not make(given, **template)
+    assert not change(given, **template)
+    # A change of numbers names neither.
+    assert change(given, **{SIZE: "500"})
+    assert not make(given, **{SIZE: "500"})
+    launch = {
+        **gets(OF_WORKSPACE),
+        "ec2:LaunchTemplate": f"{EC2}launch-template/lt-1",
+    }
+    for one in allowed:
+        named = {"ec2:InstanceType": one}
+        assert may("user", "ec2:RunInstances", f"{EC2}instance/*", given, **launch, **named)
+    for one in refused:
+        named = {"ec2:InstanceType": one}
+        assert not may("user", "ec2:RunInstances", f"{EC2}instance/*", given, **launch, **named)
+        assert may("user", "ec2:RunInstances", f"{EC2}instance/*", scope(), **launch, **named)
+    assert not may("user", "ec2:RunInstances", f"{EC2}instance/*", given, **launch)
+    for part in ("volume", "network-interface"):
+        assert may("user", "ec2:RunInstances", f"{EC2}{part}/*", given, **launch)
+
+
+def test_size_and_types_count_together() -> None:
+    given = limited(max_workers=50, types=("m6i.*",))
+    both = {TYPES: ("m6i.large",), TEMPLATE: "true"}
+    assert make(given, **both, **{SIZE: "50"})
+    assert not make(given, **both, **{SIZE: "51"})
+    assert change(given, **both, **{SIZE: "50"})
+    assert not change(given, **both, **{SIZE: "51"})
+    assert not change(given, **{SIZE: "51"})
+
+
+def test_accelerated_types_are_known_by_their_names() -> None:
+    """Of all types that botocore knows, the patterns match these families alone."""
+    found = {one for one in known_types() if one.startswith(ACCELERATED)}
+    families = {"".join(itertools.takewhile(str.isalpha, one)) for one in found}
+    assert families == {"cg", "dl", "f", "g", "gr", "inf", "p", "trn", "vt"}
+
+
+@pytest.mark.parametrize(
+    ("limits", "problem"),
+    [
+        ({"max_workers": 0}, "fewer than one"),
+        ({"types": ("m6i",)}, "no instance type has such a name"),
+        ({"types": ("M6I.*",)}, "no instance type has such a name"),
+        ({"types": ("m6i.large,c7i.large",)}, "no instance type has such a name"),
+        ({"types": ("${aws:username}.*",)}, "no instance type has such a name"),
+        ({"types": ("g5.*",), "gpus": False}, "have GPUs or other accelerators"),
+        ({"types": ("m6i.*", "p*"), "gpus": False}, "have GPUs or other accelerators"),
+    ],
+)
+def test_limits_that_leave_nothing_are_refused(limits: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        CallerLimits(**limits)
+
+
+def test_they_bind_who_has_them_alone_and_fit_into_policies() -> None:
+    whole = CallerLimits(max_workers=50, types=("m6i.*",), gpus=False)
+    given = scope(limits=whole)
+    names = [one["Sid"] for one in caller_statements(given, "user")]
+    assert len(names) == len(set(names))
+    assert "ChangeTypesOfGroups" in names
+    assert "MakeGroups" not in names
+    assert caller_statements(scope(limits=CallerLimits()), "user") == caller_statements(
+        scope(), "user"
+    )
+    many = tuple(f"m{number}i.large" for number in range(200))
+    for limits in (whole, CallerLimits(types=many, gpus=False)):
+        printed = caller_policies(scope(limits=limits), "user", name="team-a")
+        assert set(printed) == {f"terradask-team-user-team-a-{n + 1}" for n in range(len(printed))}
+        assert all(characters(one) <= MAX_POLICY_CHARACTERS for one in printed.values())
+    too_many = CallerLimits(types=tuple(f"m{number}i.large" for number in range(500)))
+    with pytest.raises(InvalidInput, match="longer than a policy may be"):
+        caller_policies(scope(limits=too_many), "user")
+    with pytest.raises(InvalidInput, match="can't have this name"):
+        caller_policies(FULL, "user", name="Team A")
