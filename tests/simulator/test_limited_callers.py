@@ -36,8 +36,8 @@ SETTINGS = f"""
 [clusters.{NAME}]
 max_workers = {{max_workers}}
 n_workers = 1
-worker_types = ["{{worker_type}}"]
-scheduler_types = ["m7i.large"]
+worker_vm_types = ["{{worker_type}}"]
+scheduler_vm_types = ["m7i.large"]
 """
 LIFE = f"""
 from terradask import Cluster
