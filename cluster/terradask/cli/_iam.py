@@ -148,7 +148,7 @@ def user(
     The holder can run code on every cluster of the workspace.
 
     AWS holds the limits in each call that makes or changes a group of hosts, whatever program makes
-    it; docs/iam.md says what it can't hold, such as sums over clusters.
+    it; docs/iam.md lists what it can't hold, such as sums over clusters.
     """
     from terradask_modules.caller_policies import CallerLimits
 

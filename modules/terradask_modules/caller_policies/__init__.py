@@ -97,7 +97,7 @@ def caller_policies(
 ) -> dict[str, dict[str, Any]]:
     """Return a caller's managed policies, name -> document, split at AWS's limit of size.
 
-    `name` tells those of several callers of one kind apart. Raises `InvalidInput` if a statement is
+    `name` distinguishes those of several callers of one kind. Raises `InvalidInput` if a statement is
     too long for a policy.
     """
     whole = policy_name(scope, caller, name)

@@ -291,7 +291,7 @@ def _make_groups(scope: CallerScope) -> list[Statement]:
         "MakeMixedGroups": "autoscaling:InstanceTypes",
     }
     if scope.limits.bound_types:
-        # A template alone says no type that a condition sees.
+        # A template alone has its type where no condition sees it.
         del sids["MakeGroups"]
     return [
         allow(
