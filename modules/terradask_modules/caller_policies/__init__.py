@@ -97,8 +97,8 @@ def caller_policies(
 ) -> dict[str, dict[str, Any]]:
     """Return a caller's managed policies, name -> document, split at AWS's limit of size.
 
-    `name` distinguishes those of several callers of one kind. Raises `InvalidInput` if a statement is
-    too long for a policy.
+    `name` distinguishes those of several callers of one kind. Raises `InvalidInput` if a statement
+    is too long for a policy.
     """
     whole = policy_name(scope, caller, name)
     return documents(whole, caller_statements(scope, caller))
@@ -107,7 +107,7 @@ def caller_policies(
 def policy_name(scope: CallerScope, caller: Caller, name: str | None = None) -> str:
     """Return the name of a caller's policies, without their numbers.
 
-    Raises `InvalidInput` if `name` is no such name.
+    Raises `InvalidInput` if policies can't have this name.
     """
     if name is not None and not re.fullmatch(CLUSTER_PATTERN, name):
         raise InvalidInput(

@@ -28,7 +28,7 @@ _TYPE = re.compile(r"[a-z?*][a-z0-9?*-]*(?:\.[a-z0-9?*-]+)?")
 
 @dataclass(frozen=True, kw_only=True)
 class CallerLimits:
-    """What a caller who makes clusters may ask AWS for in one call.
+    """The most that a caller who makes clusters may ask AWS for in one call.
 
     Parameters
     ----------
