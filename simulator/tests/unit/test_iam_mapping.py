@@ -25,6 +25,31 @@ def test_parameters():
     ]
 
 
+# https://docs.aws.amazon.com/service-authorization/latest/reference/list_budgets.html
+def test_budgets():
+    arn = f"arn:aws:budgets::{ACCOUNT}:budget/month"
+    of_month, tags = {"BudgetName": "month"}, [{"Key": "w", "Value": "a"}]
+    assert asked(call("budgets", "DescribeNotificationsForBudget", **of_month)) == [
+        ("budgets:ViewBudget", arn)
+    ]
+    for operation, parameters in (
+        ("CreateBudget", {"Budget": of_month}),
+        ("UpdateBudget", {"NewBudget": of_month}),
+        ("DeleteNotification", of_month),
+    ):
+        assert asked(call("budgets", operation, **parameters)) == [("budgets:ModifyBudget", arn)]
+    assert asked(call("budgets", "CreateBudget", Budget=of_month, ResourceTags=tags)) == [
+        ("budgets:ModifyBudget", arn),
+        ("budgets:TagResource", arn),
+    ]
+    assert asked(call("budgets", "ListTagsForResource", ResourceARN=arn)) == [
+        ("budgets:ListTagsForResource", arn)
+    ]
+    assert asked(call("budgets", "DescribeBudgets")) == [
+        ("budgets:ViewBudget", f"arn:aws:budgets::{ACCOUNT}:budget/*")
+    ]
+
+
 # https://docs.aws.amazon.com/AmazonCloudWatch/latest/logs/iam-access-control-overview-cwl.html
 def test_logs():
     assert asked(call("logs", "CreateLogStream", logGroupName="/t/a", logStreamName="s")) == [

@@ -19,6 +19,7 @@ _MODULES = (
     "pages",
     "security_groups",
     "buckets",
+    "budgets",
     "bucket_defaults",
     "object_checksums",
     "object_versions",

@@ -32,6 +32,7 @@ _USED = frozenset(
     (
         "access-analyzer",
         "autoscaling",
+        "budgets",
         "ce",
         "cloudwatch",
         "ec2",

@@ -11,6 +11,7 @@ from terradask_simulator.aws.iam.mapping.identity import iam_needs, sts_needs
 from terradask_simulator.aws.iam.mapping.need import Facts, Need
 from terradask_simulator.aws.iam.mapping.others import (
     any_needs,
+    budgets_needs,
     connect_needs,
     logs_needs,
     quota_needs,
@@ -25,6 +26,7 @@ __all__ = ["Need", "context_of", "needs_of"]
 
 _SERVICES: dict[str, Callable[[Operation, World], Iterator[Need]]] = {
     "autoscaling": autoscaling_needs,
+    "budgets": budgets_needs,
     "ec2": ec2_needs,
     "ec2-instance-connect": connect_needs,
     "iam": iam_needs,

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.mapping.need import Need
-from terradask_simulator.aws.iam.operation import Operation, named, tags_of, texts
+from terradask_simulator.aws.iam.operation import Operation, Parameters, named, tags_of, texts
 from terradask_simulator.aws.iam.world import World
 
 __all__ = [
     "any_needs",
+    "budgets_needs",
     "connect_needs",
     "logs_needs",
     "quota_needs",
@@ -137,6 +138,37 @@ def logs_needs(operation: Operation, world: World) -> Iterator[Need]:
     )
     if operation.name == "CreateLogGroup" and tags:
         yield Need("logs:TagResource", arn, "log-group", gets_tags=tags)
+
+
+def budgets_needs(operation: Operation, world: World) -> Iterator[Need]:
+    """Yield the permissions for an operation of AWS Budgets.
+
+    Notes
+    -----
+    AWS (documented): Budgets know two rights, to see and to modify, for all calls but those for
+    tags; creating one with tags also needs the right to tag.
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_budgets.html
+    """
+    parameters = operation.parameters
+    given = parameters.get("Budget") or parameters.get("NewBudget") or parameters
+    name = named(given, "BudgetName") or "*"
+    arn = f"arn:{world.partition}:budgets::{world.account}:budget/{name}"
+    if "Tag" in operation.name:
+        keys = tuple(texts(parameters, "ResourceTagKeys"))
+        tagged, tags = named(parameters, "ResourceARN"), _resource_tags(parameters)
+        action = f"budgets:{operation.name}"
+        yield Need(action, tagged, "budget", gets_tags=tags, gets_keys=keys)
+        return
+    sees = operation.name.startswith("Describe")
+    yield Need(f"budgets:{'ViewBudget' if sees else 'ModifyBudget'}", arn, "budget")
+    tags = _resource_tags(parameters)
+    if operation.name == "CreateBudget" and tags:
+        yield Need("budgets:TagResource", arn, "budget", gets_tags=tags)
+
+
+def _resource_tags(parameters: Parameters) -> dict[str, str] | None:
+    tags = {one["Key"]: one["Value"] for one in parameters.get("ResourceTags") or ()}
+    return tags or None
 
 
 def quota_needs(operation: Operation, world: World) -> Iterator[Need]:
