@@ -17,6 +17,7 @@ from terradask_stacks.settings import (
     Waiver,
     WorkerGroupSettings,
 )
+from terradask_stacks.settings.budgets import BudgetSettings
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.mounts import MountSettings
 from terradask_stacks.settings.task_rights import DataBucketSettings, TaskRightSettings
@@ -32,6 +33,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "A bucket of `network.data_buckets`": DataBucketSettings,
     "An entry of `network.task_rights`": TaskRightSettings,
     "A mount of `network.mounts`": MountSettings,
+    "A budget of `network.budgets`": BudgetSettings,
     "A waiver of `policy.waivers`": Waiver,
     "A group of `cluster.worker_groups`": WorkerGroupSettings,
     "`[environments.NAME]`": EnvironmentSettings,

@@ -57,6 +57,7 @@ def leftovers(
         ("logs", lambda client: _logs(client, workspace, cluster)),
         ("s3", lambda client: _buckets(client, workspace, cluster)),
         ("iam", lambda client: _identities(client, workspace, cluster)),
+        ("budgets", lambda client: _budgets(client, workspace, cluster, used)),
     ]
     found: set[str] = set()
     for service, search in searches:
@@ -117,6 +118,17 @@ def _logs(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:
         for group in page["logGroups"]:
             if f"{group['logGroupName']}/".startswith(f"{name}/"):
                 yield f"log-group {group['logGroupName']}"
+
+
+def _budgets(client: Any, workspace: str, cluster: str | None, session: Any) -> Iterator[str]:
+    if cluster is not None:
+        return
+    with contextlib.closing(session.client("sts")) as sts:
+        account = sts.get_caller_identity()["Account"]
+    for page in client.get_paginator("describe_budgets").paginate(AccountId=account):
+        for budget in page.get("Budgets", ()):
+            if budget["BudgetName"].startswith(f"terradask-{workspace}."):
+                yield f"budget {budget['BudgetName']}"
 
 
 def _buckets(client: Any, workspace: str, cluster: str | None) -> Iterator[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from terradask_modules.frameworks import PROVIDER_SOURCE, PROVIDER_VERSION, REQUIRED_TERRAFORM
+from terradask_modules.kinds.budget import BUDGET, budget_name
 from terradask_modules.kinds.end_topic import NAME as ENDS
 from terradask_modules.kinds.end_topic import TOPIC, topic_name
 from terradask_modules.kinds.flow_log import FLOW_LOG, FLOW_LOGS
@@ -89,4 +90,8 @@ def resources_to_find(settings: Settings, where: Where) -> Blocks:
         found["aws_egress_only_internet_gateway"] = {"this": {}}
     if network.notify_emails:
         found[TOPIC.terraform] = {ENDS: {"name": topic_name(where)}}
+    if network.budgets:
+        found[BUDGET.terraform] = {
+            one.name: {"name": budget_name(where, one.name)} for one in network.budgets
+        }
     return found

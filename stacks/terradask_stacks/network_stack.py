@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from terradask_modules.aws import Construct, Fn, TerraformStack
+from terradask_modules.budgets import Budgets
 from terradask_modules.cidr import zone_cidrs
 from terradask_modules.egress import VPC_IPV6
 from terradask_modules.end_topic import EndTopic
@@ -128,6 +129,13 @@ class NetworkStack(TerraformStack):
                 where=self._where,
                 emails=network.notify_emails,
                 kms_key_arn=key,
+                tags=self._tags,
+            )
+        if network.budgets:
+            Budgets(
+                self,
+                where=self._where,
+                budgets=[one.budget for one in network.budgets],
                 tags=self._tags,
             )
         storage = Storage(self, where=self._where, kms_key_arn=key, tags=self._tags)

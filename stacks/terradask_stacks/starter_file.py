@@ -38,6 +38,7 @@ _EXAMPLES: dict[str, str] = {
         '["arn:aws:dynamodb:us-east-1:123456789012:table/prices"] }]'
     ),
     "network.mounts": '[{ path = "/data/lake", bucket = "lake", prefix = "raw" }]',
+    "network.budgets": '[{ name = "month", amount_usd = 500, emails = ["team@example.com"] }]',
     "network.architectures": '["x86_64", "arm64"]',
     "network.image": '"ami-0123456789abcdef0"',
     "network.arm64_image": '"ami-0123456789abcdef1"',

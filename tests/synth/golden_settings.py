@@ -43,6 +43,22 @@ _MOUNTS = [
     {"path": "/data/home", "efs": "fs-0123456789abcdef0", "access": "write"},
     {"path": "/data/fast", "fsx_lustre": "fs-0123456789abcdef1", "mount_name": "fsx"},
 ]
+BUDGETS: list[dict[str, Any]] = [
+    {
+        "name": "month",
+        "amount_usd": 500,
+        "forecast_percent": [100],
+        "emails": ["team@example.com", "ada@example.com"],
+    },
+    {
+        "name": "research",
+        "amount_usd": 25.5,
+        "period": "daily",
+        "actual_percent": [50, 100.5],
+        "topic_arn": f"arn:aws:sns:us-east-1:{ACCOUNT}:costs",
+        "tags": {"team": "research"},
+    },
+]
 _GPU = {
     "vm_types": ["g5.2xlarge", "g4dn.xlarge"],
     "n_workers": 1,
@@ -151,6 +167,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "kms_key_arn": _KEY,
         }
     },
+    "budgets": {"network": {"budgets": BUDGETS}},
     "notify-emails": {"network": {"notify_emails": ["ada@example.com", "bo@example.com"]}},
     "dual-stack": {
         "network": {

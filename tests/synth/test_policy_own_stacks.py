@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .golden_settings import TASK_RIGHTS
+from .golden_settings import BUDGETS, TASK_RIGHTS
 from .planted_defects import SEEDS
 from .policy_forms import FORMS, Document, found, rules_of
 
@@ -72,6 +72,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
             "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
         ),
     },
+    "budgets": {"budgets": BUDGETS},
     "a customer's key": {
         "kms_key_arn": "arn:aws:kms:us-east-1:123456789012:key/0123abcd-01ab-23cd-45ef-0123456789ab"
     },

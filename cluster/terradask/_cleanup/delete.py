@@ -192,7 +192,12 @@ def _delete(client: Any, resource: Resource, kind: ResourceKind) -> None:
     assert delete is not None  # only such kinds
     # The id of a role's policy contains the role's name.
     identity = about.get(delete.argument, resource.id)
+    account = {}
+    if delete.account:
+        owner, _, identity = identity.partition(":")
+        account = {delete.account: owner}
     arguments = {
+        **account,
         **({} if kind.part_of is None else {kind.part_of[1]: about[kind.part_of[1]]}),
         delete.argument: [identity] if delete.in_list else identity,
         **delete.more,

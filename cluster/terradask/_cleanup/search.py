@@ -322,22 +322,24 @@ def _find_named(aws: Aws, kind: str, name: str, path: str = "/") -> list[Resourc
     about = KINDS[kind]
     assert isinstance(about.find, Named)  # only such kinds
     place = {"partition": aws.partition, "region": aws.region, "account": aws.account_id}
-    identity = about.find.arn.format(**place, path=path, name=name) or name
+    asked = about.find.arn.format(**place, path=path, name=name) or name
     client = aws.client(about.service)
     if about.find.call:
-        return find_by_name(client, kind, identity)
-    return find_log_group(client, identity)
+        return find_by_name(client, kind, asked, about.find.id.format(**place, name=name))
+    return find_log_group(client, asked)
 
 
-def find_by_name(client: Any, kind: str, identity: str) -> list[Resource]:
-    """Return the resource of this kind and name or ARN, or an empty list, with one call."""
+def find_by_name(client: Any, kind: str, asked: str, identity: str = "") -> list[Resource]:
+    """Return the resource of this kind and name or ARN, or an empty list, with one call. `identity`
+    is its id in Terraform, where that is another one.
+    """
     find = KINDS[kind].find
     assert isinstance(find, Named)  # only such kinds
-    with unless("NoSuchEntity", "ResourceNotFound", "NotFound"):
-        found = getattr(client, find.call)(**{find.argument: identity})[find.key]
+    with unless("NoSuchEntity", "ResourceNotFound", "NotFound", "NotFoundException"):
+        found = getattr(client, find.call)(**{find.argument: asked})[find.key]
         # A call that returns only tags shows no more.
         about = {"Tags": found} if isinstance(found, list) else found
-        return [Resource(kind, identity, tags_of(about.get("Tags")), about)]
+        return [Resource(kind, identity or asked, tags_of(about.get("Tags")), about)]
     return []
 
 

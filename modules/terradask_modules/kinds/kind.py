@@ -13,7 +13,7 @@ from terradask_modules.names import log_group_name
 from terradask_modules.where import Where
 
 #: Settings of the network's without which it has none of a kind.
-Setting = Literal["dual_stack", "flow_logs", "notify_emails"]
+Setting = Literal["budgets", "dual_stack", "flow_logs", "notify_emails"]
 
 #: What the loss of a kind means to running hosts.
 HOSTS_NEED_IT = "its hosts can't do without it"
@@ -46,6 +46,8 @@ class Named:
     key: str = ""
     #: What is asked for, where that isn't the name; a path has slashes on both sides.
     arn: str = ""
+    #: Its id in Terraform, where it has another one.
+    id: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class Deletion:
     _: KW_ONLY
     in_list: bool = False
     more: Mapping[str, bool] = field(default_factory=dict)
+    #: The parameter for the account, where the id begins with it and a colon.
+    account: str = ""
     #: `gone`, `in_use`: the codes by which AWS says so, beside those that many types have.
     gone: tuple[str, ...] = ()
     in_use: tuple[str, ...] = ()

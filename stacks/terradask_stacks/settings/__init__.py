@@ -106,6 +106,21 @@ class Settings(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _budgets_are_in_dollars(self) -> Settings:
+        # AWS (documented): Costs of GovCloud's accounts are only known in the standard partition.
+        # https://docs.aws.amazon.com/govcloud-us/latest/UserGuide/usage-and-payment.html
+        # AWS (believed): China's accounts are billed in CNY, and take no budget in USD.
+        region = self.workspace.region
+        if self.network.budgets and partition_of(region) != "aws":
+            raise refuse(
+                f"network.budgets is set for {region}, whose costs AWS doesn't count there in US "
+                "dollars",
+                allowed="network.budgets in regions of AWS's standard partition",
+                advice="make the budget outside of terradask, in the account that pays",
+            )
+        return self
+
     @property
     def state_buckets(self) -> list[str]:
         """The bucket of networks' states, if it isn't terradask's own."""

@@ -14,6 +14,7 @@ from terradask_modules.policies import PolicyScope
 from terradask_modules.where import Where
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.settings.base import DiskSize, Section
+from terradask_stacks.settings.budgets import Budgets, Email
 from terradask_stacks.settings.disks import Throughput
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
 from terradask_stacks.settings.host_scripts import HostScriptSettings
@@ -23,7 +24,6 @@ from terradask_stacks.validators.addresses import check_network_cidr
 from terradask_stacks.validators.refusal import refuse, unique
 from terradask_stacks.validators.resources import (
     check_container_repository,
-    check_email,
     check_image,
     check_image_owner,
     check_key_arn,
@@ -34,8 +34,6 @@ from terradask_stacks.validators.resources import (
     check_topic_arn,
     check_vpc_id,
 )
-
-Email = Annotated[str, AfterValidator(check_email)]
 
 
 class NoticeSettings(Section):
@@ -218,6 +216,11 @@ class NetworkSettings(
     ingress: Ingress = Field(
         default=[],
         description="Rules that admit clients to schedulers from outside the network. Empty: none.",
+    )
+    budgets: Budgets = Field(
+        default=[],
+        description="Budgets of the workspace's costs, by which AWS warns people. Cost allocation "
+        "tags must be active in the billing console first.",
     )
     container_repositories: Annotated[
         list[Annotated[str, AfterValidator(check_container_repository)]], AfterValidator(unique)

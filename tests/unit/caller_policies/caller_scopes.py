@@ -80,6 +80,8 @@ UNSEEN: dict[str, str] = {
     "ec2:TerminateInstances": "terradask sweep, for machines whose group is gone",
     "ec2:DescribeLaunchTemplateVersions": "a cluster's cost: its template names the disks",
     "ec2:DescribeSpotPriceHistory": "a cluster's cost",
+    "budgets:TagResource": "AWS asks for it when a budget is made with tags",
+    "budgets:UntagResource": "the network's tags have changed",
     "sns:TagResource": "AWS asks for it when a topic is made with tags",
     "sns:UntagResource": "the network's tags have changed",
     "logs:DescribeLogStreams": "terradask logs",
@@ -207,7 +209,14 @@ def called(step: str) -> set[str]:
     actions = set()
     for call in calls:
         service, _, name = call.partition(":")
-        actions.add(f"s3:{S3_ACTIONS.get(name, name)}" if service == "s3" else call)
+        if service == "s3":
+            actions.add(f"s3:{S3_ACTIONS.get(name, name)}")
+        elif service == "budgets" and "Tag" not in name:
+            # https://docs.aws.amazon.com/service-authorization/latest/reference/list_budgets.html
+            sees = name.startswith("Describe")
+            actions.add("budgets:ViewBudget" if sees else "budgets:ModifyBudget")
+        else:
+            actions.add(call)
     # Needs no permission:
     # https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html
     return actions - {"sts:GetCallerIdentity"}
@@ -273,6 +282,7 @@ def _is_name_of_workspace(arn: str, given: CallerScope) -> bool:
         f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/",
         f"arn:aws:logs:eu-west-1:{ACCOUNT}:log-group:/terradask/team",
         f"arn:aws:sns:eu-west-1:{ACCOUNT}:terradask-team-ends",
+        f"arn:aws:budgets::{ACCOUNT}:budget/terradask-team.",
         f"{given.state_bucket}/workspaces/team/",
     )
     # Workspaces may share the bucket of states, and the records of broken locks in it.

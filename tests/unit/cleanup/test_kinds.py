@@ -240,6 +240,7 @@ def test_every_call_and_key_of_a_kind_is_one_of_its_services(kind: ResourceKind)
         assert kind.find.key in found.output_shape.members
     if kind.delete is not None:
         taken = {kind.delete.argument, *kind.delete.more, *(kind.part_of or ())[1:]}
+        taken |= {kind.delete.account} - {""}
         members = model(kind.delete.call).input_shape.members
         assert taken <= members.keys()
         assert kind.delete.in_list == (members[kind.delete.argument].type_name == "list")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from terradask._aws.session import Aws
+from terradask._cleanup.adopt import imports
 from terradask._cleanup.delete import delete_resources
 from terradask._cleanup.recover import NetworkRecovery
 from terradask._cleanup.resources import (
@@ -16,8 +17,11 @@ from terradask._cleanup.search import find_network, find_security_groups
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import Listed
 from terradask_modules.names import boundary_name, clusters_role_path
+from terradask_simulator.aws.fidelity import budgets as budgets_as_aws_has_them
 
 from .planted import DOCUMENT, PREFIX, Planted, as_state, ids, own, place, tagged, templates
+
+BUDGET = "aws_budgets_budget"
 
 
 def test_the_boundary_is_the_networks(aws: Aws):
@@ -89,6 +93,45 @@ def test_every_page_of_what_ec2_has_is_read(aws: Aws):
         "aws_eip",
         "aws_placement_group",
     }
+
+
+def test_a_budget_is_found_by_its_name_adopted_and_removed(aws: Aws) -> None:
+    budgets_as_aws_has_them.install()
+    budgets, name = aws.client("budgets"), "terradask-default.month"
+    block = {"name": name}
+    configured = {BUDGET: {"month": block}}
+
+    def found() -> list[Resource]:
+        return [one for one in find_network(aws, place(), configured) if one.type == BUDGET]
+
+    def made(name: str, workspace: str) -> None:
+        about = {"BudgetType": "COST", "TimeUnit": "MONTHLY"}
+        limit = {"Amount": "5", "Unit": "USD"}
+        budgets.create_budget(
+            AccountId=aws.account_id,
+            Budget={"BudgetName": name, "BudgetLimit": limit, **about},
+            ResourceTags=tagged(workspace),
+        )
+
+    def names() -> list[str]:
+        listed = budgets.describe_budgets(AccountId=aws.account_id)["Budgets"]
+        return [one["BudgetName"] for one in listed]
+
+    assert found() == []
+    made(name, "default")
+    made("another", "default")
+    # As Terraform's state has it.
+    assert [one.id for one in found()] == [f"{aws.account_id}:{name}"]
+    assert imports({"resource": configured}, {}, found()) == {
+        f"{BUDGET}.month": f"{aws.account_id}:{name}"
+    }
+    recovery = NetworkRecovery(aws, place(), dict, dict, configured, lambda _: None)
+    assert recovery.remove_unknown()
+    assert names() == ["another"]
+    assert not recovery.remove_unknown()
+    delete_resources(aws, [Resource(BUDGET, f"{aws.account_id}:{name}")], progress=lambda _: None)
+    made(name, "team")
+    assert found() == []
 
 
 def test_the_topic_for_messages_of_an_end_is_found_by_its_name_and_removed(aws: Aws) -> None:
