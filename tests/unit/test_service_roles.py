@@ -11,7 +11,6 @@ import pytest
 from botocore.stub import Stubber
 
 from terradask._aws.service_roles import ensure_service_roles, find_service_roles
-from terradask._aws.session import Aws
 from terradask._doctor.doctor import (
     check_service_roles,
     check_volume_key,
@@ -21,7 +20,10 @@ from terradask._doctor.doctor import (
 from terradask._doctor.finding import Finding
 from terradask.errors import AccessDenied, AwsError
 
-ACCOUNT = "123456789012"
+from .stubbed_aws import ACCOUNT, StubbedAws, aws
+
+__all__ = ["aws"]
+
 KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/11111111-2222-3333-4444-555555555555"
 ROLE = (
     f"arn:aws:iam::{ACCOUNT}:role/aws-service-role/"
@@ -34,39 +36,6 @@ TAKEN = (
     "Service role name AWSServiceRoleForAutoScaling has been taken in this account, please "
     "try a different suffix."
 )
-
-
-class StubbedAws(Aws):
-    """AWS whose answers are written down beforehand."""
-
-    account_id = ACCOUNT
-    partition = "aws"
-
-    def __init__(self) -> None:
-        super().__init__("us-east-1")
-        self.stubbers: dict[str, Stubber] = {}
-
-    def client(self, name: str) -> Any:
-        client = super().client(name)
-        if name not in self.stubbers:
-            self.stubbers[name] = Stubber(client)
-            self.stubbers[name].activate()
-        return client
-
-    def stub(self, name: str) -> Stubber:
-        self.client(name)
-        return self.stubbers[name]
-
-
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubbedAws]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "x")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
-    stubbed = StubbedAws()
-    yield stubbed
-    for stubber in stubbed.stubbers.values():
-        stubber.assert_no_pending_responses()
 
 
 def missing(stub: Stubber) -> None:

@@ -18,6 +18,7 @@ from terradask._aws.service_roles import AUTOSCALING, ServiceRole, find_service_
 from terradask._aws.session import Aws
 from terradask._aws.translation import reason_of
 from terradask._catalog.quotas.check import clusters_of
+from terradask._doctor.budget_check import check_budgets
 from terradask._doctor.finding import Finding
 from terradask._doctor.provider_check import check_provider, copy_for_another
 from terradask._synthesis.framework_environment import FrameworkEnvironment
@@ -171,6 +172,10 @@ _CHECKS: dict[str, tuple[str | None, Callable[[_Examiner], Finding]]] = {
         lambda one: check_volume_key(one._aws, one._workspace.settings.network.kms_key_arn),
     ),
     "network": ("credentials", _Examiner._baseline),
+    "budgets": (
+        "credentials",
+        lambda one: check_budgets(one._aws, one._workspace.settings),
+    ),
     "host-packages": (
         "credentials",
         lambda one: check_host_packages(one._workspace, fix=one._fix),
