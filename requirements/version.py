@@ -31,10 +31,12 @@ def versions(root: Path = ROOT) -> dict[str, str]:
         for path in sorted((root / "examples").glob("*/requirements.in"))
     }
     source = (root / SOURCE).read_text(encoding="utf-8")
+    recipe = (root / "conda/recipe.yaml").read_text(encoding="utf-8")
     return {
         SOURCE: _found(r'^__version__ = "(.+)"$', source),
         "simulator/pyproject.toml": simulator["project"]["version"],
         **pins,
+        "conda/recipe.yaml": _found(r'^  version: "(.+)"$', recipe),
         **examples,
     }
 

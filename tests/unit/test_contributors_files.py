@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -16,6 +15,8 @@ import yaml
 
 import terradask
 from terradask_host.agent.uv import find_uv
+
+from ..checkout import copy_checkout
 
 ROOT = Path(__file__).parents[2]
 #: Variables that would lead to the environment that runs this.
@@ -107,12 +108,7 @@ def test_uv_sync_in_a_clone_runs_the_tests_and_make_restores_the_locks(tmp_path:
         assert done.returncode == 0, done.stderr + done.stdout
         return done.stdout
 
-    listed = subprocess.run(
-        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        (clone / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, clone / name)
+    copy_checkout(clone)
     run(find_uv(), "sync", "--quiet", "--python", sys.executable)
     assert run(".venv/bin/terradask", "--version") == f"terradask {terradask.__version__}\n"
     assert "passed" in run(find_uv(), "run", "pytest", "-q", "tests/unit/test_release.py")

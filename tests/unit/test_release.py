@@ -17,6 +17,7 @@ PLACES = (
     "host/terradask_host/__init__.py",
     "simulator/pyproject.toml",
     "pyproject.toml",
+    "conda/recipe.yaml",
     "examples/github-actions/requirements.in",
     "examples/gitlab/requirements.in",
 )

@@ -33,6 +33,7 @@ LOCKS = (
     "requirements/terraform.lock",
     "requirements/lowest.lock",
     "requirements/audit.lock",
+    "requirements/rattler-build.lock",
     "host/terradask_host/boot.lock",
 )
 
