@@ -74,6 +74,7 @@ def test_what_spot_lacks_runs_on_demand_and_what_nobody_has_is_told(
             wait_for_workers=True,
             spot_policy="spot_with_fallback",
             placement_group=True,
+            capacity_timeout=False,
         ) as cluster,
     ):
         (placed,) = sim.client("ec2").describe_placement_groups()["PlacementGroups"]

@@ -136,6 +136,7 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         ),
         # This client's own.
         ({}, {"connect": "private", "wait_for_workers": 3, "create_timeout_seconds": 9.0}, None),
+        ({}, {"capacity_timeout_seconds": 9.0}, None),
     ],
 )
 def test_what_only_a_start_heeds_is_told_when_the_cluster_runs(structure, run, ignored, caplog):
@@ -172,6 +173,7 @@ def test_what_a_running_cluster_takes_is_the_clients_own() -> None:
     recorded = {field.name for field in dataclasses.fields(Run)}
     assert of_ignored.RUN_SETTINGS - of_ignored._MATCHERS.keys() - recorded == {
         *("connect", "use_scheduler_public_ip", "create_timeout_seconds", "wait_for_workers"),
+        "capacity_timeout_seconds",
         # It has a warning of its own.
         "software_lock",
     }

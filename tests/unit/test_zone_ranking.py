@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from dataclasses import replace
 from typing import Any
 
@@ -200,3 +201,16 @@ def test_the_best_zone_is_usable_the_same_each_time_and_least_refused(
         len(offer.failures) for offer in usable
     )
     assert all(why_best(offers, offer.zone) for offer in usable)
+
+
+def test_of_zones_that_refused_equally_often_the_one_of_long_ago_is_better() -> None:
+    now = datetime.datetime(2026, 11, 20, 8, tzinfo=datetime.UTC)
+    failures = tuple(
+        replace(failed_in(zone), at=now - datetime.timedelta(minutes=minutes))
+        for zone, minutes in ((A, 1), (B, 3), (C, 2))
+    )
+    offers = rank_zones(
+        offering(**SAME), [in_order(TYPES)], [A, B, C], evidence=ZoneEvidence(failures=failures)
+    )
+    assert [offer.zone for offer in offers] == [B, C, A]
+    assert f"the last refusal here is longer ago than in {C}" in why_best(offers, B)

@@ -11,7 +11,7 @@ from typing import Any
 
 from terradask._aws.answers import unless
 from terradask._clusters.attachment import Attachment
-from terradask._clusters.pending_launches import check_scheduler_launches
+from terradask._clusters.pending_launches import FirstLaunches, OnRefusal, ignore_refusal
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import (
     Descriptor,
@@ -45,6 +45,10 @@ _LONGEST_SECONDS = 2.0
 
 _REPORT_SECONDS = 3.0
 
+#: For the first worker's instance, or AWS's reason why there is none, once the scheduler is up.
+_REASON_SECONDS = 10.0
+_LAUNCH_POLL_SECONDS = 1.0
+
 
 def attach(
     record: ClusterRecord,
@@ -54,6 +58,9 @@ def attach(
     on_wait: Callable[[DeploymentStatus], None] | None,
     cancelled: Callable[[], bool],
     report_seconds: float = _REPORT_SECONDS,
+    capacity_timeout_seconds: float = 0,
+    needs_workers: bool = False,
+    on_refusal: OnRefusal = ignore_refusal,
 ) -> Attachment:
     """Wait for the scheduler of `run`, reading its host's report every `report_seconds`. Raises as
     `Deployment.attach`.
@@ -66,7 +73,14 @@ def attach(
     ]
     keys, scheduler, content = side_by_side(reads, len(reads))
     if scheduler is None:
-        hosts = _SchedulerHosts(record, run)
+        launches = FirstLaunches(
+            record,
+            run,
+            capacity_timeout_seconds=capacity_timeout_seconds,
+            needs_workers=needs_workers,
+            on_refusal=on_refusal,
+        )
+        hosts = _SchedulerHosts(record, run, launches)
         scheduler = _wait_for_scheduler(hosts, timeout_seconds, report_seconds, on_wait, cancelled)
         content = record.objects.read_bytes(RUN)
     if keys is None:
@@ -105,6 +119,8 @@ class _SchedulerHosts:
 
     record: ClusterRecord
     run: Run
+    launches: FirstLaunches
+    _has_workers: bool = field(default=False, init=False)
     _seen: dict[str, None] = field(default_factory=dict, init=False)
     _log: SchedulerHostLog = field(init=False)
 
@@ -126,12 +142,29 @@ class _SchedulerHosts:
         reports = read_host_reports(document for document in documents if document is not None)
         if group is None or not group.active_ids:
             self._check_not_over(is_raised=group is not None and group.desired > 0)
-            check_scheduler_launches(self.record, self.run)
         elif any(report.run_id != self.run.run_id for report in reports):
             self._check_not_over(is_raised=True)
+        self.launches.check(groups)
+        self._has_workers = self.launches.has_workers(groups)
         if not any(report.belongs_to(self.run.run_id) for report in reports):
             self._log.check(self._seen)
         return status_of(self.record, [groups, self.run, None, reports, False])
+
+    def wait_for_first_worker(self, check_wanted: Callable[[], None]) -> None:
+        """Wait until AWS has launched a worker's instance; without an instance and without a reason
+        for a few seconds only.
+        """
+        ends_at = time.monotonic() + _REASON_SECONDS
+        while self.launches.needs_workers and not self._has_workers:
+            check_wanted()
+            with self.record.limiter.slot():
+                groups = self.record.groups.describe()
+            self._has_workers = self.launches.has_workers(groups)
+            self.launches.check(groups)
+            if not self.launches.refused and time.monotonic() > ends_at:
+                return
+            if not self._has_workers:
+                time.sleep(_LAUNCH_POLL_SECONDS)
 
     def read_all(self) -> list[HostReport]:
         """Return the reports of all scheduler hosts, including one that ended between two reads."""
@@ -141,7 +174,7 @@ class _SchedulerHosts:
             if r.belongs_to(self.run.run_id) and r.role == "scheduler"
         ]
         if not reports:
-            check_scheduler_launches(self.record, self.run)
+            self.launches.check({}, is_last=True)
         return reports
 
     def describe(self, reports: Iterable[HostReport]) -> str:
@@ -181,10 +214,10 @@ def _wait_for_scheduler(
     started = time.monotonic()
     next_report = started + report_seconds
     while True:
-        if cancelled():
-            raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
+        _check_wanted(cluster, cancelled)
         scheduler = _read_scheduler(hosts.record, run)
         if scheduler is not None:
+            hosts.wait_for_first_worker(partial(_check_wanted, cluster, cancelled))
             return scheduler
         waited_seconds = time.monotonic() - started
         if waited_seconds > timeout_seconds:
@@ -198,6 +231,11 @@ def _wait_for_scheduler(
                 on_wait(status)
             next_report = time.monotonic() + report_seconds
         time.sleep(_pause_seconds(waited_seconds))
+
+
+def _check_wanted(cluster: str, cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise InterruptedError(f"the wait for cluster {cluster!r} was cancelled")
 
 
 def _read_scheduler(record: ClusterRecord, run: Run) -> SchedulerAddress | None:

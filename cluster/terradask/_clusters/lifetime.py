@@ -63,7 +63,7 @@ def parse_duration(
             ),
             advice="to end the cluster at once, close it, stop it or shut it down"
             if never
-            else "leave it out for 20 minutes",
+            else "leave it out for the default",
         )
     return seconds
 

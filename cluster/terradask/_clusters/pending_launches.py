@@ -1,4 +1,6 @@
-"""Track missing instances and AWS's reasons; the reasons are read only if instances are missing."""
+"""Track missing instances and AWS's reasons, which are read only if instances are missing; request
+a run's first instances again while AWS has no capacity.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import datetime
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
@@ -14,9 +16,10 @@ from terradask._aws.autoscaling import Groups
 from terradask._aws.translation import is_transient
 from terradask._observe.record import ClusterRecord
 from terradask._observe.shortfall import Shortfall, no_capacity
+from terradask.errors import NoCapacity
 from terradask_host.documents import Run
 from terradask_host.rules.autoscaling_groups import Group
-from terradask_host.rules.launch_problem import CapacityMemory
+from terradask_host.rules.launch_problem import CapacityMemory, LaunchProblem
 from terradask_host.rules.markets import PendingGroups
 from terradask_modules.names import SCHEDULER_GROUP
 
@@ -26,25 +29,134 @@ logger = logging.getLogger("terradask")
 _SETTLED_SECONDS = 5.0
 
 
-def check_scheduler_launches(record: ClusterRecord, run: Run) -> None:
-    """Raise `NoCapacity` if AWS launches no host for a run's scheduler and reports a reason."""
-    groups, descriptor = record.groups, record.descriptor
-    try:
-        with record.limiter.slot():
-            failures = groups.failures(SCHEDULER_GROUP)
-    except Exception:
-        # As in `PendingLaunches.read_failures`: the wait then ends without a reason.
-        logger.debug("can't read the scaling activities of %s", SCHEDULER_GROUP, exc_info=True)
-        return
-    since = datetime.datetime.fromisoformat(run.started_at)
-    problems = tuple(dict.fromkeys(problem for at, problem in failures if at >= since))
-    shortfall = Shortfall(1, 0, {SCHEDULER_GROUP: problems})
-    if not shortfall.certain:
-        return
-    with record.limiter.slot():
-        described = groups.describe()
-    if not described[SCHEDULER_GROUP].active_ids:
-        raise no_capacity(descriptor.cluster, shortfall, descriptor.pools, role="scheduler")
+#: A group without instances is requested again after this time: Auto Scaling's own pauses between
+#: two launches grow.
+#: AWS (believed, asg-new-number): Auto Scaling launches at once for a new number, also after failed
+#: launches.
+REPEAT_SECONDS = 30.0
+
+#: Receives AWS's refusal, and for how many more seconds the instances are requested.
+OnRefusal = Callable[[NoCapacity, float], None]
+
+
+def ignore_refusal(refusal: NoCapacity, left_seconds: float) -> None:
+    """Report nothing."""
+
+
+@dataclass(eq=False, repr=False)
+class FirstLaunches:
+    """The first launches of a run, for its scheduler and its workers, which may be refused at first
+    and succeed later.
+    """
+
+    record: ClusterRecord
+    run: Run
+    _: KW_ONLY
+    #: How long to go on requesting instances after AWS's first refusal.
+    capacity_timeout_seconds: float = 0.0
+    #: Whether the run is of no use without any worker.
+    needs_workers: bool = False
+    on_refusal: OnRefusal = ignore_refusal
+    _refused_at: float | None = field(default=None, init=False)
+    _requested_at: float = field(default_factory=time.monotonic, init=False)
+    #: Earlier refusals don't count.
+    _since: datetime.datetime = field(init=False)
+    _told: set[frozenset[tuple[str, str]]] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._since = datetime.datetime.fromisoformat(self.run.started_at)
+
+    @property
+    def refused(self) -> bool:
+        """Whether AWS has refused any of them."""
+        return self._refused_at is not None
+
+    def check(self, groups: Mapping[str, Group], *, is_last: bool = False) -> None:
+        """Check groups that have no instance, and request those again that AWS refuses.
+
+        Raises `NoCapacity` if the time for that is over, or if asking again is useless.
+        """
+        found = self._shortfall(groups)
+        if found is None:
+            return
+        role, short = found
+        refusal = no_capacity(self.record.name, short, self.record.descriptor.pools, role=role)
+        now = time.monotonic()
+        self._refused_at = now if self._refused_at is None else self._refused_at
+        left_seconds = self._refused_at + self.capacity_timeout_seconds - now
+        if is_last or left_seconds <= 0 or refusal.kinds != {"capacity"}:
+            raise refusal
+        if short.causes not in self._told:
+            self._told.add(short.causes)
+            self.on_refusal(refusal, left_seconds)
+        if now >= self._requested_at + REPEAT_SECONDS:
+            self._request_again(groups, short.problems)
+
+    def has_workers(self, groups: Mapping[str, Group]) -> bool:
+        """Return whether any worker's instance exists, or none is requested, or its launch isn't
+        this object's to check.
+        """
+        chains = self._requested_chains(groups)
+        return (
+            not self.needs_workers
+            or not chains
+            or any(len(chain) > 1 or chain[0].active_ids for chain in chains)
+        )
+
+    def _shortfall(self, groups: Mapping[str, Group]) -> tuple[str, Shortfall] | None:
+        """Return the role without a host, and the reasons."""
+        scheduler = groups.get(SCHEDULER_GROUP)
+        empty = []
+        if scheduler is None or not scheduler.active_ids:
+            empty.append(("scheduler", [SCHEDULER_GROUP]))
+        if not self.has_workers(groups):
+            # A group with another after it is the scheduler's host's to move.
+            names = [chain[0].name for chain in self._requested_chains(groups)]
+            empty.append(("worker", names))
+        for role, names in empty:
+            problems = {}
+            for name in names:
+                problems[name] = self._problems(name)
+                if not Shortfall(1, 0, {name: problems[name]}).certain:
+                    break
+            else:
+                with self.record.limiter.slot():
+                    described = self.record.groups.describe()
+                if not any(described[name].active_ids for name in names if name in described):
+                    wanted = sum(groups[name].desired for name in names if name in groups)
+                    return role, Shortfall(wanted or 1, 0, problems)
+        return None
+
+    def _requested_chains(self, groups: Mapping[str, Group]) -> list[list[Group]]:
+        """Return the groups of workers with a number, each with those that it falls back to."""
+        chains = self.record.descriptor.worker_groups.values()
+        found = [[groups[name] for name in chain if name in groups] for chain in chains]
+        return [chain for chain in found if sum(group.desired for group in chain)]
+
+    def _problems(self, group: str) -> tuple[LaunchProblem, ...]:
+        try:
+            with self.record.limiter.slot():
+                failures = self.record.groups.failures(group)
+        except Exception:
+            # As in `PendingLaunches.read_failures`: the wait then ends without a reason.
+            logger.debug("can't read the scaling activities of %s", group, exc_info=True)
+            return ()
+        return tuple(dict.fromkeys(problem for at, problem in failures if at >= self._since))
+
+    def _request_again(self, groups: Mapping[str, Group], names: Collection[str]) -> None:
+        self._requested_at = time.monotonic()
+        self._since = datetime.datetime.now(datetime.UTC)
+        for name in names:
+            n = groups[name].desired if name in groups else 0
+            if not n:
+                continue
+            try:
+                with self.record.limiter.slot():
+                    self.record.groups.set_desired(name, 0)
+            finally:
+                # An interruption leaves the number as it was.
+                with self.record.limiter.slot():
+                    self.record.groups.set_desired(name, n)
 
 
 @dataclass(eq=False, repr=False)

@@ -151,6 +151,10 @@ class ClusterArguments:
     placement_group
         Whether all hosts are placed close to each other in a cluster placement group, for a faster
         network. By default False.
+    capacity_timeout
+        How long to go on requesting instances while AWS has none: ``"10 minutes"``, or seconds, at
+        most 25 minutes. A cluster that is made here, in a zone that isn't named, moves to the next
+        zone that has its types. By default 5 minutes; False: AWS's first refusal is an error.
 
     **Software**
 
@@ -435,6 +439,9 @@ class ClusterArguments:
     use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)
     allow_cross_zone: bool | None = field(default=None, metadata=STRUCTURE)
     placement_group: bool | None = field(default=None, metadata=STRUCTURE)
+    capacity_timeout: Duration | None = field(
+        default=None, metadata=run_setting("capacity_timeout_seconds")
+    )
 
     # Software
     package_sync: bool | Sequence[str] | str | None = field(default=None, metadata=RUN)

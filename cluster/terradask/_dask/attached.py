@@ -35,6 +35,7 @@ from terradask._dask.secrets import SecretRelay
 from terradask._dask.threads import Call
 from terradask._dask.waiting import WorkerWaiter, workers_to_wait_for
 from terradask._observe.reports.report import RunReport
+from terradask._observe.shortfall import describe_refusal
 from terradask.errors import ReportNotFound
 
 logger = logging.getLogger("terradask")
@@ -106,7 +107,10 @@ class Attached:
             connection,
             policies,
             pool,
-            WorkerWaiter(pool),
+            WorkerWaiter(
+                pool,
+                capacity_timeout_seconds=provisioned.settings.capacity_timeout_seconds,
+            ),
             SecretRelay(
                 connection,
                 health,
@@ -160,7 +164,15 @@ class Attached:
             )
 
         n = workers_to_wait_for(len(self.pool.plan), settings.wait_for_workers)
-        await self.waiter.wait(n, settings.worker_timeout_seconds, takes_fewer=True, progress=show)
+        await self.waiter.wait(
+            n,
+            settings.worker_timeout_seconds,
+            takes_fewer=True,
+            progress=show,
+            on_refusal=lambda refusal, left: progress(
+                Message(describe_refusal(refusal, left), kept=True)
+            ),
+        )
 
     async def _start_forward(self, start: Callable[[], Awaitable[None]], service: str) -> None:
         """Start a forward on this machine; a failure is only logged."""

@@ -40,13 +40,16 @@ from terradask._dask.decision import (
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
 from terradask._dask.request import Request
 from terradask._dask.rollback import Origin, note_left_behind, note_rolled_back, roll_back
+from terradask._dask.zone_search import ZoneSearch
 from terradask._observe.keys import check_key_access
+from terradask._observe.shortfall import describe_refusal
 from terradask._observe.status import DeploymentStatus
 from terradask._observe.store import STATE_LOCK
 from terradask._software.hosts import python_version
 from terradask.errors import (
     ClusterStopped,
     FolderBusy,
+    NoCapacity,
     PlanChanged,
     StalePlan,
     StateLocked,
@@ -272,17 +275,12 @@ class Provisioner:
             )
         own = {name: getattr(requested, name) for name in client_settings(request.given, requested)}
         settings = deployed.model_copy(update=own)
-        run, ahead = found.run, found.attachment
+        groups = None
         if decision != "attach":
-            run, ahead = self._start(deployment, settings, workspace), None
+            deployment, attachment = self._launch(workspace, deployment, settings)
         else:
-            if settings.way == "ssm":
-                check_route(workspace, settings)
-            if run is not None:
-                warn_of_ignored(request, requested, run)
-        warn_without_hashes(request.name, run, requested)
-        attachment = self._attach(deployment, settings, run, ahead)
-        groups = None if ahead is None else found.groups
+            attachment = self._attach_to(found, workspace, deployment, settings)
+            groups = None if found.attachment is None else found.groups
         if self._origin == "created" and request.name in workspace.settings.clusters:
             # A cluster declared in the settings is kept: closing stops it.
             self._origin = "started"
@@ -431,22 +429,94 @@ class Provisioner:
             destroyed_after=closes and self._origin == "created" and not declared,
         )
 
+    def _attach_to(
+        self,
+        found: Snapshot,
+        workspace: Workspace,
+        deployment: Deployment,
+        settings: ClusterSettings,
+    ) -> Attachment:
+        """Attach to a cluster that runs."""
+        request, requested = self._request, workspace.settings.cluster_named(self._request.name)
+        if settings.way == "ssm":
+            check_route(workspace, settings)
+        if found.run is not None:
+            warn_of_ignored(request, requested, found.run)
+        warn_without_hashes(request.name, found.run, requested)
+        with phase(self._progress, "attach", deployment.name):
+            attachment = found.attachment or self._attach(deployment, settings, found.run)
+        check_versions(deployment.name, attachment)
+        return attachment
+
+    def _launch(
+        self, workspace: Workspace, deployment: Deployment, settings: ClusterSettings
+    ) -> tuple[Deployment, Attachment]:
+        """Start the cluster and attach to it; move it to another zone if AWS has no machines."""
+        search = ZoneSearch(
+            settings.capacity_timeout_seconds, self._zones(workspace, deployment, settings)
+        )
+        while True:
+            run = self._start(deployment, settings, workspace)
+            warn_without_hashes(
+                self._request.name, run, workspace.settings.cluster_named(self._request.name)
+            )
+            try:
+                with phase(self._progress, "attach", deployment.name):
+                    attachment = self._attach(
+                        deployment,
+                        settings,
+                        run,
+                        capacity_timeout_seconds=search.patience_seconds(time.monotonic()),
+                    )
+                check_versions(deployment.name, attachment)
+                return deployment, attachment
+            except NoCapacity as refusal:
+                zone = deployment.descriptor.zone
+                if not search.moves_after(refusal, zone, time.monotonic()):
+                    if len(search.refused) > 1:
+                        refusal.add_note(search.describe())
+                    raise
+                self._report_refusal(refusal, search.left_seconds(time.monotonic()))
+                deployment = self._move(workspace, deployment)
+                if deployment.descriptor.zone == zone:
+                    search.stays_in(zone)
+
+    def _zones(
+        self, workspace: Workspace, deployment: Deployment, settings: ClusterSettings
+    ) -> frozenset[str]:
+        """Return the zones that the cluster may move to: none, if another plan was reviewed."""
+        if self._origin != "created" or not settings.use_best_zone or settings.zone_name:
+            return frozenset()
+        return frozenset(workspace.baseline().zones)
+
+    def _move(self, workspace: Workspace, deployment: Deployment) -> Deployment:
+        """Deploy the stopped cluster in the zone that is best now; return its deployment."""
+        self._check_cancelled()
+        deployment.stop()
+        workspace.apply(workspace.plan_launch(deployment.name, refresh=True))
+        self._deployment = workspace.deployment(deployment.name)
+        self._check_cancelled()
+        return self._deployment
+
     def _attach(
         self,
         deployment: Deployment,
         settings: ClusterSettings,
         run: Run | None,
-        ahead: Attachment | None,
+        capacity_timeout_seconds: float = 0,
     ) -> Attachment:
-        with phase(self._progress, "attach", deployment.name):
-            attachment = ahead or deployment.attach(
-                timeout_seconds=settings.create_timeout_seconds,
-                on_wait=partial(self._report_hosts, deployment),
-                cancelled=self._cancelled.is_set,
-                run=run,
-            )
-        check_versions(deployment.name, attachment)
-        return attachment
+        return deployment.attach(
+            timeout_seconds=settings.create_timeout_seconds,
+            on_wait=partial(self._report_hosts, deployment),
+            cancelled=self._cancelled.is_set,
+            run=run,
+            capacity_timeout_seconds=capacity_timeout_seconds,
+            needs_workers=self._origin != "attached" and bool(settings.wait_for_workers),
+            on_refusal=self._report_refusal,
+        )
+
+    def _report_refusal(self, refusal: NoCapacity, left_seconds: float) -> None:
+        self._progress(Message(describe_refusal(refusal, left_seconds), kept=True))
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():

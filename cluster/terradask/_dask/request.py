@@ -93,6 +93,10 @@ def _normalise(arguments: ClusterArguments) -> ClusterArguments:
         # A wait must have a limit.
         timeout=parse_duration("timeout", arguments.timeout, never=False) or None,
         max_lifetime=parse_duration("max_lifetime", arguments.max_lifetime),
+        # False and 0: AWS is asked once.
+        capacity_timeout=0
+        if arguments.capacity_timeout in (False, 0)
+        else parse_duration("capacity_timeout", arguments.capacity_timeout, never=False),
     )
 
 

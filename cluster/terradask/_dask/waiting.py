@@ -7,12 +7,14 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
+from terradask._clusters.pending_launches import OnRefusal, ignore_refusal
 from terradask._common.naming import counted
+from terradask._common.once import OncePerCause
 from terradask._dask.pool import WorkerPool
 from terradask._dask.threads import cancelled
-from terradask._observe.shortfall import describe, no_capacity
+from terradask._observe.shortfall import Shortfall, describe, no_capacity
 from terradask._observe.status import HostReports
 from terradask.errors import InvalidInput, WorkersMissing
 from terradask_host.documents import HostReport
@@ -30,7 +32,11 @@ class WorkerWaiter:
 
     pool: WorkerPool
     report_seconds: float = REPORT_SECONDS
+    _: KW_ONLY
+    #: How long to wait for capacity that AWS lacks.
+    capacity_timeout_seconds: float = 0.0
     _missing: HostReports = field(init=False)
+    _refusals: OncePerCause = field(default_factory=OncePerCause, init=False)
     #: When missing hosts' reports were listed last, on the monotonic clock.
     _listed_at: float = field(default=-math.inf, init=False)
 
@@ -60,7 +66,7 @@ class WorkerWaiter:
             When they have not joined in time, or too many hosts have failed: a `TimeoutError` with
             the state of each missing host.
         NoCapacity
-            When AWS launches none at all, with AWS's reason.
+            When AWS launches none at all for the cluster's ``capacity_timeout``, with AWS's reason.
         InvalidInput
             When `n_workers` isn't a whole number, or is negative.
         ClusterStopped
@@ -85,11 +91,12 @@ class WorkerWaiter:
         *,
         takes_fewer: bool = False,
         progress: Callable[[int, int], None] | None = None,
+        on_refusal: OnRefusal = ignore_refusal,
     ) -> None:
         """Wait for `n_workers`, or fewer with `takes_fewer`; call `progress` with both numbers."""
         started, deployment = time.monotonic(), self.pool.deployment
         reports = asyncio.create_task(self._watch_reports(n_workers, started))
-        shown = None
+        shown, short_since = None, None
         try:
             while (joined := len(self._joined_hosts())) < (n := self._wanted(n_workers)):
                 if progress is not None and shown != joined:
@@ -101,12 +108,9 @@ class WorkerWaiter:
                 shortfall = self.pool.shortfall
                 if shortfall is not None and shortfall.certain:
                     if not shortfall.there:
-                        raise no_capacity(
-                            self.pool.deployment.name,
-                            shortfall,
-                            self.pool.deployment.descriptor.pools,
-                        )
-                    if takes_fewer and joined >= shortfall.there:
+                        short_since = time.monotonic() if short_since is None else short_since
+                        self._check_refused(shortfall, short_since, on_refusal)
+                    elif takes_fewer and joined >= shortfall.there:
                         return
                 if reports.done():
                     await reports
@@ -115,6 +119,17 @@ class WorkerWaiter:
                 await asyncio.sleep(_JOIN_POLL_SECONDS)
         finally:
             await cancelled(reports)
+
+    def _check_refused(self, shortfall: Shortfall, since: float, on_refusal: OnRefusal) -> None:
+        """Raise `NoCapacity` if AWS has launched no worker for too long, or never will."""
+        deployment = self.pool.deployment
+        refusal = no_capacity(deployment.name, shortfall, deployment.descriptor.pools)
+        left_seconds = since + self.capacity_timeout_seconds - time.monotonic()
+        # AWS (asg-retries)
+        if left_seconds <= 0 or refusal.kinds != {"capacity"}:
+            raise refusal
+        if self._refusals.is_new(*shortfall.causes):
+            on_refusal(refusal, left_seconds)
 
     async def _watch_reports(self, n_workers: int | None, started: float) -> None:
         """Read missing hosts' reports, a few at a time, until they show that workers can't join."""

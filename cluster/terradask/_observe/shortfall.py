@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from terradask._common.text_table import duration
 from terradask.errors import NoCapacity
 from terradask_host.rules.launch_problem import LaunchProblem
 
@@ -96,6 +97,17 @@ def no_capacity(
             group: tuple(map(str, problems)) for group, problems in shortfall.problems.items()
         },
         advice=_advice(cluster, shortfall, pools),
+        kinds={problem.kind for problems in shortfall.problems.values() for problem in problems},
+    )
+
+
+def describe_refusal(refusal: NoCapacity, left_seconds: float) -> str:
+    """Return AWS's refusal in a line, and that the machines are requested again."""
+    first, *reasons = refusal.problem.splitlines()
+    why = "; ".join(line.strip().rstrip(".") for line in reasons)
+    return (
+        f"{first.rstrip('.')}: {why}; terradask goes on asking, for "
+        f"{duration(left_seconds)} at most"
     )
 
 

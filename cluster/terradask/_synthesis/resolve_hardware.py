@@ -417,7 +417,10 @@ def read_failures(
         zone = zone_of(activity)
         if text and name.startswith(begins) and zone and activity["StartTime"] >= since:
             yield ZoneFailure(
-                zone, "spot" if name.endswith("-spot") else "on-demand", read_problem(text)
+                zone,
+                "spot" if name.endswith("-spot") else "on-demand",
+                read_problem(text),
+                activity["StartTime"],
             )
 
 

@@ -256,7 +256,7 @@ class Planner:
             name, cluster_overrides, destroy=destroy, refresh=refresh, out=out
         )
 
-    def plan_launch(self, name: str) -> Plan:
+    def plan_launch(self, name: str, *, refresh: bool = False) -> Plan:
         """Plan one cluster to be started right after its apply: also check quotas against what runs
         now.
 
@@ -264,6 +264,8 @@ class Planner:
         ----------
         name
             The cluster's name.
+        refresh
+            Whether to choose zone and instance types again, as for `plan_cluster`.
 
         Raises
         ------
@@ -273,7 +275,7 @@ class Planner:
         TerradaskError
             As `plan_cluster` does.
         """
-        return self._plan_cluster(name, starts=True)
+        return self._plan_cluster(name, starts=True, refresh=refresh)
 
     def _plan_cluster(
         self,

@@ -12,6 +12,7 @@ import click
 from terradask._clusters.overview import cluster_hourly_usd
 from terradask._common.text_table import table
 from terradask._observe.live_view import live_view
+from terradask._observe.shortfall import describe_refusal
 from terradask.cli._completion import cluster_argument, complete_cluster
 from terradask.cli._invocation import (
     answer,
@@ -256,7 +257,10 @@ def scheduler_address(
     settings = deployment.descriptor.cluster_settings
     with interruption(f"terradask stop {deployment.name} ends it"):
         attachment = deployment.attach(
-            timeout_seconds=settings.create_timeout_seconds, on_wait=on_wait
+            timeout_seconds=settings.create_timeout_seconds,
+            on_wait=on_wait,
+            capacity_timeout_seconds=settings.capacity_timeout_seconds,
+            on_refusal=lambda refusal, left: message(describe_refusal(refusal, left)),
         )
     return attachment.address(public=settings.way == "public")
 

@@ -244,6 +244,9 @@ class NoCapacity(ClusterError):
         How many instances were requested.
     problems
         Name of a group -> AWS's reasons.
+    kinds
+        The missing things: ``capacity``, ``quota``, ``addresses``, ``unsupported`` (the type, in
+        this zone), or another.
     """
 
     exit_code = 7
@@ -256,11 +259,13 @@ class NoCapacity(ClusterError):
         wanted: int | None = None,
         problems: Mapping[str, Sequence[str]] | None = None,
         advice: str | None = None,
+        kinds: Iterable[str] = (),
     ) -> None:
         given = None if wanted is None else f"0 of {wanted} instances"
         super().__init__(problem, cluster=cluster, given=given, advice=advice)
         self.wanted = wanted
         self.problems = {group: list(found) for group, found in (problems or {}).items()}
+        self.kinds = frozenset(kinds)
 
 
 class VersionMismatch(ClusterError):

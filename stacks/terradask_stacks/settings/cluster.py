@@ -187,6 +187,18 @@ class ClusterSettings(
         gt=0,
         description="Longest time from the call to a scheduler that answers, in seconds.",
     )
+    # AWS (documented, capacity-shifts): After InsufficientInstanceCapacity, EC2 may have capacity a
+    # few minutes later, since it can shift frequently.
+    # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/troubleshooting-launch.html
+    capacity_timeout_seconds: float = Field(
+        default=300,
+        ge=0,
+        # Shorter than the watchdog, which ends a start without a scheduler.
+        le=1500,
+        description="Longest time to go on requesting machines that AWS doesn't have, in seconds: "
+        "in other zones too if the cluster is made here and names no zone. 0: the first refusal "
+        "ends the start.",
+    )
     worker_timeout_seconds: float = Field(
         default=600,
         gt=0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -23,6 +24,7 @@ class ZoneFailure:
     zone: str
     market: Market
     problem: LaunchProblem
+    at: datetime.datetime | None = None
 
     def __str__(self) -> str:
         how = "on spot" if self.market == "spot" else "on demand"
@@ -57,9 +59,10 @@ class ZoneEvidence:
         wanted = list(wanted)
         found = (
             one
-            for one in self.failures
+            for one in sorted(self.failures, key=_time_of)
             if one.zone == zone and any(one.concerns(choice, markets) for choice, markets in wanted)
         )
+        # The last one of each kind.
         return tuple(
             {
                 (one.market, one.problem.code, one.problem.instance_type): one for one in found
@@ -77,6 +80,10 @@ class ZoneEvidence:
             if None in cheapest
             else sum((price for price in cheapest if price is not None), Decimal())
         )
+
+
+def _time_of(failure: ZoneFailure) -> float:
+    return 0.0 if failure.at is None else failure.at.timestamp()
 
 
 @dataclass(frozen=True)
@@ -98,11 +105,17 @@ class ZoneOffer:
     spot_usd: Decimal | None = None
 
     @property
-    def rank(self) -> tuple[bool, int, int, bool, bool, Decimal, int]:
+    def last_failed_at(self) -> float:
+        """Time of the last refusal, in seconds since the epoch; 0 without one."""
+        return max(map(_time_of, self.failures), default=0.0)
+
+    @property
+    def rank(self) -> tuple[bool, int, float, int, bool, bool, Decimal, int]:
         """The sort key of zones, the best first."""
         return (
             not self.usable,
             len(self.failures),
+            self.last_failed_at,
             -self.firsts,
             self.few_on_spot,
             self.spot_usd is None,
@@ -166,6 +179,8 @@ def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
             if best.failures
             else "no launch has failed here recently"
         )
+    if best.last_failed_at != next_best.last_failed_at:
+        return f"the last refusal here is longer ago than in {next_best.zone}"
     if best.firsts != next_best.firsts:
         return "it has the first type of more groups"
     if best.few_on_spot != next_best.few_on_spot:

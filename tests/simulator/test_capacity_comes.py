@@ -1,0 +1,115 @@
+"""Machines that AWS lacks at first: requested again, also in the next zone, in the same call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from terradask import Cluster, Workspace
+from terradask._aws.listing import listed_instances
+from terradask._clusters import pending_launches
+from terradask._common.progress import ProgressEvent
+from terradask.errors import NoCapacity
+from terradask_simulator import Simulator
+
+from ..left_over import leftovers
+
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pending_launches, "REPEAT_SECONDS", 2.0)
+
+
+@pytest.fixture
+def as_user(
+    sim: Simulator,
+    sim_environ: dict[str, str],
+    policies: dict[str, list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in sim.environ_of("seeker", *policies["user"]).items():
+        monkeypatch.setenv(name, value)
+
+
+def first_zone() -> str:
+    return sorted(Workspace.load().baseline().zones)[0]
+
+
+@pytest.mark.usefixtures("as_user")
+def test_a_cluster_goes_where_machines_are_in_the_same_call(sim: Simulator) -> None:
+    told: list[ProgressEvent] = []
+    first = first_zone()
+    with (
+        sim.no_capacity(zone=first),
+        Cluster("roaming", n_workers=1, wait_for_workers=True, progress=told.append) as cluster,
+    ):
+        assert cluster.zone != first
+        assert cluster.get_client().submit(sum, [1, 2]).result() == 3
+    texts = [event.text for event in told if hasattr(event, "text")]
+    (refusal,) = [text for text in texts if "goes on asking" in text]
+    assert "InsufficientInstanceCapacity" in refusal
+    assert first in refusal
+    assert "\n" not in refusal
+    assert [text for text in texts if text.startswith("zone: ")][-1].startswith(
+        f"zone: {cluster.zone}: no launch has failed here recently; {first} has refused"
+    )
+    with sim.applied():
+        assert leftovers("default", cluster="roaming") == []
+
+
+@pytest.mark.usefixtures("as_user")
+def test_machines_that_come_later_are_waited_for(sim: Simulator) -> None:
+    refusals: list[str] = []
+
+    def ends_with_the_first_refusal(event: ProgressEvent) -> None:
+        if "goes on asking" in getattr(event, "text", ""):
+            refusals.append(event.text)
+            sim.allow_capacity()
+
+    with (
+        sim.no_capacity(zone=first_zone()),
+        Cluster(
+            "patient",
+            n_workers=1,
+            wait_for_workers=True,
+            zone_name=first_zone(),
+            progress=ends_with_the_first_refusal,
+        ) as cluster,
+    ):
+        assert cluster.zone == first_zone()
+        assert cluster.get_client().submit(sum, [1, 2]).result() == 3
+    (refusal,) = refusals
+    assert "InsufficientInstanceCapacity" in refusal
+
+
+@pytest.mark.usefixtures("as_user")
+def test_a_region_without_machines_is_named_zone_by_zone(sim: Simulator) -> None:
+    with sim.no_capacity(), pytest.raises(NoCapacity) as caught:
+        Cluster("nowhere", n_workers=1, capacity_timeout="15s")
+    notes = " ".join(caught.value.__notes__)
+    for zone in Workspace.load().baseline().zones:
+        assert zone in notes
+    assert "was rolled back" in notes
+    with sim.applied():
+        assert leftovers("default", cluster="nowhere") == []
+
+
+@pytest.mark.usefixtures("as_user")
+def test_workers_alone_without_machines_move_with_their_scheduler(sim: Simulator) -> None:
+    with (
+        sim.no_capacity("m6i.2xlarge", first_zone()),
+        Cluster(
+            "together",
+            n_workers=1,
+            worker_vm_types=["m6i.2xlarge"],
+            wait_for_workers=True,
+        ) as cluster,
+    ):
+        assert cluster.zone != first_zone()
+        running = [{"Name": "instance-state-name", "Values": ["running"]}]
+        of_cluster = {"Name": "tag:terradask:cluster", "Values": ["together"]}
+        described = listed_instances(sim.client("ec2"), Filters=[*running, of_cluster])
+        assert [one["Placement"]["AvailabilityZone"] for one in described] == [cluster.zone] * 2
