@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from terradask._doctor.doctor import examine
 from terradask._plans.basis import check_planned_configuration
 from terradask._terraform.binary import find_terraform
 from terradask._terraform.events import Event
@@ -164,21 +165,40 @@ def test_no_plan_is_shown(folder: Path, tmp_path: Path):
         Terraform(folder).show(tmp_path / "p.tfplan")
 
 
-def test_registry_that_does_not_answer(folder: Path, tmp_path: Path):
-    # A proxy that nobody serves stands for a network without a way out; nothing leaves this
-    # machine.
-    environ = {
+def _only(installation: str, folder: Path) -> dict[str, str]:
+    """Variables with which Terraform installs providers in this way alone."""
+    settings = folder / "own.tfrc"
+    settings.write_text(f"provider_installation {{\n  {installation}\n}}\n")
+    return {
         **os.environ,
+        # A proxy that nobody serves stands for a network without a way out; nothing leaves this
+        # machine.
         "HTTPS_PROXY": "http://127.0.0.1:1",
-        "HOME": str(tmp_path),
-        "XDG_DATA_DIRS": str(tmp_path),
+        "HOME": str(folder),
+        "XDG_DATA_DIRS": str(folder),
+        "TF_CLI_CONFIG_FILE": str(settings),
     }
-    environ["TF_CLI_CONFIG_FILE"] = str(tmp_path / "own.tfrc")
-    (tmp_path / "own.tfrc").write_text("provider_installation {\n  direct {}\n}\n")
+
+
+def test_registry_that_does_not_answer(folder: Path, tmp_path: Path):
+    environ = _only("direct {}", tmp_path)
     with pytest.raises(
         ProviderUnavailable, match=r"(?s)registry doesn't answer.*terradask doctor --fix"
     ):
         Terraform(_aws(folder), environ=environ).init()
+    (found,) = examine(["provider"], environ=environ)
+    assert not found.ok
+    assert "registry doesn't answer" in found.found
+
+
+def test_doctor_sees_a_mirror_without_the_provider(tmp_path: Path):
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    (found,) = examine(
+        ["provider"], environ=_only(f'filesystem_mirror {{ path = "{mirror}" }}', tmp_path)
+    )
+    assert not found.ok
+    assert found.found.endswith(f"was not found in any of the search locations - {mirror}")
 
 
 def test_provider_of_another_checksum(folder: Path):

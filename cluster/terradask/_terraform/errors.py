@@ -112,7 +112,7 @@ def _typed(
         )
     if "NotAvailableInZone" in text and "Nat Gateway" in text:
         return _no_gateway(found, common)
-    return _about_provider(text, common, program) or _about_credentials(found, common, program)
+    return _about_provider(found, common, program) or _about_credentials(found, common, program)
 
 
 def _no_gateway(found: Diagnostic, common: dict[str, Any]) -> TerraformError:
@@ -126,7 +126,10 @@ def _no_gateway(found: Diagnostic, common: dict[str, Any]) -> TerraformError:
     )
 
 
-def _about_provider(text: str, common: dict[str, Any], program: Program) -> TerraformError | None:
+def _about_provider(
+    found: Diagnostic, common: dict[str, Any], program: Program
+) -> TerraformError | None:
+    text = found.text
     if "match any of the checksums" in text:
         return ProviderUnavailable(
             "the AWS provider that was found differs from the lock file",
@@ -155,7 +158,8 @@ def _about_provider(text: str, common: dict[str, Any], program: Program) -> Terr
         return ProviderUnavailable(
             f"{program.name} can't get the AWS provider",
             **common,
-            given=_first_line(text, containing="provider "),
+            # A list of the places without it follows the first line.
+            given=" ".join(found.detail.split()) or found.summary,
             advice="`terradask doctor --fix` shows its source, and repairs it if possible",
         )
     return None
