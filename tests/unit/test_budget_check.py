@@ -62,13 +62,13 @@ def test_a_budget_that_has_counted_nothing_may_lack_its_tag(
     stubbed(aws, "0", 100, 80)
     check = check_budgets(aws, settings(**more))
     assert check.ok
-    assert f"{key} isn't an active cost allocation tag" in check.found
+    assert check.found.endswith(f"activate the cost allocation tag {key}")
 
 
 def test_a_missing_budget_is_to_be_made(aws: StubbedAws) -> None:
     aws.stub("budgets").add_client_error("describe_budget", "NotFoundException")
     check = check_budgets(aws, settings())
-    assert (check.ok, check.fix) == (False, "run: terradask apply network")
+    assert (check.ok, check.fix) == (False, "terradask apply network")
     assert f"{NAME} doesn't exist" in check.found
 
 
@@ -83,7 +83,7 @@ def test_a_budget_without_notifications_is_made_again(aws: StubbedAws) -> None:
 def test_other_thresholds_are_applied(aws: StubbedAws) -> None:
     stubbed(aws, "5", 80)
     check = check_budgets(aws, settings())
-    assert (check.ok, check.fix) == (False, "run: terradask apply network")
+    assert (check.ok, check.fix) == (False, "terradask apply network")
 
 
 def test_without_the_right_the_check_passes(aws: StubbedAws) -> None:

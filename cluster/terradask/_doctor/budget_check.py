@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import Settings
 
 _NAME = "budgets"
-_APPLY = "run: terradask apply network"
+_APPLY = "terradask apply network"
 
 
 def check_budgets(aws: Aws, settings: Settings) -> Finding:
@@ -58,7 +58,7 @@ def check_budgets(aws: Aws, settings: Settings) -> Finding:
         return Finding(_NAME, True, f"not visible to this caller: it lacks {error.action}")
     if blind:
         keys = " and ".join(dict.fromkeys(blind))
-        found.append(f"0.00 after days: {keys} isn't an active cost allocation tag")
+        found.append(f"where 0.00 stays for days, activate the cost allocation tag {keys}")
     return Finding(_NAME, True, "; ".join(found))
 
 

@@ -172,10 +172,7 @@ _CHECKS: dict[str, tuple[str | None, Callable[[_Examiner], Finding]]] = {
         lambda one: check_volume_key(one._aws, one._workspace.settings.network.kms_key_arn),
     ),
     "network": ("credentials", _Examiner._baseline),
-    "budgets": (
-        "credentials",
-        lambda one: check_budgets(one._aws, one._workspace.settings),
-    ),
+    "budgets": ("network", lambda one: check_budgets(one._aws, one._workspace.settings)),
     "host-packages": (
         "credentials",
         lambda one: check_host_packages(one._workspace, fix=one._fix),
