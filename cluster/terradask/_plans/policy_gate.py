@@ -180,8 +180,6 @@ def workspace_rules(settings: Settings, lock: NetworkLock | None) -> WorkspaceRu
         network.kms_key_arn,
         network.hosts(where).notify_topic_arn,
         *network.notify_emails,
-        *(topic for one in network.budgets if (topic := one.topic_arn)),
-        *(email for one in network.budgets for email in one.emails),
         network.permissions_boundary,
         state.kms_key_arn,
         state.bucket_for(lock.account, settings.workspace.region),
