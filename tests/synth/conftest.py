@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from terradask._plans.policy import masking, patterns, secrets
+from terradask._plans.policy import iam, masking, patterns, secrets
 from terradask_stacks.hardware.architecture import Architecture
 from terradask_stacks.host_scripts import HostScript
 from terradask_stacks.lock import ClusterLock, LockFile, NetworkLock, assign_slots
@@ -76,7 +76,9 @@ def settings_of(
 
 @pytest.fixture(scope="session", autouse=True)
 def _looked_at_once() -> Iterator[None]:
-    """Look for secrets in each text once: most texts of a stack are in the stack before too."""
+    """Look for secrets in each text once, and make the grants of each settings once: most texts of
+    a stack are in the stack before too.
+    """
     with pytest.MonkeyPatch.context() as patched:
         for module, name in (
             (masking, "masked_text"),
@@ -86,9 +88,22 @@ def _looked_at_once() -> Iterator[None]:
             (secrets, "secrets_in"),
         ):
             patched.setattr(module, name, functools.lru_cache(20_000)(getattr(module, name)))
+        patched.setattr(iam, "grants_of", _kept(iam.grants_of))
         layers = secrets.layers
         patched.setattr(secrets, "layers", functools.lru_cache(20_000)(lambda raw: [*layers(raw)]))
         yield
+
+
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    kept: dict[str, Any] = {}
+
+    def call(*given: Any) -> Any:
+        key = repr(given)
+        if key not in kept:
+            kept[key] = function(*given)
+        return kept[key]
+
+    return call
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from terradask._plans.policy import expected
 from terradask._plans.policy.checks import findings_in
 from terradask._plans.policy.complete_plan import UNREADABLE
 from terradask._plans.policy.document import read
@@ -55,9 +56,11 @@ def own_mutations(name: str) -> tuple[tuple[str, str, str], ...]:
 
 
 @pytest.mark.parametrize("name", STACKS)
-def test_every_mutation_is_found(synth: Synth, name: str) -> None:
+def test_every_mutation_is_found(synth: Synth, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = _given(name)
     stack = synth("network" if name.startswith("network") else "etl", **given)
+    ours = read(stack)
+    monkeypatch.setattr(expected, "read", lambda given: ours if given is stack else read(given))
     more = {
         "rules": rules_of(**given),
         "open_to_anywhere": given.get("network", {}).get("allow_ingress_from_anywhere", False),

@@ -351,10 +351,10 @@ def _synthesised(types: Mapping[str, Any], prefix: str) -> Iterator[Resource]:
 
 def _from_text(value: Any, module: str) -> Any:
     """Return a configuration's value; strings with ``${}`` are unknown."""
+    if isinstance(value, str):
+        return Unknown(_named_in(value, module), value) if "${" in value else value
     if isinstance(value, Mapping):
         return {key: _from_text(inner, module) for key, inner in value.items()}
     if isinstance(value, list):
         return [_from_text(inner, module) for inner in value]
-    if isinstance(value, str) and "${" in value:
-        return Unknown(_named_in(value, module), value)
     return value

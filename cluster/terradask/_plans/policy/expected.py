@@ -69,6 +69,8 @@ def differences(
     A list of one item equals the item, an empty list equals none, and JSON is compared by its
     parts. ``same`` compares values that are neither mappings nor lists.
     """
+    if same is operator.eq and expected == given:
+        return
     if isinstance(expected, Mapping) and isinstance(given, Mapping):
         for name in dict.fromkeys((*expected, *given)):
             inner = child_path(path, name)

@@ -94,12 +94,17 @@ def named_texts(
     value: Any, path: str = "", *, without: Collection[str] = ()
 ) -> Iterator[tuple[str, str | Unknown, bool]]:
     """Yield the path of every text in a value, the text, and whether its name makes it a secret."""
-    value = decoded(value)
+    if isinstance(value, str):
+        held = decoded(value)
+        if held is value:
+            yield path, value, False
+            return
+        value = held
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            here = child_path(path, key)
             if key in without:
                 continue
+            here = child_path(path, key)
             if (
                 isinstance(inner, str)
                 and inner
@@ -112,7 +117,7 @@ def named_texts(
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from named_texts(item, f"{path}[{index}]", without=without)
-    elif isinstance(value, str | Unknown):
+    elif isinstance(value, Unknown):
         yield path, value, False
 
 
