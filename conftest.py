@@ -15,6 +15,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from tests import shared_clients, shared_packages
 from tests.distribution import Distribution, kinds_of
 from tests.forked_daemons import spawner
 from tests.forking import ForkServer
@@ -22,7 +23,6 @@ from tests.kept_providers import UNKEPT_VARIABLE
 from tests.quick_provider import DIRECT_VARIABLE, QuickProvider
 from tests.quick_provider import quick_provider as make_quick_provider
 from tests.shape_report import ShapeReport
-from tests.shared_clients import share
 from tests.shared_simulator import bare_sim, policies, sim, sim_environ
 
 from terradask_simulator import process
@@ -60,7 +60,8 @@ time.tzset()
 gc.disable()
 
 # Before moto, which reads EC2's model as soon as it is imported.
-share()
+shared_clients.share()
+shared_packages.share()
 
 # A line for each request to moto would fill the reports of failed tests.
 logging.getLogger("werkzeug").setLevel(logging.WARNING)

@@ -82,7 +82,7 @@ async def running(
 
 
 def inner() -> None:
-    time.sleep(0.3)
+    time.sleep(0.1)
 
 
 def an_outer_task(number: int) -> int:
@@ -93,7 +93,7 @@ def an_outer_task(number: int) -> int:
 async def work(at: Running, of: type[Worker] = Worker, tasks: int = 5) -> None:
     """Run tasks on a worker that leaves afterwards."""
     async with (
-        of(at.scheduler.address, nthreads=1, dashboard_address="127.0.0.1:0"),
+        of(at.scheduler.address, nthreads=1, dashboard=False),
         Client(at.scheduler.address, asynchronous=True) as client,
     ):
         await client.gather(client.map(an_outer_task, range(tasks), pure=False))
