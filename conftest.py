@@ -15,7 +15,6 @@ from typing import Any
 
 import hypothesis
 import pytest
-from tests import shared_clients, shared_packages
 from tests.distribution import Distribution, kinds_of
 from tests.forked_daemons import spawner
 from tests.forking import ForkServer
@@ -26,6 +25,7 @@ from tests.shape_report import ShapeReport
 from tests.shared_simulator import bare_sim, policies, sim, sim_environ
 
 from terradask_simulator import process
+from tests import shared_clients, shared_packages
 
 # Whoever runs the tests in the background may have SIGINT ignored, and so would every process that
 # a test interrupts.

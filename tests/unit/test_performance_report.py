@@ -82,7 +82,7 @@ async def running(
 
 
 def inner() -> None:
-    time.sleep(0.1)
+    time.sleep(0.3)
 
 
 def an_outer_task(number: int) -> int:
