@@ -19,6 +19,7 @@ from terradask_stacks.settings import (
 )
 from terradask_stacks.settings.budgets import BudgetSettings
 from terradask_stacks.settings.given import InstanceProfiles, SecurityGroups, ZoneSubnets
+from terradask_stacks.settings.limits import LimitSettings
 from terradask_stacks.settings.mounts import MountSettings
 from terradask_stacks.settings.task_rights import DataBucketSettings, TaskRightSettings
 from terradask_stacks.starter_file import default_of, sections, toml_text, topics_of
@@ -35,6 +36,7 @@ _TABLES: dict[str, type[BaseModel]] = {
     "A mount of `network.mounts`": MountSettings,
     "A budget of `network.budgets`": BudgetSettings,
     "A waiver of `policy.waivers`": Waiver,
+    "A table of `limits`": LimitSettings,
     "A group of `cluster.worker_groups`": WorkerGroupSettings,
     "`[environments.NAME]`": EnvironmentSettings,
 }
@@ -155,6 +157,7 @@ _WORDS: dict[Any, str] = {
     MountSettings: "tables",
     SecurityGroups: "table",
     InstanceProfiles: "table",
+    LimitSettings: "table",
 }
 
 

@@ -79,6 +79,13 @@ class ReadPolicies(Command):
 
 
 @dataclass(frozen=True)
+class ReadLimits(Command):
+    """Return what the workspace's limits keep from growing: group -> the ``limit``, and a ``text``
+    with who uses it.
+    """
+
+
+@dataclass(frozen=True)
 class SetKeepalive(Command):
     """Set how long the cluster runs without a client; None: for ever."""
 

@@ -114,6 +114,18 @@ class EnvironmentArchive(Record):
 
 
 @dataclass(frozen=True)
+class MonthSpent(Record):
+    """The cost of a month's runs until a time, in US dollars: those of the workspace, of a run's
+    owner, and of its team.
+    """
+
+    at: str
+    workspace: float = 0.0
+    owner: float = 0.0
+    team: float = 0.0
+
+
+@dataclass(frozen=True)
 class Run(Record):
     """One run of a cluster, from start to stop: ``run.json``."""
 
@@ -146,6 +158,8 @@ class Run(Record):
     scaling: Mapping[str, ScalingPolicy] = field(default_factory=dict)
     #: Time without a Spot launch after which hosts are requested on demand.
     spot_fallback_seconds: float = 60.0
+    #: The month's cost at the run's start, where the workspace limits it.
+    month_spent: MonthSpent | None = None
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> Self:

@@ -46,6 +46,10 @@ HOST_SCRIPTS = ("setup", "leave")
 #: Key prefix of these; the SHA-256 follows.
 HOST_SCRIPT_PREFIX = "host/scripts/"
 
+#: The workspace's limits for hosts, which don't read ``workspace.json``.
+LIMITS_KEY = "host/limits.json"
+LIMITS_FORMAT = 1
+
 #: Key prefix of networks' states, in their bucket.
 NETWORK_STATES = "workspaces/"
 

@@ -50,11 +50,19 @@ class EndpointService(_Model):
     zones: list[str] = Field(description="The zones of the region that have it.")
 
 
+class LimitsLock(_Model):
+    """Limits, and who has set them: the caller of the first plan with them."""
+
+    limits: dict[str, Any] = Field(description="Section [limits], without what limits nothing.")
+    set_by: str = Field(description="ARN of that caller.")
+    set_at: str = Field(description="Time of that plan, UTC.")
+
+
 class NetworkLock(_Model):
     """What the network's stack was made from, in addition to its settings."""
 
     _unless_empty = frozenset(
-        {"gpu_image_ids", "gpu_image_sizes_gib", "task_policies", "vpc_blocks"}
+        {"gpu_image_ids", "gpu_image_sizes_gib", "limits", "task_policies", "vpc_blocks"}
     )
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
@@ -85,6 +93,17 @@ class NetworkLock(_Model):
         default={},
         description="Managed policy of network.task_rights -> what it allows, as each plan reads.",
     )
+    limits: LimitsLock | None = Field(
+        default=None, description="The limits of section [limits], if it limits anything."
+    )
+
+    @property
+    def limits_document(self) -> dict[str, Any]:
+        """The limits as clusters and hosts read them; empty without any."""
+        found = self.limits
+        if found is None:
+            return {}
+        return {**found.limits, "set_by": found.set_by, "set_at": found.set_at}
 
 
 class ClusterLock(_Model):

@@ -5,6 +5,7 @@ object that describes them.
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -18,6 +19,8 @@ from terradask_modules.identity import Boundary, GivenIdentity, Identity, Role, 
 from terradask_modules.launch_templates import HostTemplate, Templates
 from terradask_modules.logs import FlowLogs, Logs
 from terradask_modules.names import (
+    LIMITS_FORMAT,
+    LIMITS_KEY,
     NETWORK_STACK,
     ROLES,
     WORKSPACE_KEY,
@@ -152,6 +155,13 @@ class NetworkStack(TerraformStack):
                 key=script.key,
                 content_base64=script.content_base64,
                 content_type="text/plain",
+            )
+        if limits := lock.limits_document:
+            storage.put(
+                "host-limits",
+                key=LIMITS_KEY,
+                content=json.dumps({"format": LIMITS_FORMAT, **limits}, sort_keys=True),
+                content_type="application/json",
             )
         self._image_ids = {
             architecture: network.images.get(architecture, image_id)
@@ -365,4 +375,5 @@ class NetworkStack(TerraformStack):
             outside=self._outside,
             vpc_blocks=self._vpc_blocks(self._settings.network),
             permissions_boundary=boundary,
+            limits=self._lock.limits_document,
         )

@@ -65,6 +65,11 @@ _EXAMPLES: dict[str, str] = {
         '[{ check = "P3", address = "aws_launch_template.worker-*", reason = "until '
         'NAT is there", expires = 2027-01-01 }]'
     ),
+    "limits.workspace": "{ hosts = 200, monthly_usd = 5000 }",
+    "limits.each_owner": "{ vcpus = 128, gpus = 0 }",
+    "limits.each_team": "{ hourly_usd = 25 }",
+    "limits.owners": '{ "arn:aws:iam::123456789012:user/ada" = { gpus = 8 } }',
+    "limits.teams": "{ research = { gpus = 16 } }",
     "cluster.worker_vm_types": '["m6i.xlarge", "m5.xlarge"]',
     "cluster.worker_cpu": "[4, 8]",
     "cluster.worker_memory": '"32 GiB"',

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from typing import Any
 
@@ -62,6 +62,8 @@ class Made:
     #: The VPC's blocks, for rules whose destination is ``vpc``.
     vpc_blocks: Sequence[str]
     permissions_boundary: str | None
+    #: Section ``[limits]``, with who has set it; empty if nothing is limited.
+    limits: Mapping[str, Any] = field(default_factory=dict)
 
 
 def given_parts(network: NetworkSettings) -> list[str]:
@@ -117,6 +119,7 @@ def workspace_document(settings: Settings, made: Made) -> dict[str, Any]:
             for rule in network.ingress
         ],
         **({"egress": list(map(_egress, egress))} if egress else {}),
+        **({"limits": dict(made.limits)} if made.limits else {}),
         "scheduler_ports": [list(ports) for ports in ports_for_workers(workspace, network)],
         "host": {
             "wheel_key": made.wheel.key,

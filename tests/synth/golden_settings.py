@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from terradask_stacks.lock import EndpointService
+from terradask_stacks.lock import EndpointService, LimitsLock
 
 from .conftest import ACCOUNT
 
@@ -106,8 +106,23 @@ _OF_ETL = [
 OWN_TASK_RIGHTS = {**TASK_RIGHTS, "task_rights": [*TASK_RIGHTS["task_rights"], *_OF_ETL]}
 _BIG = {"vm_types": ["r6i.4xlarge"], "disk_size": 500, "disk_throughput": 800}
 
+NETWORK_LIMITS: dict[str, Any] = {
+    "locked": {
+        "limits": LimitsLock(
+            limits={
+                "team_tag": "team",
+                "workspace": {"hosts": 200, "monthly_usd": 5000.0},
+                "owners": {_ON_CALL: {"gpus": 8}},
+            },
+            set_by=_ON_CALL,
+            set_at="2026-11-27T08:00:00Z",
+        )
+    }
+}
+
 NETWORKS: dict[str, dict[str, Any]] = {
     "default": {},
+    "limits": NETWORK_LIMITS,
     "nat-none": {"network": {"nat": "none", "interface_endpoints": _SERVICES}},
     "nat-per-zone": {
         "zones": {"us-east-1a": 1, "us-east-1b": 0, "us-east-1c": 3},

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from .golden_settings import BUDGETS, TASK_RIGHTS
+from .golden_settings import BUDGETS, NETWORK_LIMITS, TASK_RIGHTS
 from .planted_defects import SEEDS
 from .policy_forms import FORMS, Document, found, rules_of
 
@@ -87,6 +87,12 @@ def test_our_own_network_has_no_findings(
     given = {"network": NETWORKS[variant]}
     ours = synth("network", **given)
     assert found(FORMS[form](ours), ours, workspace_rules=rules_of(**given)) == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_limits_have_no_findings(synth: Callable[..., Document], form: str) -> None:
+    ours = synth("network", **NETWORK_LIMITS)
+    assert found(FORMS[form](ours), ours) == []
 
 
 @pytest.mark.parametrize("form", FORMS)

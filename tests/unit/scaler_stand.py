@@ -9,6 +9,7 @@ from typing import Any
 from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.scaling import Scaler
+from terradask_host.agent.shared_limits import SharedLimits
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.autoscaling_groups import Group, Member
 from terradask_host.rules.launch_problem import LaunchProblem
@@ -54,6 +55,8 @@ class Groups:
         self.has = {"workers-spot": 99, "workers": 99, "gpu": 99}
         self.problem: LaunchProblem | None = None
         self.fails: Exception | None = None
+        #: The workspace's groups, as AWS describes them for its limits.
+        self.described: list[Any] = []
         self.may_go = threading.Event()
         self.may_go.set()
 
@@ -116,10 +119,26 @@ class Groups:
         return [each for each in self.calls if each != "look"]
 
 
+def shared_limits(limits=None, described=list, send=print, report=print):
+    """Return the workspace's limits for cluster ``etl`` of Ada: by default none."""
+    return SharedLimits(
+        lambda: limits and limits(),
+        described,
+        cluster="etl",
+        owner="arn:aws:iam::123456789012:user/ada",
+        age_seconds=0.0,
+        send=send,
+        log=print,
+        report=report,
+    )
+
+
 class Stand:
     """A scaler with its groups; what it sends, keeps and tells."""
 
-    def __init__(self, policies, groups=None, *, timing=QUIET, exchanges=None, numbers=None):
+    def __init__(
+        self, policies, groups=None, *, timing=QUIET, exchanges=None, numbers=None, limits=None
+    ):
         self.groups = groups or Groups()
         self.exchanges: list[Any] = []
         self.sent: list[Any] = []
@@ -146,6 +165,7 @@ class Stand:
             STRUCTURE,
             policies,
             self.markets,
+            limits=shared_limits(limits, lambda: self.groups.described, self.send, self.tell),
             numbers=KeptByGroup(
                 "numbers of hosts", numbers or {}, self.keep_numbers, self.told.append
             ),

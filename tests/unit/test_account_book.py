@@ -7,8 +7,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -23,8 +21,8 @@ from terradask._observe.run_costs.book import (
     close_last_account,
     open_account,
 )
+from terradask._observe.run_costs.updates import find_accounts
 from terradask._observe.store import RUN as RUN_DOCUMENT
-from terradask._workspace.costs import find_accounts
 from terradask_host.documents import Run
 from terradask_host.structure import Structure
 
@@ -137,16 +135,15 @@ def test_a_run_whose_cluster_is_gone_has_an_account_of_its_own_documents(
 def test_a_run_is_over_if_its_documents_say_so_and_not_if_they_can_not_be_read(
     book: AccountBook, caplog: pytest.LogCaptureFixture
 ) -> None:
-    context: Any = SimpleNamespace(aws=book.aws, bucket=BUCKET)
     book.write(ACCOUNT)
     cluster = ClusterRecord(book.aws, BUCKET, "etl")
     cluster.objects.write(RUN_DOCUMENT, {"format": 1})
     with caplog.at_level(logging.WARNING, "terradask"):
-        assert find_accounts(context, None) == [ACCOUNT]
+        assert find_accounts(book.aws, BUCKET, None) == [ACCOUNT]
     assert f"can't update the cost account of run {RUN}" in caplog.text
     assert book.read_all(book.keys()) == [ACCOUNT]
     run_of(cluster)
-    (found,) = find_accounts(context, None)
+    (found,) = find_accounts(book.aws, BUCKET, None)
     assert (found.is_settled, found.reason) == (True, SILENT)
     assert book.read_all(book.keys()) == [found]
 

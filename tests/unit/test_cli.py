@@ -105,6 +105,7 @@ def test_the_promised_commands_exist() -> None:
         "explain",
         "env create",
         "env build",
+        "limits",
         "env list",
         "env inspect",
         "env delete",

@@ -269,6 +269,24 @@ def test_what_goes_wrong_at_every_poll_is_logged_once_and_again_after_a_good_one
     assert "make it again" in caplog.text
 
 
+def test_a_limit_is_logged_once_and_again_after_it_was_not_in_the_way(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def main() -> None:
+        host = Unadapting()
+        pool, _ = pool_of(SeenGroups(), host)
+        for text in ("4 of 9 hosts: 5 run", "4 of 9 hosts: 6 run", None, "4 of 9 hosts: 5 run"):
+            limit = "the workspace may use 8 hosts at once"
+            host.limited = {} if text is None else {"gpu": {"limit": limit, "text": text}}
+            pool.requests.target({"gpu": 9})
+            assert await applied(pool)
+
+    caplog.set_level(logging.WARNING, "terradask")
+    asyncio.run(main())
+    told = "cluster etl: the workspace's limits allow group gpu 4 of 9 hosts: 5 run"
+    assert caplog.messages == [told, told]
+
+
 def test_an_aws_that_refuses_is_asked_at_growing_intervals_also_while_hosts_are_awaited() -> None:
     async def main() -> None:
         groups = SeenGroups(None, refusal("Throttling"), refusal("Throttling"), None)

@@ -22,7 +22,7 @@ from terradask_host.structure import GroupEntry, Structure
 
 from ..seeds import drawn
 from ..waiting import HANG_SECONDS, eventually
-from .scaler_stand import QUIET, START
+from .scaler_stand import QUIET, START, shared_limits
 
 ROUNDS = 300
 
@@ -149,6 +149,7 @@ def create_scaler(world: World) -> Scaler:
         Structure(groups={"workers": entry}),
         {},
         markets,
+        limits=shared_limits(),
         numbers=KeptByGroup("numbers of hosts", {}, print, print),
         keep=print,
         send=lambda word: world.send(dict(word)),

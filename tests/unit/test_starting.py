@@ -115,7 +115,7 @@ class Record(ClusterRecord):
             zero=zero,
             check_own=lambda: None,
             set_desired=self.desired.__setitem__,
-            tag=lambda tags: None,
+            tag=lambda tags, of_groups: None,
             set_watchdog=lambda minutes: None,
         )
 
@@ -279,7 +279,7 @@ def test_a_start_looks_again_at_its_run_where_preparing_the_groups_takes_long(
         finally:
             looked.set()
 
-    def slow(_: object) -> None:
+    def slow(_: object, of_groups: object) -> None:
         assert looked.wait(10)
         record.objects.write(RUN, run("other").to_document())
 

@@ -14,9 +14,14 @@ class Unadapting:
     def __init__(self, *refusals: Exception) -> None:
         self.sent: list[Any] = []
         self._refusals = list(refusals)
+        self.limited: dict[str, dict[str, str]] = {}
 
     async def refresh(self) -> None:
         """Stay as it is."""
+
+    async def read_limited(self) -> dict[str, dict[str, str]]:
+        """Return what limits keep from growing."""
+        return self.limited
 
     async def scale(self, numbers: Mapping[str, int], hosts: Collection[str] = ()) -> None:
         """Note what was commanded."""

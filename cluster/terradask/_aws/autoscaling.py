@@ -9,6 +9,7 @@ import datetime
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from terradask._aws.activities import activities_since
@@ -278,9 +279,13 @@ class Groups:
         """Make a call for each group in parallel."""
         return side_by_side([partial(call, one) for one in self.check_own()], _PARALLEL_GROUPS)
 
-    def tag(self, tags: Mapping[str, str]) -> None:
-        """Set volatile tags on every group, propagated to new instances, and restore missing
-        cluster tags.
+    def tag(
+        self,
+        tags: Mapping[str, str],
+        of_groups: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    ) -> None:
+        """Set volatile tags on every group, and some on single ones, propagated to new instances,
+        and restore missing cluster tags.
         """
         self.check_own()
         self._client.create_or_update_tags(
@@ -293,7 +298,11 @@ class Groups:
                     "PropagateAtLaunch": True,
                 }
                 for group in sorted(self._own)
-                for key, value in {**self._lost_tags(group), **tags}.items()
+                for key, value in {
+                    **self._lost_tags(group),
+                    **tags,
+                    **of_groups.get(group, {}),
+                }.items()
             ]
         )
         self._untagged = set()

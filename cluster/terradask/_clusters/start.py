@@ -23,6 +23,7 @@ from terradask._clusters.built_environments import BuiltEnvironments, environmen
 from terradask._clusters.dask_config import portable_config
 from terradask._clusters.launch import deployed_launch
 from terradask._clusters.lifetime import lifetime_policy
+from terradask._clusters.limits import StartLimits, check_start
 from terradask._clusters.private_envs import warn_of_secrets
 from terradask._clusters.run_end import record_end
 from terradask._clusters.worker_counts import numbers_at_start, policies_at_start
@@ -67,6 +68,7 @@ from terradask.errors import (
 )
 from terradask_host.documents import LifetimePolicy, Run, sha256_of
 from terradask_host.rules.autoscaling_groups import Group
+from terradask_host.rules.limits import SIZE_TAG
 from terradask_modules.names import SCHEDULER_GROUP, TAG_DESCRIPTOR
 
 if TYPE_CHECKING:
@@ -92,6 +94,8 @@ class RunPlan:
     check: LaunchCheck | None = None
     #: Id of the hosts' environment.
     environment_id: str = ""
+    #: Its comparison with the workspace's limits.
+    limits: StartLimits = field(default_factory=StartLimits)
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -237,6 +241,8 @@ class Starter:
             warn(describe_newer_glibc(plan.software.newer_glibc))
         if differences := describe_differences(plan.software):
             warn(differences)
+        for text in plan.limits.warnings:
+            warn(text)
         if plan.software.loopback and not is_loopback_endpoint(os.environ):
             warn(describe_loopback(plan.software.loopback))
         with ThreadPoolExecutor(1) as pool:
@@ -335,6 +341,7 @@ def plan_run(
             jupyter=descriptor.structure.scheduler.jupyter,
         )
     baseline = snapshot.baseline.result()
+    limits = check_start(record, baseline, numbers)
     identity = environment_id(record, baseline, lock.python, lock.to_requirements())
     now = datetime.datetime.now(datetime.UTC)
     run = Run(
@@ -358,8 +365,9 @@ def plan_run(
         container_credentials=settings.container_credentials,
         scaling=policies_at_start(descriptor, settings),
         spot_fallback_seconds=float(settings.spot_fallback_seconds),
+        month_spent=limits.month_spent,
     )
-    return RunPlan(run, numbers, lock, snapshot.quotas.result(), identity)
+    return RunPlan(run, numbers, lock, snapshot.quotas.result(), identity, limits)
 
 
 def _check_no_packages(settings: ClusterSettings, sync: PackageSync, container: str) -> None:
@@ -496,7 +504,8 @@ def prepare_groups(record: ClusterRecord, plan: RunPlan) -> None:
         "terradask:run:python": _host_python(plan),
     }
     minutes = min(WATCHDOG_MINUTES, _longest_seconds(run) / 60)
-    side_by_side([partial(groups.tag, tags), partial(groups.set_watchdog, minutes)], 2)
+    sizes = {key: {SIZE_TAG: size} for key, size in plan.limits.tags.items() if size}
+    side_by_side([partial(groups.tag, tags, sizes), partial(groups.set_watchdog, minutes)], 2)
 
 
 def _longest_seconds(run: Run) -> float:

@@ -13,7 +13,7 @@ from terradask._clusters.worker_counts import DEFAULT_MAXIMUM
 from terradask._dask.connection import SchedulerConnection
 from terradask._dask.host_workers import HostSize
 from terradask.errors import InvalidInput, VersionMismatch
-from terradask_host.commands import Adapt, ChooseHosts, ReadPolicies, Scale
+from terradask_host.commands import Adapt, ChooseHosts, ReadLimits, ReadPolicies, Scale
 from terradask_host.scaling_policy import ScalingPolicy, read_policies
 from terradask_modules.names import WORKER_GROUP
 
@@ -27,6 +27,7 @@ class ScalingPolicies:
     connection: SchedulerConnection
     #: By group; None: the hosts run an older terradask, which doesn't scale by itself.
     known: Mapping[str, ScalingPolicy] | None = field(default=None, init=False)
+    _reads_limits: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         self.known = self.connection.attachment.scheduler.scaling
@@ -37,6 +38,19 @@ class ScalingPolicies:
             self.known = read_policies(await self.connection.send(ReadPolicies()))
         except VersionMismatch:
             self.known = None
+
+    async def read_limited(self) -> dict[str, dict[str, str]]:
+        """Return the groups that the workspace's limits keep from growing, with ``limit`` and
+        ``text``.
+        """
+        if not self._reads_limits:
+            return {}
+        try:
+            return dict(await self.connection.send(ReadLimits()))
+        except VersionMismatch:
+            # The hosts run an older terradask, which keeps no limits.
+            self._reads_limits = False
+            return {}
 
     async def set(self, policies: Mapping[str, ScalingPolicy | None]) -> None:
         """Set the policies of groups; None ends a group's. Returns when the host has stored them.

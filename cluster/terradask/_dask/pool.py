@@ -185,6 +185,7 @@ class WorkerPool:
     _failures: OncePerCause = field(default_factory=OncePerCause, init=False)
     _shortfalls: OncePerCause = field(default_factory=OncePerCause, init=False)
     _problems: OncePerCause = field(default_factory=OncePerCause, init=False)
+    _limited: OncePerCause = field(default_factory=OncePerCause, init=False)
 
     # ---- state -----------------------------------------------------------------------------------
 
@@ -433,6 +434,9 @@ class WorkerPool:
             raise
         try:
             await self._mirror()
+            # The next poll may come after this client's end.
+            with contextlib.suppress(OSError, ClusterError):
+                await self._warn_of_limits()
         finally:
             # Until here, waiting for workers counts these.
             self.requests.drop(numbers, removals)
@@ -514,11 +518,28 @@ class WorkerPool:
                     )
 
     async def _refresh_policies(self) -> None:
-        """Read the groups' scaling policies for display, if the scheduler answers soon."""
+        """Read the groups' scaling policies for display, and what limits keep from growing, if the
+        scheduler answers soon.
+        """
         if self.health.unreachable is None and not self.run_is_over:
             with contextlib.suppress(OSError, ClusterError):
                 async with asyncio.timeout(_POLICIES_SECONDS):
                     await self.policies.refresh()
+                    await self._warn_of_limits()
+
+    async def _warn_of_limits(self) -> None:
+        """Log what the workspace's limits keep from growing, once for each limit."""
+        limited = await self.policies.read_limited()
+        for group, found in sorted(limited.items()):
+            if self._limited.is_new(f"{group}: {found['limit']}"):
+                logger.warning(
+                    "cluster %s: the workspace's limits allow group %s %s",
+                    self.health.name,
+                    group,
+                    found["text"],
+                )
+        if not limited:
+            self._limited.clear()
 
     async def refresh(self) -> None:
         """Read the groups, and send pending requests."""

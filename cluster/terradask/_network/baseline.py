@@ -10,6 +10,8 @@ from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask.errors import BaselineError, NoBaseline
+from terradask_host.documents import UNREADABLE
+from terradask_host.rules.limits import Limits
 from terradask_modules.egress import Egress, outside_group
 from terradask_modules.names import ROLES
 from terradask_modules.partitions import partition_of
@@ -138,11 +140,27 @@ class Baseline(_Model):
     ingress: list[Ingress] = []
     #: Destinations beside port 443 and the network, those of mounts included.
     egress: list[Egress] = []
+    #: Limits on what runs, as `terradask_host.rules.limits.Limits` reads them; empty without any.
+    limits: dict[str, Any] = {}
     host: HostProgram
     isolation: Literal["workspace", "cluster"] = "workspace"
     isolated: Isolated | None = None
     #: Whether clusters may have their own launch templates, isolated or not.
     cluster_launch_templates: bool = False
+
+    @property
+    def limits_in_force(self) -> Limits | None:
+        """The limits on what runs; None without any. Raises `BaselineError`."""
+        if not self.limits:
+            return None
+        try:
+            return Limits.read(self.limits)
+        except UNREADABLE as error:
+            raise _unreadable(
+                f"the limits in {BASELINE_KEY} don't match their format: {error}",
+                found=self.format,
+                advice="terradask apply network writes it again",
+            ) from error
 
     @property
     def where(self) -> Where:

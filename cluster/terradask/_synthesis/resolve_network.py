@@ -7,6 +7,8 @@ zone would change a network.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import ipaddress
 import os
 from collections.abc import Collection, Mapping
@@ -15,12 +17,14 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.endpoints import ENDPOINT_VARIABLE, is_loopback_endpoint
 from terradask._aws.listing import listed, listed_zones
+from terradask._common.clock import utc_text
+from terradask._network.baseline import read_baseline
 from terradask._network.task_policies import read_task_policies
 from terradask._synthesis.images import check_disks, find_gpu_images, find_image
-from terradask.errors import AccessDenied, InvalidInput, StateConflict
+from terradask.errors import AccessDenied, BaselineError, InvalidInput, StateConflict
 from terradask_modules.cidr import slot_count
 from terradask_modules.egress import VPC
-from terradask_stacks.lock import LOCK_NAME, EndpointService, NetworkLock, assign_slots
+from terradask_stacks.lock import LOCK_NAME, EndpointService, LimitsLock, NetworkLock, assign_slots
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
@@ -70,6 +74,7 @@ def resolve_network(
         }
         blocks = pool.submit(_vpc_blocks, settings.network, aws, existing_lock, check)
         policies = pool.submit(_task_policies, settings, aws, existing_lock, check)
+        limits = pool.submit(_limits, settings, aws, existing_lock)
         services = pool.submit(_endpoint_services, settings.network, aws, existing_lock, refresh)
         account, partition = caller.result()
         check_account(account, existing_lock, aws)
@@ -93,6 +98,7 @@ def resolve_network(
             endpoint_services=services.result(),
             vpc_blocks=blocks.result(),
             task_policies=policies.result(),
+            limits=limits.result(),
             image_ids={architecture: image for architecture, (image, _) in found.items()},
             image_sizes_gib=sizes,
             gpu_image_ids={name: image for name, (image, _) in gpu_images.items()},
@@ -109,6 +115,23 @@ def _task_policies(
     if check:
         return read_task_policies(settings, aws)
     return {} if existing is None else existing.task_policies
+
+
+def _limits(settings: Settings, aws: Aws, existing: NetworkLock | None) -> LimitsLock | None:
+    """Return the limits, with who has set them: locked, else deployed, else this caller now."""
+    limits = settings.limits.document
+    if not limits:
+        return None
+    locked = None if existing is None else existing.limits
+    if locked is not None and locked.limits == limits:
+        return locked
+    with contextlib.suppress(BaselineError):
+        deployed = dict(read_baseline(aws, settings.workspace.where(aws.account_id).bucket).limits)
+        by, at = deployed.pop("set_by", None), deployed.pop("set_at", None)
+        if deployed == limits and by is not None and at is not None:
+            return LimitsLock(limits=limits, set_by=by, set_at=at)
+    now = utc_text(datetime.datetime.now(datetime.UTC))
+    return LimitsLock(limits=limits, set_by=aws.caller_arn, set_at=now)
 
 
 def _check_block(cidr: str) -> None:

@@ -12,6 +12,7 @@ from terradask._cleanup.orphans import Inventory
 from terradask._cleanup.outside_rules import refuse_named_groups, security_groups
 from terradask._cleanup.scan import Scan
 from terradask._cleanup.sweep import ClusterActions, Sweeper
+from terradask._observe.documents import read_descriptor
 from terradask._observe.keys import check_may_change
 from terradask._plans.impact import LOST, refuse_while_running
 from terradask._plans.policy_gate import PolicyGate
@@ -47,6 +48,8 @@ class Applier:
         if plan.removes:
             # Read here, while the stack's folder is free; running clusters are checked last.
             _ = plan.summary
+        if plan.stack != NETWORK_STACK and not plan.destroy:
+            self._refuse_beyond_limits(plan)
         try:
             if plan.stack == NETWORK_STACK:
                 self._network(plan)
@@ -177,6 +180,19 @@ class Applier:
                 stack.remove()
         if plan.destroy:
             self.stacks.states.forget_applied(plan.stack)
+
+    def _refuse_beyond_limits(self, plan: Plan) -> None:
+        """Refuse a cluster that the workspace's limits never allow to start. Raises
+        `QuotaExceeded`.
+        """
+        from terradask._catalog.prices.groups import PlannedStack
+        from terradask._clusters.limits import check_apply
+
+        context = self.context
+        baseline = context.network.baseline()
+        if baseline.limits and (content := PlannedStack.of(plan.document).descriptor):
+            descriptor = read_descriptor(content, plan.stack)
+            check_apply(context.aws, baseline, descriptor, context.settings.workspace.tags)
 
     def _keep(self, cluster: str) -> None:
         self.clusters.one(cluster).keep()

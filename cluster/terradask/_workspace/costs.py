@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from terradask._catalog.prices.price_list import AwsPriceList
 from terradask._common.clock import epoch_text, utc_text
-from terradask._common.side_by_side import side_by_side
 from terradask._observe.logs.query import Moment, parse_moment
-from terradask._observe.record import ClusterRecord
-from terradask._observe.run_costs.account import Account, next_starts
-from terradask._observe.run_costs.book import AccountBook, end_reason, find_prices, log_failure
+from terradask._observe.run_costs.account import Account
 from terradask._observe.run_costs.totals import RunCosts, check_by, costs_of
+from terradask._observe.run_costs.updates import find_accounts
 from terradask._plans.applied import History, HistoryEntry
 from terradask._workspace.context import WorkspaceContext
-from terradask.errors import TerradaskError
-from terradask_host.documents import MOST_LIFETIME_SECONDS, HostReport
 from terradask_modules.names import SCHEDULER_GROUP
-
-#: AWS (api-limits)
-_PARALLEL_UPDATES = 4
-#: Hosts end within a day in any case.
-_LONGEST_RUN = datetime.timedelta(seconds=MOST_LIFETIME_SECONDS, days=1)
 
 
 def find_costs(
@@ -37,43 +24,8 @@ def find_costs(
     now = datetime.datetime.now(datetime.UTC)
     first = None if since is None else parse_moment(since, now, "since")
     last = None if until is None else parse_moment(until, now, "until")
-    return costs_of(find_accounts(context, first), by=by, since=first, until=last)
-
-
-def find_accounts(context: WorkspaceContext, since: datetime.datetime | None) -> list[Account]:
-    """Return the updated accounts of the runs that may have been active since a time."""
-    aws, prices = context.aws, AwsPriceList(context.aws)
-    book = AccountBook(aws, context.bucket, lambda: prices)
-    accounts = book.read_all(book.keys(None if since is None else since - _LONGEST_RUN))
-    following = next_starts(accounts)
-    settled = [one for one in accounts if one.is_settled]
-    updates = [
-        partial(_update, book, one, following.get(one.key))
-        for one in accounts
-        if not one.is_settled
-    ]
-    # One request for all missing prices.
-    if offers := {offer for account in settled for offer in account.unpriced()}:
-        found = find_prices(prices, aws.region, sorted(offers, key=str))
-        settled = [book.write_change(one, lambda base: base.with_prices(found)) for one in settled]
-    return [*side_by_side(updates, _PARALLEL_UPDATES), *settled]
-
-
-def _update(book: AccountBook, account: Account, next_start: int | None) -> Account:
-    """Update an account, as far as the caller's permissions allow."""
-    record = ClusterRecord(book.aws, book.bucket, account.cluster)
-    reports: Callable[[], Sequence[HostReport]] = tuple
-    is_over, why = True, None
-    try:
-        run = record.run()
-        if run is not None and run.run_id == account.run_id:
-            # Terraform may have destroyed the cluster, but not the run's documents.
-            reports, is_over = record.reports, not (record.exists and record.goes_on(run))
-            why = end_reason(run, record.scheduler()) if is_over else None
-        return book.update(account, reports, is_over=is_over, next_start=next_start, reason=why)
-    except (TerradaskError, BotoCoreError, ClientError) as error:
-        log_failure(account.cluster, account.run_id, error, "update")
-        return account
+    accounts = find_accounts(context.aws, context.bucket, first)
+    return costs_of(accounts, by=by, since=first, until=last)
 
 
 def read_history(context: WorkspaceContext, since: Moment | None = None) -> list[HistoryEntry]:
@@ -82,7 +34,8 @@ def read_history(context: WorkspaceContext, since: Moment | None = None) -> list
     first = None if since is None else parse_moment(since, now, "since")
     noted = History(context.aws, context.bucket).read(first)
     begins = "" if first is None else utc_text(first)
-    runs = (one for one in entries_of(find_accounts(context, first)) if one.at >= begins)
+    accounts = find_accounts(context.aws, context.bucket, first)
+    runs = (one for one in entries_of(accounts) if one.at >= begins)
     return in_order([*noted, *runs])
 
 

@@ -289,6 +289,7 @@ class Planner:
     ) -> Plan:
         from terradask._catalog.quotas.launch import LaunchCheck
         from terradask._clusters.launch import planned_launch
+        from terradask._clusters.limits import check_plan
 
         validate_cluster_name(name)
         configuration = configuration_of(self._context, overrides)
@@ -301,6 +302,15 @@ class Planner:
                 answers = configuration.answers(name, refresh=refresh)
                 hosts = planned_launch(answers.settings.cluster, answers.lock)
                 check = LaunchCheck(self.aws, name, hosts, workspace=self._context.name)
+                check_plan(
+                    self.aws,
+                    self._context.network.baseline(),
+                    answers.settings,
+                    answers.lock,
+                    name,
+                    starts=starts,
+                    warn=self._context.warn,
+                )
                 folder = configuration.cluster(name, answers)
             expected = _configuration_in(folder)
             stack.init()

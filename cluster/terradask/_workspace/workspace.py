@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from terradask._workspace.applier import Applier
     from terradask._workspace.environments import Environments
     from terradask._workspace.host_packages import HostPackages
+    from terradask._workspace.limits import LimitsUse
     from terradask_stacks.settings import Settings
 
 
@@ -52,7 +53,7 @@ class Workspace(Planner):
     Clusters
         `deployment`, `deployments`, `unfinished`, `overview`, `costs`, `history`
     Network and hosts' packages
-        `baseline`, `quotas`, `environments`, `missing_host_packages`, `put_host_packages`
+        `baseline`, `quotas`, `limits`, `environments`, `missing_host_packages`, `put_host_packages`
     Clean up and repair
         `strays`, `sweep`, `unlock`, `foreign_in_state`, `repair_state`
 
@@ -299,6 +300,36 @@ class Workspace(Planner):
             zones or self.settings.network.zone_names or (),
         )
         return check_quotas(self.aws, self.settings, types, zones)
+
+    def limits(self, *, owner: str | None = None, team: str | None = None) -> LimitsUse:
+        """Return the limits that are deployed with the network, and what is used of each.
+
+        Parameters
+        ----------
+        owner
+            ARN of one owner, or the name in it. By default all, and all teams.
+        team
+            One team, by its tag's value; empty for clusters without it.
+
+        Returns
+        -------
+        LimitsUse
+            With ``rows``: each limit's ``scope``, ``who``, ``measure``, ``limit``, ``used``,
+            ``left``. Empty without limits.
+
+        Raises
+        ------
+        BaselineError
+            If the network isn't deployed, or its limits can't be read.
+
+        Notes
+        -----
+        Permissions needed: ``s3:GetObject`` on ``workspace.json``,
+        ``autoscaling:DescribeAutoScalingGroups``; with a monthly limit those of `costs`.
+        """
+        from terradask._workspace.limits import find_limits
+
+        return find_limits(self._context, owner, team)
 
     def cancel(self) -> None:
         """Stop an operation that runs in another thread, in order; it raises `TerraformCancelled`

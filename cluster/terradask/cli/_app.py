@@ -109,6 +109,7 @@ def _change_folder(
         "unlock": "terradask.cli._sweep:unlock",
         "iam": "terradask.cli._iam:iam",
         "quotas": "terradask.cli._types:quotas",
+        "limits": "terradask.cli._limits:limits",
         "types": "terradask.cli._types:types",
         "software": "terradask.cli._software:software",
         "env": "terradask.cli._env:env",

@@ -60,8 +60,8 @@ class AccessDenied(AwsError):
 
 
 class QuotaExceeded(AwsError):
-    """The account's quotas are too small for the cluster, the network or the settings: request
-    more, ask for less, or wait. Nothing was made or started.
+    """The account's quotas, or the workspace's limits, are too small for the cluster, the network
+    or the settings: request more, ask for less, or wait. Nothing was made or started.
 
     Parameters
     ----------
@@ -72,7 +72,8 @@ class QuotaExceeded(AwsError):
         groups whose hosts don't all fit.
     quotas
         The quotas that count them: ``service``, ``code``, ``name``, ``limit``, ``in_use`` beside
-        the cluster and ``needed`` by it, in vCPUs or resources.
+        the cluster and ``needed`` by it, in vCPUs or resources. A limit of the workspace has the
+        service ``terradask``, and also ``by``, ``set_by`` and ``set_at``.
     """
 
     exit_code = 8

@@ -10,6 +10,7 @@ from terradask_host.agent.aws import Aws, error_code, passes
 from terradask_host.end_once import NOT_NOW, end_while_there
 from terradask_host.rules.autoscaling_groups import Group, watchdog_action
 from terradask_host.rules.launch_problem import LaunchProblem, launch_failures
+from terradask_host.rules.limits import WORKSPACE_TAG
 from terradask_host.structure import Structure
 
 #: Number of a group's newest activities to read: about a minute's. AWS (asg-retries)
@@ -124,6 +125,20 @@ class ClusterGroups:
             name: tuple(Group.of(key, found[key]) for key in keys if key in found)
             for name, keys in self._chains.items()
         }
+
+    def describe_workspace(self, workspace: str) -> list[dict[str, Any]]:
+        """Return AWS's description of all groups of the workspace, with a call for each hundred.
+
+        Permission: ``autoscaling:DescribeAutoScalingGroups``, only of a scheduler's host.
+        """
+        pages = self._aws.client("autoscaling").get_paginator("describe_auto_scaling_groups")
+        ours = [{"Name": f"tag:{WORKSPACE_TAG}", "Values": [workspace]}]
+        return [
+            group
+            for page in pages.paginate(Filters=ours)
+            for group in page["AutoScalingGroups"]
+            if not group.get("Status")
+        ]
 
     def failures(self, group: str) -> list[tuple[datetime.datetime, LaunchProblem]]:
         """Return the time and cause of a group's recent failed launches, in one call.

@@ -20,6 +20,9 @@ T = TypeVar("T")
 #: Largest object, and largest document, read into memory: other hosts may have written it.
 MOST_BYTES, MOST_DOCUMENT_BYTES = 2**30, 2**20
 
+#: The workspace's limits, which only the network's apply writes.
+LIMITS = "host/limits.json"
+
 #: AWS (documented, s3-missing): S3 answers NoSuchKey to GetObject of a missing object, and an
 #: empty 404 to HeadObject. https://docs.aws.amazon.com/AmazonS3/latest/API/API_HeadObject.html
 MISSING = frozenset({"NoSuchKey", "404"})
@@ -46,8 +49,19 @@ class ClusterObjects:
 
     def read(self, name: str, *, most_bytes: int = MOST_BYTES) -> bytes | None:
         """Return an object, or None if it is missing. Raises `ConfigInvalid` if it is too large."""
+        return self._read(self._prefix + name, most_bytes)
+
+    def read_limits(self) -> dict[str, Any] | None:
+        """Return the workspace's limits, or None without any. Raises as `read_document` does.
+
+        Permission: ``s3:GetObject`` below ``host/``.
+        """
+        body = self._read(LIMITS, MOST_DOCUMENT_BYTES)
+        return None if body is None else parse_document(body, f"s3://{self._bucket}/{LIMITS}")
+
+    def _read(self, key: str, most_bytes: int) -> bytes | None:
         try:
-            answer = self._aws.client("s3").get_object(Bucket=self._bucket, Key=self._prefix + name)
+            answer = self._aws.client("s3").get_object(Bucket=self._bucket, Key=key)
         except Exception as error:
             if is_aws_error(error) and error_code(error) in MISSING:
                 return None
@@ -55,7 +69,7 @@ class ClusterObjects:
         if answer["ContentLength"] > most_bytes:
             answer["Body"].close()
             raise ConfigInvalid(
-                f"s3://{self._bucket}/{self._prefix}{name} is too large.",
+                f"s3://{self._bucket}/{key} is too large.",
                 given=f"{answer['ContentLength']} bytes",
                 allowed=f"{most_bytes} bytes",
                 advice="Find out who wrote it; then stop and start the cluster.",

@@ -10,6 +10,7 @@ from typing import Any
 from terradask_host.agent.aws import error_code, passes
 from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
+from terradask_host.agent.shared_limits import SharedLimits
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.rules.load import Load
 from terradask_host.rules.scaling import Shrink, reach
@@ -59,6 +60,8 @@ class ScaleCommands:
 
     Parameters
     ----------
+    limits
+        The workspace's limits: a number beyond is cut to what they allow at the time.
     numbers
         Those that a group hasn't reached, or whose leaving hosts still exist.
     check_groups
@@ -75,6 +78,7 @@ class ScaleCommands:
         self,
         hosts: WorkerHosts,
         markets: Markets,
+        limits: SharedLimits,
         numbers: KeptByGroup[int],
         *,
         check_groups: Callable[[Collection[str]], None],
@@ -83,7 +87,7 @@ class ScaleCommands:
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
     ) -> None:
-        self._hosts, self._markets = hosts, markets
+        self._hosts, self._markets, self._limits = hosts, markets, limits
         self._check_groups, self._end_policies = check_groups, end_policies
         self._answer, self._send, self._log = answer, send, log
         #: Group -> the number that it hasn't reached.
@@ -180,10 +184,13 @@ class ScaleCommands:
         self.drop(asked.numbers)
         ended = self._end_policies(asked.numbers)
         self._newest_at = time.monotonic()
-        for group, n in asked.numbers.items():
+        self._limits.begin(self._hosts.seen)
+        for group, wanted in asked.numbers.items():
             self._hosts.given_up.difference_update(one.name for one in self._hosts.seen[group])
             self._markets.absorb(group)
-            self._goals[group] = _Goal(n, self._markets.workers(group).planned)
+            seen = self._markets.workers(group)
+            n = self._limits.cut(group, seen.planned, wanted)
+            self._goals[group] = _Goal(n, seen.planned)
             self._numbers[group] = n
         self._reach_goals(asked.load)
         chosen = self._hosts.active_ids.intersection(asked.hosts) - self._hosts.leaving.keys()

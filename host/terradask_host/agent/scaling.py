@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from terradask_host.agent.host import Host
 from terradask_host.agent.kept_by_group import KeptByGroup
 from terradask_host.agent.markets import Markets
 from terradask_host.agent.scale_commands import ScaleCommand, ScaleCommands, describe_aws_error
+from terradask_host.agent.shared_limits import SharedLimits, limits_of
 from terradask_host.agent.worker_hosts import WorkerHosts
 from terradask_host.documents import UNREADABLE
 from terradask_host.rules.load import Load
@@ -56,6 +57,8 @@ class Scaler:
         The initial policies.
     markets
         Moves workers between the markets of their group.
+    limits
+        The workspace's limits on what it adds.
     numbers
         Clients' numbers that groups haven't reached.
     keep
@@ -73,13 +76,14 @@ class Scaler:
         policies: Mapping[str, ScalingPolicy],
         markets: Markets,
         *,
+        limits: SharedLimits,
         numbers: KeptByGroup[int],
         keep: Callable[[Mapping[str, ScalingPolicy]], None],
         send: Callable[[Mapping[str, Any]], None],
         log: Callable[[str], None],
         report: Callable[[str, str], None],
     ) -> None:
-        self._hosts, self._markets = hosts, markets
+        self._hosts, self._markets, self._limits = hosts, markets, limits
         self._declared = _declared_resources(structure)
         self._has_markets = _has_markets(structure)
         self.policies = dict(policies)
@@ -92,6 +96,7 @@ class Scaler:
         self._commands = ScaleCommands(
             hosts,
             markets,
+            limits,
             numbers,
             check_groups=self._check_groups,
             end_policies=self._end_policies,
@@ -214,6 +219,8 @@ class Scaler:
         else:
             if asked.policies:
                 self._commands.drop(asked.policies)
+                for group in asked.policies:
+                    self._limits.forget(group)
                 self._hosts.given_up.clear()
                 self._take(policies, asked.policies)
         self._answer(asked.number, why)
@@ -273,13 +280,25 @@ class Scaler:
         if absorbed:
             memory, decisions = self._decide(load)
         self._memory = memory
-        for decision in decisions:
-            if self._markets.act(decision):
+        growing = {each.group for each in decisions if isinstance(each, Grow)}
+        for group in self.policies.keys() - growing:
+            self._limits.forget(group)
+        self._limits.begin(self._hosts.seen)
+        for wanted in decisions:
+            decision = self._within_limits(wanted)
+            if decision is not None and self._markets.act(decision):
                 why = decision.why if isinstance(decision, Grow) else None
                 text = f"from {decision.before} to {decision.n} hosts"
                 self._report(
                     decision.group, f"{text}, which are enough" if why is None else f"{text}: {why}"
                 )
+
+    def _within_limits(self, decision: Grow | Shrink) -> Grow | Shrink | None:
+        """Return a decision within the workspace's limits; None if nothing is left of it."""
+        if isinstance(decision, Shrink):
+            return decision
+        n = self._limits.cut(decision.group, decision.before, decision.n)
+        return replace(decision, n=n) if n > decision.before else None
 
     def _decide(self, load: Load) -> tuple[Mapping[str, Memory], list[Grow | Shrink]]:
         seen = {name: self._markets.workers(name) for name in self._hosts.seen}
@@ -341,6 +360,7 @@ def create_scaler(
         host.cluster,
         announcement.scaling,
         markets,
+        limits=limits_of(host, send=send, report=report),
         numbers=KeptByGroup(
             "numbers of hosts",
             announcement.numbers,

@@ -44,6 +44,7 @@ class ScalingWatch:
     ) -> None:
         self._scheduler = scheduler
         self._policies = dict(policies)
+        self._limited: Mapping[str, Any] = {}
         self._report = report
         self._questions = questions
         self._retiring: set[asyncio.Task[None]] = set()
@@ -52,6 +53,7 @@ class ScalingWatch:
         #: The host program's requests -> their handlers.
         self.words = {
             "policies": self.take_policies,
+            "limited": self.take_limited,
             "retire": self.retire,
             "observe": self.observe,
         }
@@ -59,6 +61,10 @@ class ScalingWatch:
     def read_policies(self) -> dict[str, Any]:
         """Return the policies of all groups that adapt."""
         return self._policies
+
+    def read_limits(self) -> Mapping[str, Any]:
+        """Return the groups that the workspace's limits keep from growing, with the reasons."""
+        return self._limited
 
     async def adapt(self, policies: Mapping[str, Any]) -> dict[str, Any]:
         """Set the policies of groups; None ends a group's. Raises `CommandRefused`.
@@ -102,6 +108,10 @@ class ScalingWatch:
         """Set the policies in force."""
         self._policies = dict(word["policies"])
         self._changed.set()
+
+    def take_limited(self, word: Mapping[str, Any]) -> None:
+        """Set what the workspace's limits keep from growing."""
+        self._limited = word["limited"]
 
     def retire(self, word: Mapping[str, Any]) -> None:
         """Retire the workers of hosts, and report when their data has moved.

@@ -181,6 +181,7 @@ async def serve_scheduler(
         handlers: Handlers = {
             commands.Adapt: scaling.adapt,
             commands.ReadPolicies: scaling.read_policies,
+            commands.ReadLimits: scaling.read_limits,
             commands.Scale: scaling.scale,
             commands.ChooseHosts: scaling.would_leave,
             commands.SetKeepalive: life.set_keepalive,

@@ -15,6 +15,7 @@ from terradask_stacks.settings.base import Section
 from terradask_stacks.settings.cluster import ClusterSettings
 from terradask_stacks.settings.egress import EgressRule, check_egress_rules
 from terradask_stacks.settings.ingress import IngressRule
+from terradask_stacks.settings.limits import LimitSettings, LimitsSettings
 from terradask_stacks.settings.network import NetworkSettings
 from terradask_stacks.settings.policy import PolicySettings, Waiver
 from terradask_stacks.settings.software import DEFAULT_ENVIRONMENT, EnvironmentSettings
@@ -35,6 +36,8 @@ __all__ = [
     "EgressRule",
     "EnvironmentSettings",
     "IngressRule",
+    "LimitSettings",
+    "LimitsSettings",
     "NetworkSettings",
     "PolicySettings",
     "Settings",
@@ -58,6 +61,7 @@ class Settings(Section):
     network: NetworkSettings = NetworkSettings()
     state: StateSettings = StateSettings()
     policy: PolicySettings = PolicySettings()
+    limits: LimitsSettings = LimitsSettings()
     cluster: ClusterSettings = ClusterSettings()
     clusters: dict[_ClusterName, ClusterSettings] = Field(
         default={},

@@ -1,0 +1,312 @@
+"""Compare clusters with the workspace's limits: planned, applied and started ones.
+
+The limits are those of the deployed network; a start compares them with what runs. The scheduler's
+host compares again before it adds hosts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from terradask._catalog.host_sizes import HostChoice, host_sizes
+from terradask._clusters.worker_counts import numbers_at_start
+from terradask._common.clock import utc_text
+from terradask._observe.running import read_use
+from terradask.errors import QuotaExceeded
+from terradask_host.documents import MonthSpent
+from terradask_host.rules.limits import (
+    MEASURES,
+    MONTHLY,
+    Excess,
+    Limits,
+    Running,
+    Size,
+    Use,
+    excesses,
+    fitting,
+)
+from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+
+if TYPE_CHECKING:
+    from terradask._aws.session import Aws
+    from terradask._network.baseline import Baseline
+    from terradask._observe.documents import Descriptor
+    from terradask._observe.record import ClusterRecord
+    from terradask_stacks.lock import ClusterLock
+    from terradask_stacks.settings import ClusterSettings, Settings
+
+
+class Member(NamedTuple):
+    """One Auto Scaling group: its worker group, or ``scheduler``, and its hosts' types."""
+
+    group: str
+    choice: HostChoice
+
+
+def deployed_members(descriptor: Descriptor) -> dict[str, Member]:
+    """Return the Auto Scaling groups of a deployed cluster, by the cluster's names."""
+    groups = {SCHEDULER_GROUP: (SCHEDULER_GROUP,), **descriptor.worker_groups}
+    return {
+        key: Member(group, HostChoice(pool.instance_types, pool.market, pool.zones))
+        for group, keys in groups.items()
+        for key in keys
+        for pool in (descriptor.pools[key],)
+    }
+
+
+def planned_members(cluster: ClusterSettings, lock: ClusterLock) -> dict[str, Member]:
+    """Return the Auto Scaling groups of a planned cluster."""
+    from terradask_stacks.groups import groups_of
+
+    return {
+        each.key: Member(
+            each.worker_group or SCHEDULER_GROUP,
+            HostChoice(each.instance_types, each.market, each.zones),
+        )
+        for each in groups_of(cluster, lock)
+    }
+
+
+@dataclass(frozen=True)
+class ClusterLimits:
+    """One cluster, compared with a workspace's limits."""
+
+    limits: Limits
+    cluster: str
+    owner: str
+    team: str
+    #: Auto Scaling group -> the size of its largest host.
+    sizes: Mapping[str, Size]
+    #: Auto Scaling group -> its group of workers, or ``scheduler``.
+    groups: Mapping[str, str]
+    running: Running = field(default_factory=Running)
+
+    @classmethod
+    def of(
+        cls,
+        aws: Aws,
+        limits: Limits,
+        members: Mapping[str, Member],
+        *,
+        cluster: str,
+        team: str,
+        running: Running | None = None,
+    ) -> ClusterLimits:
+        """Look up the sizes of a cluster's hosts, with prices if these are limited."""
+        with_prices = "hourly_usd" in limits.measures
+        choices = {key: member.choice for key, member in members.items()}
+        # A monthly limit needs a price on the host.
+        found = host_sizes(aws, choices, with_prices=with_prices or MONTHLY in limits.measures)
+        groups = {key: member.group for key, member in members.items()}
+        others = (running or Running()).without(cluster)
+        return cls(limits, cluster, aws.caller_arn, team, found, groups, others)
+
+    def size(self, group: str) -> Size:
+        """Return the largest host of a group of workers, or of the scheduler's."""
+        return Size.largest(size for key, size in self.sizes.items() if self.groups[key] == group)
+
+    def excesses(self, numbers: Mapping[str, int], *, alone: bool = False) -> list[Excess]:
+        """Return the limits that these numbers of hosts exceed, beside what runs or `alone`."""
+        running = Running() if alone else self.running
+        asked = [(n, self.size(group)) for group, n in numbers.items()]
+        return excesses(self.limits, running, self.owner, self.team, asked)
+
+    def check(self, numbers: Mapping[str, int], *, alone: bool = False) -> None:
+        """Refuse numbers of hosts beyond the limits. Raises `QuotaExceeded`."""
+        if found := self.excesses(numbers, alone=alone):
+            raise self._refusal(numbers, found, alone)
+
+    def unknown(self) -> list[str]:
+        """Return warnings of limited amounts that aren't known, and so aren't counted."""
+        measures = sorted(self.limits.measures - {"hosts", MONTHLY})
+        own = [
+            measure
+            for measure in measures
+            if any(size.amount(measure) is None for size in self.sizes.values())
+        ]
+        texts = [
+            f"{self.cluster}: the {MEASURES[measure]} of its hosts aren't known, and the "
+            "workspace's limits don't count them"
+            for measure in own
+        ]
+        for measure in measures:
+            if others := self.running.unknown(measure):
+                named = ", ".join(others)
+                texts.append(
+                    f"the {MEASURES[measure]} of hosts of {named} aren't known, and the "
+                    "workspace's limits don't count them"
+                )
+        return texts
+
+    def _refusal(
+        self, numbers: Mapping[str, int], found: Sequence[Excess], alone: bool
+    ) -> QuotaExceeded:
+        running, largest = Running() if alone else self.running, {}
+        for group, n in numbers.items():
+            size, own = self.size(group), (self.owner, self.team)
+            fits, _ = fitting(self.limits, running, *own, size=size, asked=n)
+            running = replace(
+                running, uses=[*running.uses, Use(self.cluster, *own, group, fits, size)]
+            )
+            if fits < n:
+                largest[group] = fits
+        named = ", ".join(
+            "the scheduler" if group == SCHEDULER_GROUP else f"{n} {group}"
+            for group, n in numbers.items()
+            if n
+        )
+        return QuotaExceeded(
+            f"cluster {self.cluster!r} would exceed the workspace's limits: "
+            + "; ".join(map(str, found)),
+            cluster=self.cluster,
+            given=f"{named}: {', '.join(_asked(one) for one in found)}",
+            largest=largest,
+            quotas=[_quota(one) for one in found],
+            advice=(
+                "request fewer or smaller instances; or raise the limit in [limits] and run: "
+                "terradask apply network"
+                if alone
+                else "request fewer or smaller instances, or wait until others stop; terradask "
+                "limits shows the use; [limits] of the network sets the limits"
+            ),
+        )
+
+
+def _asked(excess: Excess) -> str:
+    if excess.cap.measure == MONTHLY:
+        return "more hosts this month"
+    amount = excess.asked.normalize()
+    return f"{amount:f} {MEASURES[excess.cap.measure]} more"
+
+
+def _quota(excess: Excess) -> dict[str, object]:
+    scope, who, measure, most = excess.cap
+    return {
+        "service": "terradask",
+        "code": f"limits.{scope}.{measure}",
+        "name": f"{MEASURES[measure]} of {scope}{f' {who}' if who else ''}",
+        "limit": float(most),
+        "in_use": float(excess.used),
+        "needed": float(excess.asked),
+        "by": excess.as_dict()["by"],
+        "set_by": excess.set_by,
+        "set_at": excess.set_at,
+    }
+
+
+# ---- at a start ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class StartLimits:
+    """The data that a start stores for the limits: the sizes of groups' hosts, the month's cost."""
+
+    #: Auto Scaling group -> the value of its tag with its hosts' size.
+    tags: Mapping[str, str] = field(default_factory=dict)
+    month_spent: MonthSpent | None = None
+    warnings: Sequence[str] = ()
+
+
+def check_start(
+    record: ClusterRecord, baseline: Baseline, numbers: Mapping[str, int]
+) -> StartLimits:
+    """Compare a start with the workspace's limits, and with what runs. Without limits there are no
+    calls; a cluster that runs already isn't refused.
+
+    Raises `QuotaExceeded`, `BaselineError`.
+    """
+    limits = baseline.limits_in_force
+    if limits is None:
+        return StartLimits()
+    aws, name = record.aws, record.name
+    use = read_use(aws, record.bucket, baseline.workspace, limits)
+    members, team = deployed_members(record.descriptor), use.teams.get(name, "")
+    found = ClusterLimits.of(aws, limits, members, cluster=name, team=team, running=use.running)
+    if all(one.cluster != name for one in use.running.uses):
+        found.check({SCHEDULER_GROUP: 1, **numbers})
+    spent = None
+    if MONTHLY in limits.measures:
+        scopes = {"workspace": "", "owner": found.owner, "team": team}
+        amounts = {
+            scope: float(use.running.spent.get((scope, who), 0)) for scope, who in scopes.items()
+        }
+        spent = MonthSpent(utc_text(), **amounts)
+    return StartLimits(
+        {key: size.to_tag() for key, size in found.sizes.items()}, spent, found.unknown()
+    )
+
+
+# ---- before a start ------------------------------------------------------------------------------
+
+
+def check_plan(
+    aws: Aws,
+    baseline: Baseline,
+    settings: Settings,
+    lock: ClusterLock,
+    name: str,
+    *,
+    starts: bool,
+    warn: Callable[[str], None],
+) -> None:
+    """Compare a planned cluster with the workspace's limits: its smallest size, which some limit
+    may never allow; its largest, of which it warns; and if it `starts` right after its apply,
+    beside what runs. Raises `QuotaExceeded`, `BaselineError`.
+    """
+    from terradask._clusters.launch import planned_launch
+
+    limits = baseline.limits_in_force
+    if limits is None:
+        return
+    cluster = settings.cluster
+    use = read_use(aws, baseline.bucket, baseline.workspace, limits) if starts else None
+    found = ClusterLimits.of(
+        aws,
+        limits,
+        planned_members(cluster, lock),
+        cluster=name,
+        team={**settings.workspace.tags, **cluster.tags}.get(limits.team_tag, ""),
+        running=None if use is None else use.running,
+    )
+    hosts = planned_launch(cluster, lock)
+    start = {each.group: each.number for each in hosts}
+    found.check(_least(start, cluster), alone=True)
+    if use is not None:
+        found.check(start)
+    for one in found.excesses({each.group: each.most for each in hosts}, alone=True):
+        warn(
+            f"{name}: at max_workers it would exceed the workspace's limits: {one.limit} "
+            f"({one.set}); it grows until a limit is reached"
+        )
+    for text in found.unknown():
+        warn(text)
+
+
+def check_apply(
+    aws: Aws, baseline: Baseline, descriptor: Descriptor, tags: Mapping[str, str]
+) -> None:
+    """Refuse a cluster that is about to be applied, if a limit never allows its smallest size: the
+    limits may have changed since its plan. Raises `QuotaExceeded`, `BaselineError`.
+
+    `tags` are the workspace's.
+    """
+    limits = baseline.limits_in_force
+    if limits is None:
+        return
+    settings = descriptor.cluster_settings
+    found = ClusterLimits.of(
+        aws,
+        limits,
+        deployed_members(descriptor),
+        cluster=descriptor.cluster,
+        team={**tags, **settings.tags}.get(limits.team_tag, ""),
+    )
+    start = {SCHEDULER_GROUP: 1, **numbers_at_start(descriptor, settings)}
+    found.check(_least(start, settings), alone=True)
+
+
+def _least(start: Mapping[str, int], settings: ClusterSettings) -> dict[str, int]:
+    """Return the least numbers of hosts of a run: without `n_workers`, a start may name any."""
+    return {**start, WORKER_GROUP: 0} if settings.n_workers is None else dict(start)

@@ -1,0 +1,168 @@
+"""Limits that two owners of one team share: at a plan, a start, a scale and under load, by the
+scheduler's host; and none of them can change the limits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+from terradask import Cluster, Workspace
+from terradask.errors import QuotaExceeded
+from terradask_simulator import Simulator
+
+from ..command import in_this_process
+from ..waiting import eventually
+from .left_alone import numbers
+
+pytestmark = [pytest.mark.simulator, pytest.mark.life]
+
+ZONES = {"zones": ["us-east-1a", "us-east-1b"]}
+LIMITS = {
+    "workspace": {"hosts": 20, "hourly_usd": 50, "monthly_usd": 1000},
+    "each_owner": {"vcpus": 16, "gpus": 0},
+    "teams": {"blue": {"hosts": 5}},
+}
+BLUE: dict[str, Any] = {
+    "tags": {"team": "blue"},
+    "worker_vm_types": ["m6i.xlarge"],
+    "scheduler_vm_types": ["m6i.xlarge"],
+}
+EAGER = {"interval": "100 ms", "target_duration": "500 ms", "wait_count": 10}
+
+Policies = dict[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _limited(sim: Simulator, sim_environ: dict[str, str], policies: Policies) -> Iterator[None]:
+    """Apply the network with limits, as its owners do, and later without them."""
+    with sim.acting_as("setup", *policies["setup"]):
+        workspace = Workspace.load(network=ZONES, limits=LIMITS)
+        workspace.apply(workspace.plan_network())
+    yield
+    with sim.acting_as("setup", *policies["setup"]):
+        workspace = Workspace.load(network=ZONES)
+        workspace.apply(workspace.plan_network())
+        assert workspace.baseline().limits == {}
+        with pytest.raises(ClientError, match="NoSuchKey"):
+            sim.client("s3").get_object(Bucket=workspace.bucket, Key="host/limits.json")
+
+
+@pytest.fixture
+def etl(sim: Simulator, policies: Policies) -> Iterator[Cluster]:
+    """A cluster of Ada's, in the team blue: the scheduler's host and two workers'."""
+    with (
+        sim.hollow_hosts(),
+        sim.acting_as("ada", *policies["user"]),
+        Cluster("sums", n_workers=2, max_workers=9, wait_for_workers=True, **BLUE) as cluster,
+    ):
+        yield cluster
+
+
+def test_another_plan_of_the_same_changes_nothing(sim: Simulator, policies: Policies) -> None:
+    with sim.acting_as("setup", *policies["setup"]):
+        workspace = Workspace.load(network=ZONES, limits=LIMITS)
+        assert not workspace.plan_network().changed
+        assert workspace.limits().set_by.endswith(":assumed-role/setup/setup")
+
+
+def test_the_schedulers_host_cuts_a_number_and_a_load(
+    etl: Cluster, sim: Simulator, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "terradask")
+    etl.scale(9)
+    # 16 vCPUs are four hosts, the scheduler's included.
+    eventually(lambda: numbers(sim, "sums") == (3, 3))
+    told = (
+        "cluster sums: the workspace's limits allow group workers 3 of 9 hosts: owner ada/ada may "
+        "use 16 vCPUs at once (set by setup/setup on "
+    )
+    eventually(lambda: told in caplog.text)
+    assert "12 are in use: 12 in sums (ada/ada)" in caplog.text
+    # A load meets the same, and says it once.
+    etl.adapt(minimum=1, maximum=9, **EAGER)
+    client = etl.get_client()
+    futures = client.map(_slow, range(400), pure=False)
+    client.gather(futures[:200])
+    assert numbers(sim, "sums")[0] == 3
+    client.cancel(futures)
+    reasons = [str(each.reason) for each in etl.events() if each.state == "scaled"]
+    assert sum("the workspace's limits allow 3 of " in each for each in reasons) in (1, 2)
+
+
+def _slow(number: int) -> int:
+    time.sleep(0.1)
+    return number
+
+
+def test_a_start_beyond_the_teams_limit_names_who_uses_it(
+    etl: Cluster, sim: Simulator, policies: Policies, tmp_path: Path
+) -> None:
+    bob = sim.environ_of("bob", *policies["user"])
+    with sim.acting_as("bob", *policies["user"]):
+        warnings: list[str] = []
+        # His own settings don't matter.
+        workspace = Workspace.load(
+            limits={"workspace": {"hosts": 1000}},
+            progress=lambda event: warnings.append(str(getattr(event, "text", ""))),
+        )
+        deployment = workspace.apply(workspace.plan_cluster("train", max_workers=9, **BLUE))
+        assert any(
+            "train: at max_workers it would exceed the workspace's limits: team blue may use 5 "
+            "hosts at once (set by setup/setup on " in text
+            for text in warnings
+        )
+        with pytest.raises(QuotaExceeded) as refused:
+            deployment.start(n_workers=2)
+        assert numbers(sim, "train") == (0, 0)
+        assert deployment.current_run() is None
+    text = str(refused.value)
+    assert "team blue may use 5 hosts at once (set by setup/setup on " in text
+    assert "3 are in use: 3 in sums (ada/ada)" in text
+    assert refused.value.largest == {"workers": 1}
+    (quota,) = refused.value.quotas
+    assert (quota["limit"], quota["in_use"], quota["needed"]) == (5.0, 3.0, 3.0)
+    shown = in_this_process("limits", "--team", "blue", "--json", environ=bob, folder=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    (row,) = json.loads(shown.stdout)["limits"]
+    assert (row["limit"], row["used"], row["left"]) == (5.0, 3.0, 2.0)
+    assert [(one["cluster"], one["amount"]) for one in row["clusters"]] == [("sums", 3.0)]
+    table = in_this_process("limits", environ=bob, folder=tmp_path)
+    assert "team       blue     hosts        5" in table.stdout
+    # One worker and the scheduler fit.
+    started = in_this_process("start", "train", "--workers", "1", environ=bob, folder=tmp_path)
+    assert started.returncode == 0, started.stderr
+    eventually(lambda: numbers(sim, "train") == (1, 1))
+    # With both, the team has none left.
+    etl.scale(3)
+    time.sleep(1)
+    assert numbers(sim, "sums")[0] == 2
+    again = in_this_process("start", "train", "--workers", "9", environ=bob, folder=tmp_path)
+    assert again.returncode == 0, again.stderr
+    with sim.acting_as("bob", *policies["user"]):
+        Workspace.load().destroy_cluster("train")
+
+
+def test_a_cluster_that_can_never_start_is_not_planned(sim: Simulator, policies: Policies) -> None:
+    with (
+        sim.acting_as("bob", *policies["user"]),
+        pytest.raises(QuotaExceeded, match="owner bob/bob may use 16 vCPUs at once"),
+    ):
+        Workspace.load().plan_cluster("huge", n_workers=4, **BLUE)
+
+
+@pytest.mark.parametrize("key", ["workspace.json", "host/limits.json"])
+def test_no_user_changes_the_limits(sim: Simulator, policies: Policies, key: str) -> None:
+    bucket = "terradask-default-123456789012-us-east-1"
+    with sim.acting_as("ada", *policies["user"]):
+        s3 = Workspace.load().aws.client("s3")
+        for call in (s3.delete_object, s3.put_object):
+            with pytest.raises(Exception, match=r"(?i)denied|refuses"):
+                call(Bucket=bucket, Key=key)
