@@ -159,13 +159,20 @@ def test_workers_count_if_none_comes(
         first.check(groups.describe())
 
 
-def test_a_group_with_a_fallback_is_its_schedulers_hosts() -> None:
+@pytest.mark.usefixtures("at_once")
+def test_a_fallback_is_refused_by_its_last_group_whose_number_the_host_sets() -> None:
     entry = GroupEntry(
         autoscaling_group="ws", role="worker", max_size=9, market="spot", worker_group="workers"
     )
     both = replace(DESCRIPTOR, groups={**DESCRIPTOR.groups, "workers-spot": entry})
-    groups = RefusingGroups({"workers": NO_CAPACITY, "workers-spot": NO_CAPACITY}, scheduler=1)
+    groups = RefusingGroups({"workers-spot": NO_CAPACITY}, scheduler=1)
     described = {**groups.describe(), "workers-spot": Group("workers-spot", 3, 9, ())}
-    first = launches(groups, both, needs_workers=True)
-    assert first.has_workers(described)
+    groups.describe = lambda: described  # type: ignore[method-assign]
+    first = launches(groups, both, needs_workers=True, capacity_timeout_seconds=60)
+    assert not first.has_workers(described)
     first.check(described)
+    assert not first.refused
+    groups.problems["workers"] = NO_CAPACITY
+    first.check(described)
+    assert first.refused
+    assert groups.requested == []

@@ -45,8 +45,9 @@ _LONGEST_SECONDS = 2.0
 
 _REPORT_SECONDS = 3.0
 
-#: For the first worker's instance, or AWS's reason why there is none, once the scheduler is up.
-_REASON_SECONDS = 10.0
+#: For the first worker's instance, or AWS's reason why there is none, once the scheduler is up: its
+#: host may first move the launch from Spot to on demand.
+_REASON_SECONDS = 30.0
 _LAUNCH_POLL_SECONDS = 1.0
 
 

@@ -90,17 +90,15 @@ class FirstLaunches:
             self._told.add(short.causes)
             self.on_refusal(refusal, left_seconds)
         if now >= self._requested_at + REPEAT_SECONDS:
-            self._request_again(groups, short.problems)
+            self._request_again(groups, short.problems.keys() - self._fallbacks(groups))
 
     def has_workers(self, groups: Mapping[str, Group]) -> bool:
-        """Return whether any worker's instance exists, or none is requested, or its launch isn't
-        this object's to check.
-        """
+        """Return whether any worker's instance exists, or none is needed or requested."""
         chains = self._requested_chains(groups)
         return (
             not self.needs_workers
             or not chains
-            or any(len(chain) > 1 or chain[0].active_ids for chain in chains)
+            or any(group.active_ids for chain in chains for group in chain)
         )
 
     def _shortfall(self, groups: Mapping[str, Group]) -> tuple[str, Shortfall] | None:
@@ -110,8 +108,8 @@ class FirstLaunches:
         if scheduler is None or not scheduler.active_ids:
             empty.append(("scheduler", [SCHEDULER_GROUP]))
         if not self.has_workers(groups):
-            # A group with another after it is the scheduler's host's to move.
-            names = [chain[0].name for chain in self._requested_chains(groups)]
+            # The scheduler's host moves missing hosts to the last group of a chain.
+            names = [chain[-1].name for chain in self._requested_chains(groups)]
             empty.append(("worker", names))
         for role, names in empty:
             problems = {}
@@ -132,6 +130,10 @@ class FirstLaunches:
         chains = self.record.descriptor.worker_groups.values()
         found = [[groups[name] for name in chain if name in groups] for chain in chains]
         return [chain for chain in found if sum(group.desired for group in chain)]
+
+    def _fallbacks(self, groups: Mapping[str, Group]) -> set[str]:
+        """Return the groups whose numbers the scheduler's host sets."""
+        return {chain[-1].name for chain in self._requested_chains(groups) if len(chain) > 1}
 
     def _problems(self, group: str) -> tuple[LaunchProblem, ...]:
         try:
