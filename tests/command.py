@@ -38,7 +38,12 @@ def in_this_process(
 
 
 def run_checked(
-    command: Sequence[str], *, folder: Path, environ: Mapping[str, str], code: int = 0
+    command: Sequence[str],
+    *,
+    folder: Path,
+    environ: Mapping[str, str],
+    code: int = 0,
+    limit_seconds: float = PROCESS_SECONDS,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program, which ends with this code."""
     done = subprocess.run(
@@ -49,7 +54,7 @@ def run_checked(
         capture_output=True,
         text=True,
         check=False,
-        timeout=PROCESS_SECONDS,
+        timeout=limit_seconds,
     )
     assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done

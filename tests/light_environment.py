@@ -7,8 +7,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+
+import pytest
 
 from terradask_host.agent.uv import find_uv
 
@@ -29,6 +31,24 @@ def install(python: Path, links: Iterable[Path], *requirements: str) -> None:
     options = ["--no-config", "--no-index", *(f"--find-links={each}" for each in links)]
     command = [find_uv(), "pip", "install", "--quiet", f"--python={python}", *options]
     subprocess.run([*command, *requirements], check=True)
+
+
+def run_uv(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
+    """Run uv and return its output; skip the test if no index answers."""
+    command = [find_uv(), *arguments]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode and ("Failed to fetch" in done.stderr or "client error" in done.stderr):
+        pytest.skip("no package index answers: name one in UV_DEFAULT_INDEX")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def only_programs(folder: Path, *programs: str) -> Path:
+    """Make a folder with these programs, and no other of their folders."""
+    folder.mkdir()
+    for program in programs:
+        (folder / Path(program).name).symlink_to(program)
+    return folder
 
 
 def light_environment(folder: Path) -> Path:

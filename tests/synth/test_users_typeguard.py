@@ -14,7 +14,7 @@ import pytest
 
 from terradask_host.agent.uv import find_uv
 
-from ..light_environment import ROOT, built_wheels, light_variables
+from ..light_environment import ROOT, built_wheels, light_variables, only_programs, run_uv
 from .conftest import SynthText
 from .golden_settings import CLUSTERS, NETWORKS
 from .test_other_python import GOLDEN, inputs
@@ -47,27 +47,19 @@ print(json.dumps({"typeguard": version("typeguard"), "kinds": kinds, "texts": te
 """
 
 
-def _uv(*arguments: str) -> None:
-    """Run uv, and skip the test if no index answers."""
-    done = subprocess.run([find_uv(), *arguments], capture_output=True, text=True, check=False)
-    if done.returncode and ("Failed to fetch" in done.stderr or "client error" in done.stderr):
-        pytest.skip("no package index answers: name one in UV_DEFAULT_INDEX")
-    assert done.returncode == 0, done.stderr
-
-
 def test_the_golden_stacks_beside_a_new_typeguard(synth_text: SynthText, tmp_path: Path) -> None:
     built_wheels(tmp_path / "wheels", ROOT)
     (wheel,) = (tmp_path / "wheels").iterdir()
-    _uv("venv", "--quiet", f"--python={sys.executable}", str(tmp_path / "venv"))
+    run_uv("venv", "--quiet", f"--python={sys.executable}", str(tmp_path / "venv"))
     python = tmp_path / "venv/bin/python"
-    _uv("pip", "install", "--quiet", f"--python={python}", str(wheel), *USERS)
+    run_uv("pip", "install", "--quiet", f"--python={python}", str(wheel), *USERS)
     documents = [
         inputs(stack, **(NETWORKS if stack == "network" else CLUSTERS)[name]).as_document()
         for stack, name in GOLDEN
     ]
     (tmp_path / "stacks.json").write_text(json.dumps(documents))
     environ = light_variables(python, dict(os.environ)) | {"XDG_CACHE_HOME": str(tmp_path / "user")}
-    environ["PATH"] += f"{os.pathsep}{_only_uv(tmp_path / 'bin')}"
+    environ["PATH"] += f"{os.pathsep}{only_programs(tmp_path / 'bin', find_uv())}"
 
     done = subprocess.run(
         [python, "-W", "error", "-c", RENDER, str(tmp_path / "stacks.json")],
@@ -86,10 +78,3 @@ def test_the_golden_stacks_beside_a_new_typeguard(synth_text: SynthText, tmp_pat
         synth_text(stack, **(NETWORKS if stack == "network" else CLUSTERS)[name])
         for stack, name in GOLDEN
     ]
-
-
-def _only_uv(folder: Path) -> Path:
-    """Return a folder with uv, and no other program of this environment."""
-    folder.mkdir()
-    (folder / "uv").symlink_to(find_uv())
-    return folder

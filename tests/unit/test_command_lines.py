@@ -18,6 +18,7 @@ _VALUES: dict[str, list[Any]] = {
     "FLAG": [FLAG],
     "str(out)": ["/a folder/x y.tfplan"],
     "f'{seconds}s'": ["0s", "10s"],
+    "_PARALLELISM": [30],
 }
 
 

@@ -93,8 +93,10 @@ def test_each_verb_runs_one_command(folder: Path, program: Path, tmp_path: Path)
     said = [sorted(call.split()) for call in _calls(program)]
     assert said == [
         sorted(["plan", "-json", f"-out={out}", "-destroy", "-refresh=false", "-lock-timeout=0s"]),
-        sorted(["apply", "-json", "-lock-timeout=0s", str(out)]),
-        sorted(["apply", "-json", "-destroy", "-auto-approve", "-lock-timeout=0s"]),
+        sorted(["apply", "-json", "-lock-timeout=0s", "-parallelism=30", str(out)]),
+        sorted(
+            ["apply", "-json", "-destroy", "-auto-approve", "-lock-timeout=0s", "-parallelism=30"]
+        ),
     ]
     assert [e.type for e in events] == ["planned_change", "change_summary"] * 3
 

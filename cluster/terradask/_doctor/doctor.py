@@ -107,11 +107,8 @@ class _Examiner:
 
     def _provider(self) -> Finding:
         program = find_terraform(self._environ).program
-        source = provider_mirror.cli_config_in_use(self._environ, program)
-        if source.kind == "registry" and self._fix:
-            mirror = provider_mirror.find_mirror(program=program)
-            if mirror is not None:
-                provider_mirror.write_cli_config(mirror, program=program)
+        if self._fix:
+            provider_mirror.source_or_copy(self._environ, program)
         try:
             return check_provider(self._environ)
         except ProviderUnavailable as error:

@@ -228,6 +228,19 @@ def cli_config_in_use(environ: Mapping[str, str], program: Program = TERRAFORM) 
     return ProviderSource("registry", program=program)
 
 
+def source_or_copy(environ: Mapping[str, str], program: Program = TERRAFORM) -> ProviderSource:
+    """Return the source from which a program will get the provider. Before the registry, a copy on
+    this machine: if there is one, write the configuration that uses it.
+    """
+    source = cli_config_in_use(environ, program)
+    if source.kind != "registry":
+        return source
+    mirror = find_mirror(program=program)
+    if mirror is None:
+        return source
+    return ProviderSource("mirror", write_cli_config(mirror, program=program), mirror, program)
+
+
 def _default_settings(environ: Mapping[str, str], program: Program) -> Path | None:
     """Return the user's configuration that a program reads by itself."""
     home = Path(environ.get("HOME") or "~").expanduser()

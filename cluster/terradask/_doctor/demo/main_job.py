@@ -33,6 +33,7 @@ from terradask._common.progress import (
 from terradask._doctor.account_check.network import leftovers, remove_cluster, remove_network
 from terradask._doctor.account_check.steps import Runner, Step, StepResult
 from terradask._doctor.demo import data
+from terradask._doctor.demo.toolchain import find_toolchain
 from terradask_modules.errors import InvalidInput, TerradaskError
 
 
@@ -449,7 +450,11 @@ def _workers(client: Any) -> list[str]:
 
 
 def run_demo(printer: DemoPrinter) -> None:
-    """Run and show the main job. Raises `DemoFailed`, `InvalidInput`."""
+    """Run and show the main job. Raises `DemoFailed`, `InvalidInput`, `SetupError`,
+    `ProviderUnavailable`.
+    """
+    for line in find_toolchain(os.environ):
+        printer.show(line)
     with (
         _embedded_aws(printer) as calls,
         tempfile.TemporaryDirectory(prefix="terradask-demo-") as folder,
