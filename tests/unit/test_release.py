@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+import terradask_host
+
 from .programs import program
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +26,8 @@ PLACES = (
 
 
 version, dist = program("version"), program("dist")
+NOW = terradask_host.__version__
+NEXT = f"{NOW}.1"
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def tree(tmp_path: Path) -> Path:
     for place in PLACES:
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / place, tmp_path / place)
-    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [0.1.0] - 2026-12-01\n")
+    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## [{NOW}] - 2026-12-01\n")
     return tmp_path
 
 
@@ -42,21 +46,23 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 def test_a_tag_is_the_version_and_its_changes_have_a_date(tree: Path) -> None:
-    assert version.problems("v0.1.0", tree) == []
-    assert "the tag is 0.1.0, not v0.1.0" in version.problems("0.1.0", tree)
-    wrong = version.problems("v0.2.0", tree)
+    assert version.problems(f"v{NOW}", tree) == []
+    assert f"the tag is {NOW}, not v{NOW}" in version.problems(NOW, tree)
+    wrong = version.problems(f"v{NEXT}", tree)
     assert len(wrong) == len(PLACES) + 2
-    assert "host/terradask_host/__init__.py has 0.1.0" in wrong
-    assert "CHANGELOG.md has no section [0.2.0] with a date" in wrong
-    (tree / "CHANGELOG.md").write_text("## [0.1.0] - unreleased\n")
-    assert version.problems("v0.1.0", tree) == ["CHANGELOG.md has no section [0.1.0] with a date"]
+    assert f"host/terradask_host/__init__.py has {NOW}" in wrong
+    assert f"CHANGELOG.md has no section [{NEXT}] with a date" in wrong
+    (tree / "CHANGELOG.md").write_text(f"## [{NOW}] - unreleased\n")
+    assert version.problems(f"v{NOW}", tree) == [f"CHANGELOG.md has no section [{NOW}] with a date"]
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_a_place_with_another_version_is_named(tree: Path, place: str) -> None:
     text = (tree / place).read_text()
-    (tree / place).write_text(text.replace('"0.1.0"', '"0.1.1"').replace("==0.1.0", "==0.1.1"))
-    wrong = version.problems("v0.1.0", tree)
+    (tree / place).write_text(
+        text.replace(f'"{NOW}"', f'"{NEXT}"').replace(f"=={NOW}", f"=={NEXT}")
+    )
+    wrong = version.problems(f"v{NOW}", tree)
     assert wrong
     assert all(each.startswith(place) for each in wrong)
 
