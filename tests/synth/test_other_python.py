@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -180,7 +181,9 @@ def test_an_interruption_ends_the_process_and_leaves_no_file(
 
     def interrupt() -> None:
         while not (found := [one for one in me.children() if "sleep" in one.name()]):
-            pass
+            time.sleep(0.02)
+        # By then the main thread waits for it.
+        time.sleep(0.3)
         # A terminal's Ctrl-C goes to this process's group, in which the other isn't.
         assert os.getpgid(found[0].pid) != os.getpgid(0)
         children.extend(found)
