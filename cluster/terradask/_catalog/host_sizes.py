@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from terradask._aws.listing import listed
 from terradask._catalog.prices.prices import PriceKey
+from terradask.errors import AccessDenied
 from terradask_host.rules.limits import Size
 
 if TYPE_CHECKING:
@@ -44,10 +45,11 @@ def host_sizes(
     if not names:
         return dict.fromkeys(choices, Size())
     filters = [{"Name": "instance-type", "Values": names}]
-    described = listed(
-        aws.client("ec2"), "describe_instance_types", "InstanceTypes", Filters=filters
-    )
-    types = read_types(described)
+    ec2 = aws.client("ec2")
+    try:
+        types = read_types(listed(ec2, "describe_instance_types", "InstanceTypes", Filters=filters))
+    except AccessDenied:
+        types = {}
     keys = _price_keys(aws.region, choices.values()) if with_prices else []
     prices = AwsPriceList(aws).look_up(keys).prices if keys else {}
 

@@ -167,7 +167,7 @@ class ClusterLimits:
             advice=(
                 "request fewer or smaller instances; or raise the limit in [limits] and run: "
                 "terradask apply network"
-                if alone
+                if alone or not any(one.used for one in found)
                 else "request fewer or smaller instances, or wait until others stop; terradask "
                 "limits shows the use; [limits] of the network sets the limits"
             ),

@@ -148,8 +148,8 @@ class Size:
         of_each = [(size.vcpus, size.gpus, size.hourly_usd) for size in sizes]
         if not of_each:
             return Size()
-        found = [None if None in each else max(each) for each in zip(*of_each, strict=True)]  # type: ignore[type-var]
-        return Size(*found)  # type: ignore[arg-type]
+        found = [None if None in each else max(each) for each in zip(*of_each, strict=True)]
+        return Size(*found)
 
     def to_tag(self) -> str:
         """Return the value of a group's tag, without what isn't known."""
