@@ -98,10 +98,12 @@ def timed(
     return time.perf_counter() - started
 
 
-def seconds_of(code: str, env: Mapping[str, str] | None = None) -> float:
+def seconds_of(
+    code: str, env: Mapping[str, str] | None = None, *, python: str = sys.executable
+) -> float:
     """Run Python code in a fresh process; it prints its figure as the last line."""
     done = subprocess.run(
-        [sys.executable, "-c", code], check=False, env=env, capture_output=True, text=True
+        [python, "-c", code], check=False, env=env, capture_output=True, text=True
     )
     if done.returncode:
         raise SystemExit(f"a benchmark's process failed:\n{done.stderr}")

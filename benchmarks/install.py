@@ -39,7 +39,7 @@ def measure(runs: int) -> tuple[list[Row], list[Verdict]]:
     pythons = dict(_pythons())
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as made, contextlib.suppress(KeyboardInterrupt):
-        wheels = _wheels(Path(made))
+        wheels = build_wheels(Path(made))
         for install, tool, version in _each(list(pythons)):
             commands = functools.partial(
                 _commands, tool, pythons[version], _INSTALLS[install], wheels
@@ -141,7 +141,7 @@ def _bytes_in(folder: Path) -> int:
     return sum(each.stat().st_size for each in files)
 
 
-def _wheels(folder: Path) -> Path:
+def build_wheels(folder: Path) -> Path:
     """Build the wheels of terradask and the embedded AWS."""
     wheels = folder / "wheels"
     for project in (_ROOT, _ROOT / "simulator"):
