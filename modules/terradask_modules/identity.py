@@ -183,7 +183,7 @@ class Identity(Construct):
 
 
 class Boundary(Construct):
-    """The boundary of clusters' own roles: no more than the rights of any host of the workspace.
+    """The boundary of clusters' own roles: no more than the rights of a host of the same cluster.
 
     Callers who make clusters make their roles; with the boundary as a condition of that right, they
     can make no role with further rights.
@@ -200,7 +200,7 @@ class Boundary(Construct):
         workspace = hosts.where.workspace
         document = _within(
             MAX_POLICY_CHARACTERS,
-            policy_text(bounding_statements(hosts)),
+            policy_text(bounding_statements(hosts, of_each=True)),
             hosts,
             "the policy that bounds the roles of isolated clusters",
             "a network.permissions_boundary",

@@ -7,13 +7,14 @@ another workspace's, by tag.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from terradask_modules.iam import (
     Condition,
     Statement,
     allow,
     both,
+    deny,
     deny_without_tls,
     listed,
     one_or_many,
@@ -51,6 +52,9 @@ _READABLE = ("run.json", "software.lock", "scheduler.json", "environment.json", 
 
 #: Actions of hosts outside the cluster that can be on a resource with the workspace's tag.
 _OUTSIDE = (*USE_KEY, "sns:Publish", "ssm:UpdateInstanceInformation", "ssmmessages:*")
+
+#: The cluster of the calling role, in a policy of all roles.
+_OF_THE_ROLE = f"${{aws:PrincipalTag/{TAG_CLUSTER}}}"
 
 _SCHEDULE = "autoscaling:PutScheduledUpdateGroupAction"
 #: Condition of a scheduled action: it sets numbers, and no limits of the group.
@@ -148,8 +152,17 @@ def worker_policy(scope: PolicyScope) -> str:
     return policy_text([*host_statements(scope, "worker"), *access_statements(scope)])
 
 
-def bounding_statements(scope: PolicyScope) -> list[Statement]:
-    """Return the rights of any host of the workspace: a scheduler's contain a worker's."""
+def bounding_statements(scope: PolicyScope, *, of_each: bool = False) -> list[Statement]:
+    """Return the rights of any host of the workspace: a scheduler's contain a worker's. With
+    `of_each`, of any host of the cluster whose tag the role has.
+
+    AWS (documented): IAM replaces policy variables in permissions boundaries, too, such as a tag of
+    the calling role; a session's tags replace the role's.
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_variables.html,
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/id_session-tags.html
+    """
+    if of_each:
+        scope = replace(scope, where=scope.where.of_cluster(_OF_THE_ROLE), groups=("*",))
     everywhere = [
         *host_statements(scope, "scheduler"),
         *access_statements(scope),
@@ -157,14 +170,54 @@ def bounding_statements(scope: PolicyScope) -> list[Statement]:
     ]
     return [
         # A bound needs no denials: it allows attached policies what was read of them.
-        *(one for one in everywhere if one["Effect"] == "Allow"),
         *(
-            one
+            _in_whole_folder(one, scope.objects_arn) if of_each else one
+            for one in everywhere
+            if one["Effect"] == "Allow"
+        ),
+        *(
+            _only_of([cluster], one) if of_each else one
             for cluster in clusters_of(scope.task_rights)
             for one in right_statements(scope.task_rights, cluster)
         ),
-        *policy_statements(scope.task_policies),
+        *(
+            _only_of(policy.clusters, one) if of_each and policy.clusters else one
+            for policy in scope.task_policies
+            for one in policy_statements([policy])
+        ),
+        *([_only_instances()] if of_each else []),
     ]
+
+
+def _in_whole_folder(one: Statement, folder: str) -> Statement:
+    """Return a statement for all objects of a cluster in place of single ones: a role's own policy
+    names them, and a managed policy has no room.
+    """
+    found = (
+        f"{folder}/*" if arn.startswith(f"{folder}/") else arn for arn in listed(one["Resource"])
+    )
+    return {**one, "Resource": one_or_many(dict.fromkeys(found))}
+
+
+def _only_of(clusters: Sequence[str], one: Statement) -> Statement:
+    """Return a statement for roles of clusters alone."""
+    own = {"StringEquals": {f"aws:PrincipalTag/{TAG_CLUSTER}": one_or_many(clusters)}}
+    return {**one, "Condition": both(one.get("Condition", {}), own)}
+
+
+def _only_instances() -> Statement:
+    """Return the denial of everything to other sessions: who makes a role decides who may assume
+    it, with which tags.
+
+    AWS (documented): IAM's key aws:EC2InstanceSourceVPC is present if an instance's own credentials
+    sign a request; calls of a service in their name have aws:ViaAWSService.
+    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+    """
+    of_others = {
+        "Null": {"aws:EC2InstanceSourceVPC": "true"},
+        "BoolIfExists": {"aws:ViaAWSService": "false"},
+    }
+    return deny("OnlyInstances", "*", "*", of_others)
 
 
 def host_statements(scope: PolicyScope, role: str) -> list[Statement]:

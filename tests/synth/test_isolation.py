@@ -294,9 +294,21 @@ def test_roles_are_bounded_by_what_any_host_may_do(network: Resources, cluster: 
         "terradask-default-hosts",
         "/terradask/default/",
     )
-    assert json.loads(boundary["policy"]) == json.loads(
-        network["aws_iam_role_policy"]["scheduler"]["policy"]
+    # The tag of the calling role, and not Terraform's reference.
+    assert "$${aws:PrincipalTag/terradask:cluster}" in boundary["policy"]
+    allowed, host = (
+        {
+            action
+            for one in json.loads(text)["Statement"]
+            if one["Effect"] == "Allow"
+            for action in ([one["Action"]] if isinstance(one["Action"], str) else one["Action"])
+        }
+        for text in (
+            boundary["policy"],
+            network["aws_iam_role_policy"]["scheduler"]["policy"],
+        )
     )
+    assert allowed == host
     for role in cluster["aws_iam_role"].values():
         assert role["permissions_boundary"].endswith(".isolated.permissions_boundary}")
 

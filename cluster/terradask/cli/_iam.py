@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from terradask.cli._completion import complete_type
+from terradask.cli._completion import complete_cluster, complete_type
 from terradask.cli._invocation import load_workspace, with_options
 from terradask.cli._output import message, result, result_json
 
@@ -65,6 +65,16 @@ _LIMITS = (
         shell_complete=complete_type,
         help=(
             "Instance types of all hosts, schedulers' too, with * and ?: 'm6i.*'. May be repeated."
+        ),
+    ),
+    click.option(
+        "--clusters",
+        multiple=True,
+        metavar="NAME",
+        shell_complete=complete_cluster,
+        help=(
+            "Names of the only clusters to make, change and use; 'team-a-*': all that begin so. "
+            'May be repeated. Needs workspace.isolation = "cluster".'
         ),
     ),
     click.option(
@@ -140,7 +150,12 @@ def ci(trust: str | None, environment: str | None, **options: Any) -> None:
 @iam.command(short_help="For data scientists: clusters on the deployed network")
 @with_options(*_OPTIONS, *_LIMITS)
 def user(
-    name: str | None, max_workers: int | None, types: tuple[str, ...], gpus: bool, **options: Any
+    name: str | None,
+    max_workers: int | None,
+    types: tuple[str, ...],
+    clusters: tuple[str, ...],
+    gpus: bool,
+    **options: Any,
 ) -> None:
     """Print the permissions to create, attach to, start, scale, stop and destroy clusters on the
     deployed network.
@@ -155,7 +170,7 @@ def user(
     _print(
         "user",
         name=name,
-        limits=CallerLimits(max_workers=max_workers, types=types, gpus=gpus),
+        limits=CallerLimits(max_workers=max_workers, types=types, gpus=gpus, clusters=clusters),
         **options,
     )
 

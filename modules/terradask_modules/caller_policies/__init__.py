@@ -170,7 +170,7 @@ def _statements(scope: CallerScope, caller: Caller) -> list[Statement]:
         *keep_reports(scope),
         read_keys(scope),
         # For any cluster: an argument can make one private, whatever the settings.
-        *make_private(scope.secrets),
+        *make_private(scope.own_secrets),
         *open_sessions(scope),
         *use_key(scope),
         see_zones(scope),

@@ -94,9 +94,9 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 "autoscaling:SuspendProcesses",
             ],
             scope.groups,
-            scope.where.own,
+            scope.own,
         ),
-        move_watchdog(scope.groups, scope.where.own),
+        move_watchdog(scope.groups, scope.own),
         # Others' scheduled actions would raise a stopped cluster again.
         scope.see("SeeSchedules", "autoscaling:DescribeScheduledActions"),
         # A group's owner and role never change: it can't move to another workspace or cluster.
@@ -104,7 +104,7 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
             "TagGroups",
             ["autoscaling:CreateOrUpdateTags", "autoscaling:DeleteTags"],
             scope.groups,
-            scope.keeping(scope.where.own, TAG_WORKSPACE, TAG_CLUSTER, TAG_ROLE, TAG_GROUP),
+            scope.keeping(scope.own, TAG_WORKSPACE, TAG_CLUSTER, TAG_ROLE, TAG_GROUP),
         ),
         *_launch(scope),
         allow(
@@ -117,32 +117,32 @@ def change_clusters(scope: CallerScope) -> list[Statement]:
                 # A stop removes the keys by it.
                 "secretsmanager:UpdateSecretVersionStage",
             ],
-            scope.secrets,
+            scope.own_secrets,
         ),
         # A secret is tagged as a cluster's when it is made, and stays that cluster's.
         allow(
             "TagSecretsAtBirth",
             "secretsmanager:TagResource",
-            scope.secrets,
+            scope.own_secrets,
             both(scope.tagged_for_a_cluster, scope.moving_to_no_other_cluster),
         ),
         allow(
             "TagSecrets",
             ["secretsmanager:TagResource", "secretsmanager:UntagResource"],
-            scope.secrets,
+            scope.own_secrets,
             scope.keeping({}, TAG_WORKSPACE, TAG_CLUSTER),
         ),
         allow(
             "NoteWhatWasApplied",
             ["s3:DeleteObject", "s3:PutObject"],
-            f"{scope.bucket}/applied/clusters/*",
+            scope.objects("applied/clusters/", ".json"),
         ),
         record_unlocks("RecordUnlocks", scope.bucket),
         allow("ListVersions", "s3:ListBucketVersions", scope.bucket),
         allow(
             "WriteClusters",
             ["s3:DeleteObject", "s3:DeleteObjectVersion", "s3:PutObject", "s3:PutObjectTagging"],
-            f"{scope.bucket}/clusters/*",
+            scope.objects("clusters/", "/*"),
         ),
         # Callers update runs' costs, and have no right to remove them.
         allow("KeepAccounts", ["s3:GetObject", "s3:PutObject"], f"{scope.bucket}/{ACCOUNTS}*"),
@@ -171,7 +171,7 @@ def keep_reports(scope: CallerScope) -> list[Statement]:
     """
     return [
         allow("ReadReports", "s3:GetObject", f"{scope.bucket}/{REPORTS}*"),
-        allow("KeepEvents", "s3:PutObject", f"{scope.bucket}/{REPORTS}*/{REPORTED_EVENTS}"),
+        allow("KeepEvents", "s3:PutObject", scope.objects(REPORTS, f"/{REPORTED_EVENTS}")),
     ]
 
 
@@ -191,7 +191,7 @@ def sweep_strays(scope: CallerScope) -> list[Statement]:
             "RemoveStrays",
             ["ec2:DeleteNetworkInterface", "ec2:DeleteVolume", "ec2:TerminateInstances"],
             scope.ec2(*_BORN_WITH_AN_INSTANCE),
-            scope.where.own,
+            scope.own,
         ),
     ]
 
@@ -208,7 +208,7 @@ def use_key(scope: CallerScope) -> list[Statement]:
 
 def read_keys(scope: CallerScope) -> Statement:
     """Return the right to attach: a caller who reads a cluster's keys may run code on it."""
-    return allow("AttachToClusters", "secretsmanager:GetSecretValue", scope.secrets)
+    return allow("AttachToClusters", "secretsmanager:GetSecretValue", scope.own_secrets)
 
 
 def read_no_keys(scope: CallerScope) -> Statement:
@@ -252,13 +252,14 @@ def open_sessions(scope: CallerScope) -> list[Statement]:
         f"ssm:resourceTag/{TAG_ROLE}": "scheduler",
     }
     named = {"BoolIfExists": {"ssm:SessionDocumentAccessCheck": "true"}}
+    own = scope.named(f"ssm:resourceTag/{TAG_CLUSTER}") if scope.limits.clusters else {}
     document = where.aws_arn("ssm", f"document/{SESSION_DOCUMENT}")
     return [
         allow(
             "OpenSessionsToSchedulers",
             "ssm:StartSession",
             scope.ec2("instance"),
-            {"StringEquals": schedulers, **named},
+            {"StringEquals": schedulers, **own, **named},
         ),
         allow("ForwardPortsInSessions", "ssm:StartSession", document, named),
         allow(
@@ -298,7 +299,7 @@ def _make_groups(scope: CallerScope) -> list[Statement]:
             sid,
             "autoscaling:CreateAutoScalingGroup",
             scope.groups,
-            both(scope.tagged, _OF_OWN_SHAPE, present(key), scope.limits.in_new_groups),
+            both(scope.tagged_as_own, _OF_OWN_SHAPE, present(key), scope.limits.in_new_groups),
         )
         for sid, key in sids.items()
     ]
@@ -312,7 +313,7 @@ def _change_groups(scope: CallerScope) -> list[Statement]:
             sid,
             "autoscaling:UpdateAutoScalingGroup",
             scope.groups,
-            both(scope.where.own, _OF_OWN_SHAPE, limit),
+            both(scope.own, _OF_OWN_SHAPE, limit),
         )
         for sid, limit in zip(sids, scope.limits.in_changed_groups, strict=False)
     ]
@@ -331,19 +332,19 @@ def _launch(scope: CallerScope) -> list[Statement]:
     given = [f"security-group/{group}" for group in scope.given_security_groups] + [
         f"subnet/{subnet}" for subnet in scope.given_subnets
     ]
-    roles = [scope.clusters_roles] if scope.isolated else scope.roles
+    roles = scope.of_own_clusters("role") if scope.isolated else scope.roles
     from_template = {"ArnLike": {"ec2:LaunchTemplate": templates}}
     return [
-        allow(
-            "LaunchOnOwnNetwork",
-            "ec2:RunInstances",
-            scope.ec2("launch-template", *own),
-            scope.where.own,
-        ),
+        *_launch_from_template(scope, own),
         *([allow("LaunchOnGivenNetwork", "ec2:RunInstances", scope.ec2(*given))] if given else []),
         # By a template, so that no caller launches other instances beside the groups.
         *(
-            allow(sid, "ec2:RunInstances", scope.ec2(*parts), both(scope.tagged, from_template, of))
+            allow(
+                sid,
+                "ec2:RunInstances",
+                scope.ec2(*parts),
+                both(scope.tagged_as_own, from_template, of),
+            )
             for sid, parts, of in _born(scope)
         ),
         allow(
@@ -353,9 +354,24 @@ def _launch(scope: CallerScope) -> list[Statement]:
             both(from_template, {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}),
         ),
         scope.tag_at_birth(
-            "TagAtLaunch", scope.ec2(*_BORN_WITH_AN_INSTANCE), scope.tagged, "RunInstances"
+            "TagAtLaunch", scope.ec2(*_BORN_WITH_AN_INSTANCE), scope.tagged_as_own, "RunInstances"
         ),
         allow("PassRolesOfHosts", "iam:PassRole", roles, scope.to_instances),
+    ]
+
+
+def _launch_from_template(scope: CallerScope, own: list[str]) -> list[Statement]:
+    """Return the right to launch from templates of the workspace, or of the caller's clusters, in
+    parts of the network.
+    """
+    run, network = "ec2:RunInstances", scope.where.own
+    if not scope.limits.clusters:
+        return [
+            allow("LaunchOnOwnNetwork", run, scope.ec2("launch-template", *own), network),
+        ]
+    return [
+        allow("LaunchFromOwnTemplates", run, scope.ec2("launch-template"), scope.own),
+        *([allow("LaunchOnOwnNetwork", run, scope.ec2(*own), network)] if own else []),
     ]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import Condition, both, one_or_many, present
+from terradask_modules.names import CLUSTER_PATTERN
 
 #: AWS (documented): EC2's types with GPUs, FPGAs or chips for machine learning have a name that
 #: begins with dl, f, g, inf, p, trn or vt; the first one had cg. No other type's name does.
@@ -38,6 +39,9 @@ class CallerLimits:
         Instance types of all hosts, schedulers' too, as patterns with ``*`` and ``?``. Empty: any.
     gpus
         Whether types with GPUs or other accelerators are among them.
+    clusters
+        Names of the only clusters that it makes, changes and uses; a star at the end means all that
+        begin so. Empty: any.
 
     Raises `InvalidInput` for limits that leave nothing.
     """
@@ -45,6 +49,7 @@ class CallerLimits:
     max_workers: int | None = None
     types: tuple[str, ...] = field(default=())
     gpus: bool = True
+    clusters: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
         if self.max_workers is not None and self.max_workers < 1:
@@ -55,6 +60,13 @@ class CallerLimits:
             )
         for pattern in self.types:
             self._check(pattern)
+        for name in self.clusters:
+            if not re.fullmatch(CLUSTER_PATTERN, name.removesuffix("*")):
+                raise InvalidInput(
+                    "no cluster has such a name",
+                    given=name,
+                    allowed="a cluster's name, or the beginning of names with a star at the end",
+                )
 
     def _check(self, pattern: str) -> None:
         if not _TYPE.fullmatch(pattern) or ("." not in pattern and not pattern.endswith("*")):
@@ -132,6 +144,8 @@ class CallerLimits:
             yield f"types {_and(self.types)}"
         if not self.gpus:
             yield "no types with GPUs or other accelerators"
+        if self.clusters:
+            yield f"clusters named {_and(self.clusters)}"
 
 
 def _and(words: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ from terradask_modules.caller_policies._by_kind import (
     see_in_ec2,
 )
 from terradask_modules.caller_policies._scope import CallerScope, demanding
-from terradask_modules.iam import Statement, allow, both, one_or_many
+from terradask_modules.iam import Statement, allow, both, deny, listed, one_or_many
 from terradask_modules.kinds import KINDS
 from terradask_modules.kinds.kind import ResourceKind, Rights
 
@@ -67,7 +67,9 @@ def change_own_things(scope: CallerScope) -> list[Statement]:
 
 
 def _roles(scope: CallerScope) -> list[Statement]:
-    roles, profiles = scope.clusters_roles, scope.clusters_instance_profiles
+    kinds = ("role", "instance-profile")
+    roles, profiles = (one_or_many(scope.of_own_clusters(kind)) for kind in kinds)
+    both_kinds = [*listed(roles), *listed(profiles)]
     bounded = demanding(scope.clusters_boundary)
     return [
         # Whatever rights such a role gets, the boundary limits them; it can't be removed, and none
@@ -81,16 +83,32 @@ def _roles(scope: CallerScope) -> list[Statement]:
         allow(
             "TagRolesAtBirthOfClusters",
             [_MAKE_PROFILE, *_TAG],
-            [roles, profiles],
+            both_kinds,
             both(scope.tagged_for_a_cluster, scope.moving_to_no_other_cluster),
         ),
         allow(
             "TagRolesOfClusters",
             [*_TAG, *_UNTAG],
-            [roles, profiles],
+            both_kinds,
             scope.keeping_the_tags_of_a_cluster,
         ),
+        *_without_others(scope),
     ]
+
+
+def _without_others(scope: CallerScope) -> list[Statement]:
+    """Return the denial of roles of other clusters whose names begin like the caller's own."""
+    roles, profiles = (scope.of_other_clusters(kind) for kind in ("role", "instance-profile"))
+    if not roles:
+        return []
+    changes = [
+        "iam:PassRole",
+        "iam:AttachRolePolicy",
+        *MAKE_BOUNDED_ROLES,
+        *TAG_AND_REMOVE_ROLES,
+        *KEEP_INSTANCE_PROFILES,
+    ]
+    return [deny("LeaveRolesOfOtherClusters", sorted(changes), [*roles, *profiles])]
 
 
 def _besides(actions: Iterable[str]) -> list[str]:

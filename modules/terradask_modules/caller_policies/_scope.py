@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from terradask_modules.caller_policies._cluster_names import (
+    check_names,
+    names_of_others,
+    names_of_roles,
+)
 from terradask_modules.caller_policies._limits import CallerLimits
 from terradask_modules.iam import Condition, Statement, allow, both, one_or_many, present
 from terradask_modules.kinds import KINDS
@@ -91,6 +96,9 @@ class CallerScope:
     network_state_owner: str | None = None
     state_key_arn: str | None = None
     limits: CallerLimits = field(default_factory=CallerLimits)
+
+    def __post_init__(self) -> None:
+        check_names(self)
 
     @property
     def where(self) -> Where:
@@ -179,6 +187,16 @@ class CallerScope:
         """ARN pattern of clusters' own instance profiles."""
         return self._of_clusters("instance-profile")
 
+    def of_own_clusters(self, kind: str) -> list[str]:
+        """Return the ARN patterns of roles, or instance profiles, of the caller's clusters."""
+        names = names_of_roles(self.where, self.limits.clusters, self.role_name_prefix)
+        return [self._of_clusters(kind, name) for name in names] or [self._of_clusters(kind)]
+
+    def of_other_clusters(self, kind: str) -> list[str]:
+        """Return the ARNs that `of_own_clusters` matches, of clusters with other names."""
+        names = names_of_others(self.where, self.limits.clusters, self.role_name_prefix)
+        return [self._of_clusters(kind, name) for name in names]
+
     @property
     def clusters_boundary(self) -> str:
         """ARN of the policy that bounds clusters' own roles."""
@@ -235,6 +253,20 @@ class CallerScope:
         return self.where.secrets_arn
 
     @property
+    def own_secrets(self) -> str | list[str]:
+        """ARN patterns of the secrets of the caller's clusters."""
+        names = self.limits.clusters
+        patterns = [self.where.of_cluster(name).secrets_arn for name in names]
+        return one_or_many(patterns) if patterns else self.secrets
+
+    def objects(self, before: str, after: str) -> str | list[str]:
+        """Return the ARN patterns of objects of the caller's clusters, by what is before and after
+        a cluster's name.
+        """
+        names = self.limits.clusters or ("*",)
+        return one_or_many(f"{self.bucket}/{before}{name}{after}" for name in names)
+
+    @property
     def private_secrets(self) -> list[str]:
         """ARN patterns of the secrets of clusters that the settings make private."""
         if "*" in self.private_clusters or len(self.private_clusters) > _MOST_NAMED:
@@ -264,15 +296,30 @@ class CallerScope:
         """The request gives the resource this workspace's tag."""
         return {"StringEquals": {f"aws:RequestTag/{TAG_WORKSPACE}": self.workspace}}
 
+    def named(self, key: str) -> Condition:
+        """Return the condition that a tag has the name of one of the caller's clusters."""
+        names = self.limits.clusters
+        return {"StringLike": {key: one_or_many(names)}} if names else present(key)
+
     @property
     def owned_by_a_cluster(self) -> Condition:
         """The resource has this workspace's tag and a cluster's, so it isn't the network's."""
-        return both(self.where.own, present(f"aws:ResourceTag/{TAG_CLUSTER}"))
+        return both(self.where.own, self.named(f"aws:ResourceTag/{TAG_CLUSTER}"))
 
     @property
     def tagged_for_a_cluster(self) -> Condition:
         """The request gives the resource this workspace's tag and a cluster's."""
-        return both(self.tagged, present(f"aws:RequestTag/{TAG_CLUSTER}"))
+        return both(self.tagged, self.named(f"aws:RequestTag/{TAG_CLUSTER}"))
+
+    @property
+    def own(self) -> Condition:
+        """The resource is the workspace's; of a caller with clusters of its own, one of theirs."""
+        return self.owned_by_a_cluster if self.limits.clusters else self.where.own
+
+    @property
+    def tagged_as_own(self) -> Condition:
+        """The request gives the resource the tags by which it is the caller's own."""
+        return self.tagged_for_a_cluster if self.limits.clusters else self.tagged
 
     @property
     def moving_to_no_other_cluster(self) -> Condition:

@@ -19,7 +19,13 @@ from terradask_modules.caller_policies import (
 from terradask_modules.errors import InvalidInput
 from terradask_modules.iam import statements_of
 from terradask_modules.kinds.flow_log import flow_logs_policy
-from terradask_modules.policies import PolicyScope, scheduler_policy, worker_policy
+from terradask_modules.policies import (
+    PolicyScope,
+    bounding_statements,
+    scheduler_policy,
+    worker_policy,
+)
+from terradask_modules.task_rights import TaskRight
 from terradask_modules.where import Where
 from terradask_simulator.iam import Policies, Policy, Request, evaluate
 
@@ -94,3 +100,80 @@ def test_it_is_no_longer_than_aws_takes() -> None:
     # One that is given is the company's.
     assert bounded(scope()).permissions_boundary == BOUNDARY
     assert FULL.permissions_boundary != BOUNDARY
+
+
+#: A role of the cluster ``etl``, and what its owner may have written into its policy.
+OF_ETL = {"aws:PrincipalTag/terradask:cluster": ("etl",), "aws:EC2InstanceSourceVPC": ("vpc-1",)}
+WORKSPACE = f"terradask-team-{ACCOUNT}-eu-west-1"
+
+
+def of_role(action: str, resource: str, given: PolicyScope = PLACE, **keys: str) -> bool:
+    """Return whether a role of ``etl`` with every right, in an isolated workspace, may do it."""
+    bound = {
+        "Version": "2012-10-17",
+        "Statement": bounding_statements(given, of_each=True),
+    }
+    held = Policies((Policy.parse(EVERYTHING),), boundary=Policy.parse(bound))
+    context = {**OF_ETL, **{key: (value,) for key, value in keys.items()}}
+    context = {key: values for key, values in context.items() if values != ("",)}
+    return evaluate(Request(action, resource, context), held).allowed
+
+
+@pytest.mark.parametrize(
+    ("action", "resource", "tagged"),
+    [
+        ("s3:GetObject", f"arn:aws:s3:::{WORKSPACE}/clusters/{{}}/run.json", False),
+        ("s3:PutObject", f"arn:aws:s3:::{WORKSPACE}/clusters/{{}}/hosts/i-1.json", False),
+        ("s3:PutObject", f"arn:aws:s3:::{WORKSPACE}/environments/{{}}/a.tar.zst", False),
+        ("s3:PutObject", f"arn:aws:s3:::{WORKSPACE}/reports/{{}}/a.html.gz", False),
+        (
+            "secretsmanager:GetSecretValue",
+            f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/{{}}-a1B2c3",
+            False,
+        ),
+        (
+            "logs:PutLogEvents",
+            f"arn:aws:logs:eu-west-1:{ACCOUNT}:log-group:/terradask/team:log-stream:{{}}/w/i-1",
+            False,
+        ),
+        (
+            "autoscaling:SetDesiredCapacity",
+            f"arn:aws:autoscaling:eu-west-1:{ACCOUNT}:autoScalingGroup:1:autoScalingGroupName/"
+            "terradask-team-{}-workers",
+            True,
+        ),
+    ],
+)
+def test_a_clusters_role_reaches_no_other_cluster_whatever_its_policy(
+    action: str, resource: str, tagged: bool
+) -> None:
+    def may_for(cluster: str, **keys: str) -> bool:
+        tags = carries({"terradask:workspace": "team", "terradask:cluster": cluster})
+        owner = {"aws:ResourceAccount": ACCOUNT}
+        return of_role(action, resource.format(cluster), **(tags if tagged else owner), **keys)
+
+    assert may_for("etl")
+    for other in ("ml", "etl-2", "et"):
+        assert not may_for(other)
+    # Of a role without the tag: the network's own.
+    assert not may_for("etl", **{"aws:PrincipalTag/terradask:cluster": ""})
+    # A session that somebody else makes of the role, with another tag or the same.
+    assert not may_for("etl", **{"aws:EC2InstanceSourceVPC": ""})
+    other_tag = {"aws:PrincipalTag/terradask:cluster": "ml", "aws:EC2InstanceSourceVPC": ""}
+    assert not may_for("ml", **other_tag)
+
+
+def test_a_service_uses_a_key_for_a_host() -> None:
+    use = {"kms:ViaService": "s3.eu-west-1.amazonaws.com"}
+    assert of_role("kms:Decrypt", KEY, **use)
+    through = {"aws:EC2InstanceSourceVPC": "", "aws:ViaAWSService": "true"}
+    assert of_role("kms:Decrypt", KEY, **use, **through)
+
+
+def test_rights_of_one_clusters_tasks_are_its_own() -> None:
+    right = TaskRight(
+        actions=("sqs:SendMessage",), resources=("*",), reason="queue", clusters=("ml",)
+    )
+    given = replace(PLACE, task_rights=(right,))
+    assert not of_role("sqs:SendMessage", "*", given)
+    assert of_role("sqs:SendMessage", "*", given, **{"aws:PrincipalTag/terradask:cluster": "ml"})

@@ -18,6 +18,7 @@ from terradask_modules.caller_policies import (
 )
 from terradask_modules.caller_policies._limits import ACCELERATED
 from terradask_modules.errors import InvalidInput
+from terradask_modules.names import role_name
 
 from .caller_scopes import ACCOUNT, EC2, FULL, OF_WORKSPACE, carries, gets, may, scope
 
@@ -178,3 +179,129 @@ def test_they_bind_who_has_them_alone_and_fit_into_policies() -> None:
         caller_policies(scope(limits=too_many), "user")
     with pytest.raises(InvalidInput, match="can't have this name"):
         caller_policies(FULL, "user", name="Team A")
+
+
+# ---- clusters ------------------------------------------------------------------------------------
+
+
+def own(*names: str, **fields: Any) -> CallerScope:
+    return scope(isolated=True, limits=CallerLimits(clusters=names), **fields)
+
+
+TEAM = own("team-a-*", "etl")
+OURS, THEIRS = ("team-a-x", "etl"), ("team-a", "team-ab", "team-b-x", "etl-2", "et", "ml")
+BUCKET = f"arn:aws:s3:::terradask-team-{ACCOUNT}-eu-west-1"
+SECRETS = f"arn:aws:secretsmanager:eu-west-1:{ACCOUNT}:secret:terradask/team/"
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/terradask/team/terradask-team."
+PROFILE = ROLE.replace("role/", "instance-profile/")
+BOUND = f"arn:aws:iam::{ACCOUNT}:policy/terradask/team/terradask-team-hosts"
+
+
+def acts(cluster: str) -> list[tuple[str, str, dict[str, Any]]]:
+    """Return what changes, starts or reads keys of a cluster: action, resource, keys."""
+    tags = {"terradask:workspace": "team", "terradask:cluster": cluster}
+    group = GROUP.replace("etl", cluster).replace(":*:", ":0f-1:")
+    asked, has = gets(tags), carries(tags)
+    kept = {**has, "aws:TagKeys": ("terradask:run:id",)}
+    bound = {"iam:PermissionsBoundary": BOUND}
+    born = {"ec2:LaunchTemplate": f"{EC2}launch-template/lt-1"}
+    to_ec2 = {"iam:PassedToService": "ec2.amazonaws.com"}
+    object_, secret = {"aws:ResourceAccount": ACCOUNT}, f"{SECRETS}{cluster}-a1B2c3"
+    return [
+        (MAKE, group, {**asked, TEMPLATE: "true"}),
+        *(
+            (f"autoscaling:{name}", group, has)
+            for name in (
+                "UpdateAutoScalingGroup",
+                "DeleteAutoScalingGroup",
+                "SetDesiredCapacity",
+                "SuspendProcesses",
+                "PutScheduledUpdateGroupAction",
+            )
+        ),
+        ("autoscaling:CreateOrUpdateTags", group, kept),
+        ("ec2:TerminateInstances", f"{EC2}instance/i-1", has),
+        ("ec2:RunInstances", f"{EC2}launch-template/lt-1", has),
+        ("ec2:RunInstances", f"{EC2}instance/*", {**asked, **born}),
+        ("ec2:CreateLaunchTemplate", f"{EC2}launch-template/*", asked),
+        ("ec2:CreateLaunchTemplateVersion", f"{EC2}launch-template/lt-1", has),
+        ("ec2:DeleteSecurityGroup", f"{EC2}security-group/sg-1", has),
+        ("ec2:CreatePlacementGroup", f"{EC2}placement-group/*", asked),
+        ("secretsmanager:GetSecretValue", secret, {}),
+        ("secretsmanager:PutSecretValue", secret, {}),
+        ("secretsmanager:CreateSecret", secret, {}),
+        ("secretsmanager:PutResourcePolicy", secret, {}),
+        ("secretsmanager:TagResource", secret, asked),
+        ("s3:PutObject", f"{BUCKET}/clusters/{cluster}/run.json", object_),
+        ("s3:DeleteObject", f"{BUCKET}/clusters/{cluster}/terraform.tfstate", object_),
+        ("s3:PutObject", f"{BUCKET}/applied/clusters/{cluster}.json", object_),
+        ("s3:PutObject", f"{BUCKET}/reports/{cluster}/events.json", object_),
+        ("iam:PassRole", f"{ROLE}{cluster}-worker", to_ec2),
+        ("iam:CreateRole", f"{ROLE}{cluster}-worker", {**asked, **bound}),
+        ("iam:PutRolePolicy", f"{ROLE}{cluster}-scheduler", bound),
+        ("iam:DeleteRole", f"{ROLE}{cluster}-scheduler", {}),
+        ("iam:AddRoleToInstanceProfile", f"{PROFILE}{cluster}-worker", {}),
+        ("iam:CreateInstanceProfile", f"{PROFILE}{cluster}-worker", asked),
+    ]
+
+
+def test_only_ones_own_clusters_are_made_changed_and_used() -> None:
+    anybody, wrong = scope(isolated=True), []
+    for cluster in (*OURS, *THEIRS):
+        for action, resource, keys in acts(cluster):
+            assert may("user", action, resource, anybody, **keys), (action, resource)
+            if may("user", action, resource, TEAM, **keys) is not (cluster in OURS):
+                wrong.append((cluster, action, resource))
+    assert wrong == []
+    # Others are still listed.
+    for action in ("autoscaling:DescribeAutoScalingGroups", "ec2:DescribeInstances"):
+        assert may("user", action, "*", TEAM, **{"aws:RequestedRegion": "eu-west-1"})
+    seen = f"{BUCKET}/clusters/ml/cluster.json"
+    assert may("user", "s3:GetObject", seen, TEAM, **{"aws:ResourceAccount": ACCOUNT})
+
+
+def test_sessions_lead_to_ones_own_schedulers() -> None:
+    given = own("team-a-*", session_manager=True)
+    for cluster, allowed in (("team-a-x", True), ("ml", False)):
+        tags = {"workspace": "team", "role": "scheduler", "cluster": cluster}
+        keys = {f"ssm:resourceTag/terradask:{key}": value for key, value in tags.items()}
+        assert may("user", "ssm:StartSession", f"{EC2}instance/i-1", given, **keys) is allowed
+
+
+def test_a_new_role_without_the_boundary_is_refused() -> None:
+    tags = gets({"terradask:workspace": "team", "terradask:cluster": "etl"})
+    for other in ({}, {"iam:PermissionsBoundary": "arn:aws:iam::aws:policy/ReadOnlyAccess"}):
+        assert not may("user", "iam:CreateRole", f"{ROLE}etl-worker", TEAM, **tags, **other)
+
+
+@pytest.mark.parametrize(
+    ("fields", "names", "problem"),
+    [
+        ({}, ("team-a-*",), "share their roles"),
+        (
+            {"isolated": True, "permissions_boundary": BOUND},
+            ("team-a-*",),
+            "more than their own cluster",
+        ),
+        ({"isolated": True}, ("a-very-long-beginning-*",), "can't be distinguished"),
+        ({"isolated": True}, ("*",), "no cluster has such a name"),
+        ({"isolated": True}, ("team-*-x",), "no cluster has such a name"),
+        ({"isolated": True}, ("Team",), "no cluster has such a name"),
+    ],
+)
+def test_clusters_that_can_not_be_kept_apart_are_refused(
+    fields: dict[str, Any], names: tuple[str, ...], problem: str
+) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        scope(limits=CallerLimits(clusters=names), **fields)
+
+
+def test_whole_names_may_be_long() -> None:
+    name = "a-very-long-name-of-a-cluster"
+    given, (cut,) = own(name), [role_name("team", "worker", "", name)]
+    assert "worker" not in cut
+    role = f"arn:aws:iam::{ACCOUNT}:role/terradask/team/{cut}"
+    assert may("user", "iam:PassRole", role, given, **{"iam:PassedToService": "ec2.amazonaws.com"})
+    many = own("team-a-*", *(f"etl-{number}" for number in range(10)))
+    printed = caller_policies(many, "user").values()
+    assert all(characters(one) <= MAX_POLICY_CHARACTERS for one in printed)

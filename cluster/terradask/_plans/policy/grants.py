@@ -78,6 +78,8 @@ def read_policy(value: Any) -> list[Statement | str] | str:
     text = value.template if isinstance(value, Unknown) else value
     if not isinstance(text, str):
         return "is known only after the apply"
+    # IAM's variables, which Terraform's templates escape.
+    text = text.replace("$${", "${")
     try:
         policy = encoded(text)
     except NotLiteral:
@@ -161,7 +163,13 @@ def grants_of(rules: WorkspaceRules, scope: Scope) -> Grants:
     return {
         SCHEDULER: _statements(*map(scheduler_policy, scopes), own),
         WORKER: _statements(*map(worker_policy, scopes), own),
-        ANY_CLUSTER: _statements(*(policy_text(bounding_statements(each)) for each in scopes)),
+        ANY_CLUSTER: _statements(
+            *(
+                policy_text(bounding_statements(each, of_each=of_each))
+                for each in scopes
+                for of_each in (True, False)
+            )
+        ),
         **{
             of_cluster_alone(name): _statements(policy_text(right_statements(rights, name)))
             for name in clusters_of(rights)

@@ -83,6 +83,10 @@ def _session(assumed: Any) -> Principal | None:
         context["ec2:SourceInstanceARN"] = (
             f"arn:aws:ec2:{assumed.region_name}:{ACCOUNT}:instance/{assumed.session_name}",
         )
+        # AWS (documented): aws:EC2InstanceSourceVPC is present in requests that an instance's own
+        # credentials sign. Here only its presence counts.
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_condition-keys.html
+        context["aws:EC2InstanceSourceVPC"] = ("vpc-0",)
     session = _read(assumed.policy, "session policy") if assumed.policy else None
     policies = replace(_policies_of(role), session=session)
     return Principal(assumed.arn, role.arn, policies, context)
