@@ -191,7 +191,7 @@ def bounding_statements(scope: PolicyScope, *, of_each: bool = False) -> list[St
 
 def _in_whole_folder(one: Statement, folder: str) -> Statement:
     """Return a statement for all objects of a cluster in place of single ones: a role's own policy
-    names them, and a managed policy has no room.
+    names them, and a managed policy is too short.
     """
     found = (
         f"{folder}/*" if arn.startswith(f"{folder}/") else arn for arn in listed(one["Resource"])

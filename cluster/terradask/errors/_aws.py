@@ -52,8 +52,9 @@ class AccessDenied(AwsError):
         )
         if action in _LIMITED:
             advice = (
-                "your policies may limit it (terradask iam user --max-workers, --types, --no-gpu): "
-                f"try a smaller max_workers or other instance types. Otherwise {advice}"
+                "your policies may limit it (terradask iam user --max-workers, --types, --no-gpu, "
+                "--clusters): try a smaller max_workers, other instance types, or a name that "
+                f"is yours. Otherwise {advice}"
             )
         super().__init__(f"AWS refuses {action}", given=problem, advice=advice)
         self.action = action

@@ -266,25 +266,32 @@ def about(scope: CallerScope, caller: str) -> str:
     if caller == "setup":
         what = f"makes the network, and decides what hosts run{_roles(scope)}"
     elif caller == "user":
-        what = (
-            "runs code on every cluster of the workspace that isn't private, with the rights of "
-            f"its hosts; it starts, stops and destroys clusters of others too{_sessions(scope)}"
-            f"{_limits(scope)}"
-        )
+        what = f"{_about_user(scope)}{_sessions(scope)}{_limits(scope)}"
     else:
         what = _ABOUT[caller]
     return f"{caller} {what}"
 
 
-def _sessions(scope: CallerScope) -> str:
+def _about_user(scope: CallerScope) -> str:
+    if scope.limits.clusters:
+        return (
+            "runs code on its own clusters of the workspace, with the rights of their hosts; it "
+            "starts, stops and destroys them, also those that others have made"
+        )
     return (
-        ", and forwards any port of any scheduler through sessions" if scope.session_manager else ""
+        "runs code on every cluster of the workspace that isn't private, with the rights of its "
+        "hosts; it starts, stops and destroys clusters of others too"
     )
+
+
+def _sessions(scope: CallerScope) -> str:
+    whose = "their schedulers" if scope.limits.clusters else "any scheduler"
+    return f", and forwards any port of {whose} through sessions" if scope.session_manager else ""
 
 
 def _limits(scope: CallerScope) -> str:
     limits = "; ".join(scope.limits.sentences())
-    return f". AWS refuses it a group beyond: {limits}" if limits else ""
+    return f". AWS holds it to: {limits}" if limits else ""
 
 
 def _roles(scope: CallerScope) -> str:

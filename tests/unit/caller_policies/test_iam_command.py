@@ -250,6 +250,8 @@ def test_command_limits_one_kind_of_user(nowhere: Path, capsys: pytest.CaptureFi
         (["--types", "m6i"], "write m6i.* for all sizes"),
         (["--types", "g5.*", "--no-gpu"], "have GPUs or other accelerators"),
         (["--name", "Team A"], "can't have this name"),
+        (["--clusters", "team-a-*"], 'set workspace.isolation = "cluster"'),
+        (["--clusters", "team-*-x"], "a star at the end"),
     ],
 )
 def test_command_refuses_limits_that_leave_nothing(
@@ -259,6 +261,24 @@ def test_command_refuses_limits_that_leave_nothing(
     out, err = capsys.readouterr()
     assert problem in " ".join(err.split())
     assert out == ""
+
+
+def test_command_limits_the_clusters_of_an_isolated_workspace(
+    nowhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = '[workspace]\nname = "team"\nregion = "eu-west-1"\nisolation = "cluster"\n'
+    (nowhere / "terradask.toml").write_text(settings)
+    asked = ["iam", "user", "--account", ACCOUNT, "--clusters", "team-a-*", "--clusters", "etl"]
+    assert run(asked) == 0
+    out, err = capsys.readouterr()
+    limits = CallerLimits(clusters=("team-a-*", "etl"))
+    assert json.loads(out) == caller_policies(scope(isolated=True, limits=limits), "user")
+    assert "clusters named team-a-* and etl" in " ".join(err.split())
+    assert "clusters of others" not in err
+    bound = f'[network]\npermissions_boundary = "{BOUNDARY}"\n'
+    (nowhere / "terradask.toml").write_text(settings + bound)
+    assert run(asked) == 2
+    assert "more than their own cluster" in " ".join(capsys.readouterr().err.split())
 
 
 def test_command_warns_of_types_that_nobody_knows(
