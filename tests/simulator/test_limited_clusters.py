@@ -149,11 +149,12 @@ def test_the_life_of_ones_own_cluster_and_nothing_of_others(
         MinCount=1,
         MaxCount=1,
     )
-    _their_own_role(sim, teams, mine, owner, clients)
+    with contextlib.ExitStack() as made:
+        _their_own_role(sim, mine, owner, made)
 
 
 def _their_own_role(
-    sim: Simulator, teams: Walled, mine: Account, owner: Account, clients: contextlib.ExitStack
+    sim: Simulator, mine: Account, owner: Account, clients: contextlib.ExitStack
 ) -> None:
     """A role that they make, with every right in its policy, reaches their own cluster alone."""
     baseline = owner.client("s3").get_object(Bucket=BUCKET, Key="workspace.json")
