@@ -5,14 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from terradask_modules.errors import InvalidInput
 from terradask_modules.names import CLUSTER_PATTERN, ROLES, host_name, role_name
 from terradask_modules.where import Where
-
-if TYPE_CHECKING:
-    from terradask_modules.caller_policies._scope import CallerScope
 
 
 def names_of_roles(where: Where, clusters: Sequence[str], prefix: str) -> list[str]:
@@ -46,13 +42,14 @@ def names_of_others(where: Where, clusters: Sequence[str], prefix: str) -> list[
     return [role_name(where.workspace, role, prefix, cluster) for cluster, role in sorted(others)]
 
 
-def check_names(scope: CallerScope) -> None:
+def check_names(
+    where: Where, names: Sequence[str], *, isolated: bool, boundary: str | None
+) -> None:
     """Raise `InvalidInput` if a caller's own clusters couldn't be kept apart from others."""
-    names = scope.limits.clusters
     if not names:
         return
     given = ", ".join(names)
-    if not scope.isolated:
+    if not isolated:
         raise InvalidInput(
             "in this workspace hosts of all clusters share their roles, so who has one cluster "
             "reaches the others through its hosts",
@@ -60,19 +57,19 @@ def check_names(scope: CallerScope) -> None:
             allowed='workspaces with isolation = "cluster"',
             advice='set workspace.isolation = "cluster", or give each team a workspace',
         )
-    if scope.permissions_boundary is not None:
+    if boundary is not None:
         raise InvalidInput(
             "roles of clusters get network.permissions_boundary, which allows them more than "
             "their own cluster",
-            given=f"{given} with {scope.permissions_boundary}",
+            given=f"{given} with {boundary}",
             allowed="the boundary that the network makes, of each role's own cluster alone",
             advice="leave out network.permissions_boundary, or give each team a workspace",
         )
     for name in names:
-        beginning = _beginning(scope.workspace, name)
+        beginning = _beginning(where.workspace, name)
         # Longer names of roles are cut and numbered.
         if name.endswith("*") and not role_name(
-            scope.workspace, ROLES[0], cluster=f"{name[:-1]}{'x' * 40}"
+            where.workspace, ROLES[0], cluster=f"{name[:-1]}{'x' * 40}"
         ).startswith(beginning):
             raise InvalidInput(
                 "roles of clusters with such names can't be distinguished: IAM cuts their names",

@@ -98,7 +98,12 @@ class CallerScope:
     limits: CallerLimits = field(default_factory=CallerLimits)
 
     def __post_init__(self) -> None:
-        check_names(self)
+        check_names(
+            self.where,
+            self.limits.clusters,
+            isolated=self.isolated,
+            boundary=self.permissions_boundary,
+        )
 
     @property
     def where(self) -> Where:
