@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -178,16 +179,18 @@ def test_an_interruption_ends_the_process_and_leaves_no_file(
     hangs.write_text("#!/bin/sh\nexec sleep 600\n")
     hangs.chmod(0o755)
     me = psutil.Process()
+    main, frames = threading.get_ident(), sys._current_frames
 
     def interrupt() -> None:
         while not (found := [one for one in me.children() if "sleep" in one.name()]):
             time.sleep(0.02)
-        # By then the main thread waits for it.
-        time.sleep(0.3)
+        # Until then, Popen itself isn't through with the start of the process.
+        while "wait" not in [f.f_code.co_name for f, _ in traceback.walk_stack(frames()[main])]:
+            time.sleep(0.02)
         # A terminal's Ctrl-C goes to this process's group, in which the other isn't.
         assert os.getpgid(found[0].pid) != os.getpgid(0)
         children.extend(found)
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        signal.pthread_kill(main, signal.SIGINT)
 
     children: list[psutil.Process] = []
     thread = threading.Thread(target=interrupt)

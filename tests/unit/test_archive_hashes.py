@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 from terradask._software.archive_hashes import archive_hashes, lock_file_path, read_lock_file
 from terradask._software.client_versions import lock_software
@@ -154,6 +155,15 @@ def test_a_source_archives_hash_counts_too(tmp_path: Path) -> None:
     assert archive_hashes(written(tmp_path, UV, "uv.lock"), {"probe": "1.0"}) == {"probe": (ONE,)}
 
 
+@pytest.mark.parametrize("query", ["", "?signed=a/b", "#fragment/c"])
+def test_the_name_of_an_archive_in_a_url_is_decoded(tmp_path: Path, query: str) -> None:
+    url = f"https://index.example/whl/probe-1.0%2Bcpu-py3-none-any.whl{query}"
+    archive = f'{{ url = "{url}", hashes = {{ sha256 = "{"a" * 64}" }} }}'
+    source = archive.replace("-py3-none-any.whl", ".tar.gz")
+    text = PYLOCK.removesuffix('"1.0"\n') + f'"1.0+cpu"\nwheels = [{archive}]\nsdist = {source}\n'
+    assert read_lock_file(written(tmp_path, text)) == {"probe": {Version("1.0+cpu"): {"a" * 64}}}
+
+
 @pytest.mark.parametrize(
     ("text", "how"),
     [
@@ -170,6 +180,8 @@ def test_a_source_archives_hash_counts_too(tmp_path: Path) -> None:
         ("version = 1\npackage = 1\n", "damaged"),
         (PYLOCK.replace('"1.0"', '"9.0"', 1), "not a valid pylock"),
         (PYLOCK.replace('"probe"', '"Not Normal"'), "not a valid pylock"),
+        (f"{PYLOCK}wheels = 1\n", "not a valid pylock"),
+        (f"{PYLOCK}sdist = {{ url = 1 }}\nwheels = [1]\n", "not a valid pylock"),
     ],
 )
 def test_what_is_no_lock_file_is_refused(tmp_path: Path, text: str, how: str) -> None:

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packaging.pylock import Pylock, PylockValidationError
+from packaging.pylock import PylockValidationError
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from terradask._software.pylock import read_pylock
 from terradask.errors import SoftwareUnusable
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _read_uv(document: Mapping[str, Any], path: Path) -> Locked:
 
 def _read_pylock(document: Mapping[str, Any], path: Path) -> Locked:
     try:
-        packages = Pylock.from_dict(document).packages
+        packages = read_pylock(document).packages
     except PylockValidationError as error:
         raise _refused("is not a valid pylock.toml", path, given=error.context) from error
     locked: Locked = {}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from packaging.markers import Environment, default_environment
 from packaging.pylock import (
@@ -64,6 +64,28 @@ class Selected:
     yanked: Mapping[str, str] = field(default_factory=dict)
 
 
+def read_pylock(document: Mapping[str, Any]) -> Pylock:
+    """Return a valid ``pylock.toml``. Raises `PylockValidationError`."""
+    # packaging before 26.3 doesn't decode file names in URLs, such as torch-2.9.0%2Bcpu-….whl.
+    for archive in _archives(document):
+        url = archive.get("url")
+        if isinstance(url, str) and not archive.keys() & {"name", "path"}:
+            path = url.partition("#")[0].partition("?")[0]
+            archive["name"] = unquote(path.rpartition("/")[2])
+    return Pylock.from_dict(document)
+
+
+def _archives(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the wheels and source archives of a file that nothing has checked yet."""
+    packages = document.get("packages")
+    for package in packages if isinstance(packages, list) else ():
+        found = package if isinstance(package, dict) else {}
+        wheels = found.get("wheels")
+        for archive in [*(wheels if isinstance(wheels, list) else ()), found.get("sdist")]:
+            if isinstance(archive, dict):
+                yield archive
+
+
 def select_for_hosts(
     text: str,
     path: Path,
@@ -80,7 +102,7 @@ def select_for_hosts(
     for another Python.
     """
     try:
-        lock = Pylock.from_dict(tomllib.loads(text))
+        lock = read_pylock(tomllib.loads(text))
         chosen = list(
             lock.select(environment=_environment(architecture), tags=host_tags(architecture))
         )

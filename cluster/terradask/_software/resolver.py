@@ -13,7 +13,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from packaging.pylock import PackageWheel, Pylock
+from packaging.pylock import PackageWheel
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -21,7 +21,7 @@ from terradask._software.archive_hashes import read_lock_file
 from terradask._software.hosts import HOST_GLIBC, MACHINES
 from terradask._software.indexes.configured import Machine
 from terradask._software.indexes.indexes import Index, expanded, is_index, link_pages, without_user
-from terradask._software.pylock import DirectPackage, Selected, select_for_hosts
+from terradask._software.pylock import DirectPackage, Selected, read_pylock, select_for_hosts
 from terradask._software.uv import run_uv
 from terradask.errors import SoftwareNotResolved
 
@@ -135,7 +135,7 @@ class Resolver:
             folder = Path(made)
             named = self._named(folder, [f"{n}=={version}" for n, version in versions.items()])
             options = ["--no-deps", *([] if named.endswith(".toml") else ["--no-sources"])]
-            found = Pylock.from_dict(tomllib.loads(self._pylock(folder, options, [named])))
+            found = read_pylock(tomllib.loads(self._pylock(folder, options, [named])))
         return {str(package.name): package.wheels or () for package in found.packages}
 
     def _named(self, folder: Path, requirements: Sequence[str]) -> str:
