@@ -322,8 +322,9 @@ def test_the_dashboard_is_on_loopback_behind_mutual_tls(cluster):
     for page, content in ((cluster.dashboard_link, b"Bokeh"), (f"{base}/health", b"ok")):
         with urllib.request.urlopen(page, timeout=HANG_SECONDS) as answer:
             assert content in answer.read()
-    with pytest.raises(urllib.error.HTTPError, match="403"):
+    with pytest.raises(urllib.error.HTTPError, match="403") as refused:
         urllib.request.urlopen(f"{base.rpartition('/')[0]}/health", timeout=HANG_SECONDS)
+    refused.value.close()
     attachment = Workspace.load().deployment("guarded").attach(timeout_seconds=HANG_SECONDS)
     host = attachment.scheduler.private_address.partition("://")[2].rpartition(":")[0]
     anybody = ssl.create_default_context(cadata=attachment.keys.ca)

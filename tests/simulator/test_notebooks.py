@@ -76,7 +76,8 @@ def status_of(link, path, **headers):
     try:
         return urllib.request.urlopen(request, timeout=HANG_SECONDS, context=tls).status
     except urllib.error.HTTPError as error:
-        return error.code
+        with error:
+            return error.code
 
 
 def test_a_cell_runs_with_a_client_of_the_cluster(page, cluster, sim):

@@ -8,6 +8,7 @@ import ensurepip
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import threading
 import zipfile
@@ -366,7 +367,11 @@ def test_pip_install_installs_into_an_environment_with_the_clients_pip(
 ) -> None:
     """Dask's plugin runs ``python -m pip`` on each host."""
     wheels = offline.root.parent / "wheels"
-    (bundled,) = (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl")
+    # Debian has it elsewhere.
+    folder = (
+        sysconfig.get_config_var("WHEEL_PKG_DIR") or Path(ensurepip.__file__).parent / "_bundled"
+    )
+    (bundled,) = Path(folder).glob("pip-*.whl")
     shutil.copy(bundled, wheels)
     python = Environment(
         offline,

@@ -47,7 +47,7 @@ def _handshake(server, client):
     def serve():
         try:
             with server.wrap_socket(theirs, server_side=True) as tls:
-                tls.recv(1)
+                tls.sendall(tls.recv(1))
         except OSError as error:
             failures.append(error)
             theirs.close()

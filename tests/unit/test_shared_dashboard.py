@@ -112,8 +112,9 @@ async def test_clients_are_told_where_it_is_and_who_has_the_token_gets_in(writte
             )
             tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
             page = f"{base}/info/main/workers.html"
-            with pytest.raises(urllib.error.HTTPError, match="403"):
+            with pytest.raises(urllib.error.HTTPError, match="403") as refused:
                 await to_thread(browser.open, page, timeout=HANG_SECONDS)
+            refused.value.close()
             for link, content in ((found.link, b"url=./status"), (page, b"Scheduler")):
                 with await to_thread(browser.open, link, timeout=HANG_SECONDS) as answer:
                     assert content in answer.read()
@@ -179,8 +180,9 @@ async def test_no_link_to_the_dashboard_on_this_machine_leads_to_the_notebooks(w
             base = forward.link.rpartition("/")[0]
             for content in (None, LINK):
                 request = urllib.request.Request(base + COMMAND_PAGE, data=content)
-                with pytest.raises(urllib.error.HTTPError, match="403"):
+                with pytest.raises(urllib.error.HTTPError, match="403") as refused:
                     await to_thread(urllib.request.urlopen, request, timeout=HANG_SECONDS)
+                refused.value.close()
             page = f"{base}/json/counts.json"
             with await to_thread(urllib.request.urlopen, page, timeout=HANG_SECONDS) as answer:
                 assert "workers" in json.load(answer)

@@ -62,7 +62,8 @@ def _fields(distribution: importlib.metadata.Distribution) -> PackageMetadata | 
     """
     try:
         fields = distribution.metadata
-        if fields["Name"] is None or fields["Version"] is None:
+        # Each would warn, or raise, for a field that isn't there.
+        if "Name" not in fields or "Version" not in fields:
             return None
         canonicalize_name(fields["Name"], validate=True)
     except (FileNotFoundError, KeyError, InvalidName):

@@ -13,7 +13,6 @@ import shutil
 import stat
 import tarfile
 from pathlib import Path, PurePosixPath
-from typing import Self
 
 from terradask_host.agent.object_stream import Download, Upload
 from terradask_host.errors import EnvironmentFailed
@@ -45,12 +44,12 @@ def pack(folder: Path, out: Upload) -> None:
 class _Entry(tarfile.TarInfo):
     """An entry as `pack` writes it, or a header with its long name: checked before more is read."""
 
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        found = super().frombuf(buf, encoding, errors)
-        is_header = found.type == tarfile.XHDTYPE and found.size <= _MOST_HEADER_BYTES
-        if not is_header and found.type != tarfile.REGTYPE:
-            raise _unexpected_entry(found.name)
+    # What tarfile's source names for subclasses: not every release calls `frombuf`.
+    def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
+        is_header = self.type == tarfile.XHDTYPE and self.size <= _MOST_HEADER_BYTES
+        if not is_header and self.type != tarfile.REGTYPE:
+            raise _unexpected_entry(self.name)
+        found: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         return found
 
 

@@ -45,9 +45,10 @@ class Imds:
             with urllib.request.urlopen(request) as answer:
                 return str(answer.read().decode())
         except urllib.error.HTTPError as error:
-            if error.code != 404:
-                raise
-            return None
+            with error:
+                if error.code != 404:
+                    raise
+                return None
 
 
 def test_a_spot_instance_hears_of_its_end_and_is_replaced(network):
