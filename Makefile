@@ -226,7 +226,7 @@ $(LOWEST)/.installed: requirements/lowest.lock pyproject.toml simulator/pyprojec
 	@VIRTUAL_ENV="$(CURDIR)/$(LOWEST)" $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable . --editable ./simulator
 	@touch $@
 
-# Resolved anew each time. FROM names packages from elsewhere, such as main of Dask.
+# Resolved anew each time. The simulator's tests run apart: boto3 keeps the credentials of its default session. FROM names packages from elsewhere, such as main of Dask.
 .PHONY: newest
 newest: $(VENV)/.uv ## Run the unit, synth and simulator's tests with the newest packages, in .venv-newest; FROM='moto[server] @ git+https://…' adds others
 	@echo "newest: the newest packages, in $(NEWEST)"
