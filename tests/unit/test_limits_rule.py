@@ -157,7 +157,17 @@ def test_a_size_comes_back_from_its_tag(size):
 
 @pytest.mark.parametrize(
     "text",
-    [None, "", "vcpus", "vcpus=", "vcpus=.", "gpus=1.2.3", "usd=..", "\N{ROMAN NUMERAL ONE}"],
+    [
+        None,
+        "",
+        "vcpus",
+        "vcpus=",
+        "vcpus=.",
+        "gpus=1.2.3",
+        "usd=..",
+        f"vcpus={'9' * 200} usd={'9' * 40}",
+        "\N{ROMAN NUMERAL ONE}",
+    ],
 )
 def test_a_tag_of_others_is_not_known(text):
     assert Size.of_tag(text) == Size()

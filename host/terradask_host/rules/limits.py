@@ -11,7 +11,7 @@ import datetime
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from terradask_host.document_fields import Record
@@ -37,6 +37,8 @@ MONTHLY = "monthly_usd"
 #: Number of clusters that a message names; others are counted.
 _NAMED = 4
 _ZERO = Decimal(0)
+#: An amount in a group's tag. Every user can write one: more digits than any host's aren't read.
+_PART = re.compile(r"([a-z]+)=([0-9]{1,9}(?:\.[0-9]{1,12})?)(?= |$)", re.ASCII)
 _CENT = Decimal("0.01")
 
 
@@ -164,16 +166,13 @@ class Size:
     @classmethod
     def of_tag(cls, text: str | None) -> Size:
         """Read a group's tag; other text isn't known."""
-        parts = dict(re.findall(r"([a-z]+)=([0-9.]+)", text or "", re.ASCII))
-        vcpus, gpus, usd = (_number(parts.get(name)) for name in ("vcpus", "gpus", "usd"))
-        return cls(None if vcpus is None else int(vcpus), None if gpus is None else int(gpus), usd)
-
-
-def _number(text: str | None) -> Decimal | None:
-    try:
-        return None if text is None else Decimal(text)
-    except InvalidOperation:
-        return None
+        numbers = {name: Decimal(value) for name, value in _PART.findall(text or "")}
+        vcpus, gpus = numbers.get("vcpus"), numbers.get("gpus")
+        return cls(
+            None if vcpus is None else int(vcpus),
+            None if gpus is None else int(gpus),
+            numbers.get("usd"),
+        )
 
 
 @dataclass(frozen=True)
