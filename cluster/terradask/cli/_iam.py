@@ -51,7 +51,7 @@ _TRUST = (
 _LIMITS = (
     click.option(
         "--name",
-        help="Name of these policies beside others of the workspace: terradask-WORKSPACE-user-NAME",
+        help="Name of these policies, beside others: terradask-WORKSPACE-user-NAME.",
     ),
     click.option(
         "--max-workers",
