@@ -52,6 +52,7 @@ WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
             "`host/<sha256>/<wheel>`": "host/0a/terradask_host.whl",
             "`host/<sha256>/<archive>`": "host/0a/uv-1.0-py3-none-any.whl",
             "`host/scripts/<sha256>`": "host/scripts/0a",
+            "`host/limits.json`": "host/limits.json",
             "`workspace.json`": "workspace.json",
             "`applied/network.json`": "applied/network.json",
             "`applied/clusters/<cluster>.json`": "applied/clusters/etl.json",

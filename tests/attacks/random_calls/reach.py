@@ -36,7 +36,7 @@ NOT_COUNTED = {
     ),
     "keys that a role of one's own reads: no role that was made is taken": (
         "iam.md",
-        "a role that it makes can",
+        "roles of clusters that it makes can",
     ),
     "more hosts than a group had as its maximum, by those who may deploy groups": (
         "security.md",
