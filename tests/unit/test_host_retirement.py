@@ -89,3 +89,32 @@ def test_without_an_answer_it_is_forgotten(
     monkeypatch.setattr(retirement, "ANSWER_SECONDS", 0.2)
     assert asyncio.run(_why_closed(Worker, retired=True, answers=False)) == FORGOTTEN
     assert "can't ask whether it was retired" in capsys.readouterr().err
+
+
+class ClosedByItsScheduler:
+    """A worker that its scheduler closes soon after the host is told to leave."""
+
+    def __init__(self, scheduler: str, **_: Any) -> None:
+        self.closes = 0
+
+    async def finished(self) -> None:
+        await asyncio.sleep(0.1)
+
+    async def close(self, reason: str | None = None) -> None:
+        self.closes += 1
+
+
+async def test_a_scheduler_that_answers_no_more_keeps_no_host() -> None:
+    async def never_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(never_answers, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    workers = HostedWorkers(
+        ClosedByItsScheduler, f"tcp://127.0.0.1:{port}", [{"name": "i-0a"}], security=Security()
+    )
+    async with silent:
+        await asyncio.wait_for(workers.retire(10 * HANG_SECONDS), HANG_SECONDS)
+    (worker,) = workers._workers.values()
+    assert worker.closes == 1

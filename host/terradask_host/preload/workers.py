@@ -139,6 +139,21 @@ class HostedWorkers:
     async def retire(self, seconds: float) -> None:
         """Retire the workers through the scheduler, which moves their data, within the limit."""
         left = {name: each for name, each in self._workers.items() if name not in self._closed}
+        both = [
+            asyncio.ensure_future(each) for each in (self._retire(left, seconds), self.finished())
+        ]
+        try:
+            # A scheduler that closes ends its workers itself, and may not answer again.
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in both:
+                each.cancel()
+        for result in await asyncio.gather(*both, return_exceptions=True):
+            if isinstance(result, Exception):
+                raise result
+        await asyncio.gather(*(_close(each, reason="host-leaves") for each in left.values()))
+
+    async def _retire(self, left: Mapping[str, Any], seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds * 0.9):
                 async with at_scheduler(self._scheduler, self._security) as scheduler:
@@ -156,7 +171,6 @@ class HostedWorkers:
                     )
         except (OSError, TimeoutError) as error:
             print(f"leaving without retiring: {type(error).__name__}: {error}", file=sys.stderr)
-        await asyncio.gather(*(_close(each, reason="host-leaves") for each in left.values()))
 
     async def close(self) -> None:
         """Close all of them."""
