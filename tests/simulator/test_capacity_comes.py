@@ -34,9 +34,9 @@ def as_user(
         monkeypatch.setenv(name, value)
 
 
-def best_zone() -> str:
-    """The zone in which a cluster without a zone begins: earlier tests left refusals."""
-    return Workspace.load().explain("new").chosen.zone
+def best_zone(**cluster: Any) -> str:
+    """The zone in which such a cluster begins: earlier tests left refusals."""
+    return Workspace.load().explain("new", **cluster).chosen.zone
 
 
 @pytest.mark.usefixtures("as_user")
@@ -103,7 +103,7 @@ def test_a_region_without_machines_is_named_zone_by_zone(sim: Simulator) -> None
 @pytest.mark.usefixtures("as_user")
 def test_workers_that_neither_market_has_move_with_their_scheduler(sim: Simulator) -> None:
     told: list[ProgressEvent] = []
-    first = best_zone()
+    first = best_zone(worker_vm_types=["m6i.2xlarge"], spot_policy="spot_with_fallback")
     with (
         sim.no_capacity("m6i.2xlarge", first),
         Cluster(
@@ -122,7 +122,7 @@ def test_workers_that_neither_market_has_move_with_their_scheduler(sim: Simulato
 @pytest.mark.usefixtures("as_user")
 def test_workers_alone_without_machines_move_with_their_scheduler(sim: Simulator) -> None:
     told: list[ProgressEvent] = []
-    first = best_zone()
+    first = best_zone(worker_vm_types=["m6i.2xlarge"])
     with (
         sim.no_capacity("m6i.2xlarge", first),
         Cluster(

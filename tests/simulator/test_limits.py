@@ -57,10 +57,10 @@ def _limited(sim: Simulator, sim_environ: dict[str, str], policies: Policies) ->
 
 @pytest.fixture
 def etl(sim: Simulator, policies: Policies) -> Iterator[Cluster]:
-    """A cluster of Ada's, in the team blue: the scheduler's host and two workers'."""
+    """A cluster of Lia's, in the team blue: the scheduler's host and two workers'."""
     with (
         sim.hollow_hosts(),
-        sim.acting_as("ada", *policies["user"]),
+        sim.acting_as("lia", *policies["user"]),
         Cluster("sums", n_workers=2, max_workers=9, wait_for_workers=True, **BLUE) as cluster,
     ):
         yield cluster
@@ -70,7 +70,7 @@ def test_another_plan_of_the_same_changes_nothing(sim: Simulator, policies: Poli
     with sim.acting_as("setup", *policies["setup"]):
         workspace = Workspace.load(network=ZONES, limits=LIMITS)
         assert not workspace.plan_network().changed
-        assert workspace.limits().set_by.endswith(":assumed-role/setup/setup")
+        assert workspace.baseline().limits["set_by"].endswith(":assumed-role/setup/setup")
 
 
 def test_the_schedulers_host_cuts_a_number_and_a_load(
@@ -81,11 +81,11 @@ def test_the_schedulers_host_cuts_a_number_and_a_load(
     # 16 vCPUs are four hosts, the scheduler's included.
     eventually(lambda: numbers(sim, "sums") == (3, 3))
     told = (
-        "cluster sums: the workspace's limits allow group workers 3 of 9 hosts: owner ada/ada may "
+        "cluster sums: the workspace's limits allow group workers 3 of 9 hosts: owner lia/lia may "
         "use 16 vCPUs at once (set by setup/setup on "
     )
     eventually(lambda: told in caplog.text)
-    assert "12 are in use: 12 in sums (ada/ada)" in caplog.text
+    assert "12 are in use: 12 in sums (lia/lia)" in caplog.text
     # A load meets the same, and says it once.
     etl.adapt(minimum=1, maximum=9, **EAGER)
     client = etl.get_client()
@@ -125,7 +125,7 @@ def test_a_start_beyond_the_teams_limit_names_who_uses_it(
         assert deployment.current_run() is None
     text = str(refused.value)
     assert "team blue may use 5 hosts at once (set by setup/setup on " in text
-    assert "3 are in use: 3 in sums (ada/ada)" in text
+    assert "3 are in use: 3 in sums (lia/lia)" in text
     assert refused.value.largest == {"workers": 1}
     (quota,) = refused.value.quotas
     assert (quota["limit"], quota["in_use"], quota["needed"]) == (5.0, 3.0, 3.0)
@@ -161,7 +161,7 @@ def test_a_cluster_that_can_never_start_is_not_planned(sim: Simulator, policies:
 @pytest.mark.parametrize("key", ["workspace.json", "host/limits.json"])
 def test_no_user_changes_the_limits(sim: Simulator, policies: Policies, key: str) -> None:
     bucket = "terradask-default-123456789012-us-east-1"
-    with sim.acting_as("ada", *policies["user"]):
+    with sim.acting_as("lia", *policies["user"]):
         s3 = Workspace.load().aws.client("s3")
         for call in (s3.delete_object, s3.put_object):
             with pytest.raises(Exception, match=r"(?i)denied|refuses"):
