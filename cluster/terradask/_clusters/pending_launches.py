@@ -14,6 +14,7 @@ from typing import Any
 
 from terradask._aws.autoscaling import Groups
 from terradask._aws.translation import is_transient
+from terradask._common.once import OncePerCause
 from terradask._observe.record import ClusterRecord
 from terradask._observe.shortfall import Shortfall, no_capacity
 from terradask.errors import NoCapacity
@@ -61,7 +62,7 @@ class FirstLaunches:
     _requested_at: float = field(default_factory=time.monotonic, init=False)
     #: Earlier refusals don't count.
     _since: datetime.datetime = field(init=False)
-    _told: set[frozenset[tuple[str, str]]] = field(default_factory=set, init=False)
+    _refusals: OncePerCause = field(default_factory=OncePerCause, init=False)
 
     def __post_init__(self) -> None:
         self._since = datetime.datetime.fromisoformat(self.run.started_at)
@@ -86,8 +87,7 @@ class FirstLaunches:
         left_seconds = self._refused_at + self.capacity_timeout_seconds - now
         if is_last or left_seconds <= 0 or refusal.kinds != {"capacity"}:
             raise refusal
-        if short.causes not in self._told:
-            self._told.add(short.causes)
+        if self._refusals.is_new(*short.causes):
             self.on_refusal(refusal, left_seconds)
         if now >= self._requested_at + REPEAT_SECONDS:
             self._request_again(groups, short.problems.keys() - self._fallbacks(groups))
