@@ -110,12 +110,17 @@ class ZoneOffer:
         return max(map(_time_of, self.failures), default=0.0)
 
     @property
-    def rank(self) -> tuple[bool, int, float, int, bool, bool, Decimal, int]:
-        """The sort key of zones, the best first."""
+    def rank(self) -> tuple[bool, bool, float, int, int, bool, bool, Decimal, int]:
+        """The sort key of zones, the best first.
+
+        The zone that refused longest ago comes before one with fewer kinds of refusals: capacity
+        that lacks now says more than what lacked earlier.
+        """
         return (
             not self.usable,
-            len(self.failures),
+            bool(self.failures),
             self.last_failed_at,
+            len(self.failures),
             -self.firsts,
             self.few_on_spot,
             self.spot_usd is None,
@@ -161,7 +166,7 @@ def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
     avoided = [
         f"{offer.zone} has refused launches recently ({'; '.join(map(str, offer.failures))})"
         for offer in sorted(usable, key=lambda offer: offer.zone)
-        if len(offer.failures) > len(best.failures)
+        if offer is not best and offer.failures
     ]
     own = (
         [f"launches failed here recently as well ({'; '.join(map(str, best.failures))})"]
@@ -173,14 +178,12 @@ def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
 
 def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
     """Return the difference between a zone and the next best."""
-    if len(best.failures) != len(next_best.failures):
-        return (
-            "the fewest launches failed here recently"
-            if best.failures
-            else "no launch has failed here recently"
-        )
+    if bool(best.failures) != bool(next_best.failures):
+        return "no launch has failed here recently"
     if best.last_failed_at != next_best.last_failed_at:
         return f"the last refusal here is longer ago than in {next_best.zone}"
+    if len(best.failures) != len(next_best.failures):
+        return "the fewest launches failed here recently"
     if best.firsts != next_best.firsts:
         return "it has the first type of more groups"
     if best.few_on_spot != next_best.few_on_spot:
