@@ -178,31 +178,40 @@ def why_best(offers: Sequence[ZoneOffer], zone: str) -> str:
 
 def _difference(best: ZoneOffer, next_best: ZoneOffer) -> str:
     """Return the difference between a zone and the next best."""
-    if bool(best.failures) != bool(next_best.failures):
-        return "no launch has failed here recently"
-    if best.last_failed_at != next_best.last_failed_at:
-        return f"the last refusal here is longer ago than in {next_best.zone}"
-    if len(best.failures) != len(next_best.failures):
-        return "the fewest launches failed here recently"
-    if best.firsts != next_best.firsts:
-        return "it has the first type of more groups"
-    if best.few_on_spot != next_best.few_on_spot:
-        return "it has more types on spot"
+    first = (
+        (
+            bool(best.failures) != bool(next_best.failures),
+            "no launch has failed here recently",
+        ),
+        (
+            best.last_failed_at != next_best.last_failed_at,
+            f"the last refusal here is longer ago than in {next_best.zone}",
+        ),
+        (
+            len(best.failures) != len(next_best.failures),
+            "the fewest launches failed here recently",
+        ),
+        (best.firsts != next_best.firsts, "it has the first type of more groups"),
+        (best.few_on_spot != next_best.few_on_spot, "it has more types on spot"),
+    )
+    for differs, text in first:
+        if differs:
+            return text
     if best.spot_usd is not None and best.spot_usd != next_best.spot_usd:
-        against = (
-            f"{next_best.spot_usd:.4f} in {next_best.zone}"
-            if next_best.spot_usd is not None
-            else f"unknown in {next_best.zone}"
-        )
-        return (
-            f"the cheapest on spot, {best.spot_usd:.4f} US dollars an hour for a worker of "
-            f"each group, {against}"
-        )
+        return _cheaper(best.spot_usd, next_best)
     counts = [sum(map(len, offer.offered)) for offer in (best, next_best)]
     return (
         "it has more of the types"
         if counts[0] != counts[1]
         else f"as good as {next_best.zone}, and first by name"
+    )
+
+
+def _cheaper(spot_usd: Decimal, next_best: ZoneOffer) -> str:
+    other = "unknown" if next_best.spot_usd is None else f"{next_best.spot_usd:.4f}"
+    return (
+        f"the cheapest on spot, {spot_usd:.4f} US dollars an hour for a worker of each group, "
+        f"{other} in {next_best.zone}"
     )
 
 
