@@ -12,7 +12,7 @@ Most programs need only `Cluster`::
 Clusters
     Cluster, function and the Function that it makes
 Workspace: the network and its clusters, step by step
-    Workspace, Plan, Deployment, DeploymentStatus, LiveView
+    Workspace, Plan, Deployment, CapacityWait, DeploymentStatus, LiveView
 Jobs: commands on a cluster's hosts
     Job, JobRecord, JobTask, JobOutput
 Instance types and prices
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from terradask._catalog.instance_types.model import Gpus, InstanceType
     from terradask._clusters.deployment import Deployment
     from terradask._clusters.jobs.store import JobOutput
+    from terradask._clusters.pending_launches import CapacityWait
     from terradask._dask.cluster import Cluster
     from terradask._dask.functions.function import Function, function
     from terradask._dask.job import Job
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BackendOptionsChange",
+    "CapacityWait",
     "Cluster",
     "Deployment",
     "DeploymentStatus",
@@ -85,6 +87,7 @@ _log_plainly()
 
 _HOMES = {
     "BackendOptionsChange": "terradask._workspace.backend_options",
+    "CapacityWait": "terradask._clusters.pending_launches",
     "Cluster": "terradask._dask.cluster",
     "Deployment": "terradask._clusters.deployment",
     "DeploymentStatus": "terradask._observe.status",

@@ -101,41 +101,27 @@ def test_a_region_without_machines_is_named_zone_by_zone(sim: Simulator) -> None
 
 
 @pytest.mark.usefixtures("as_user")
-def test_workers_that_neither_market_has_move_with_their_scheduler(sim: Simulator) -> None:
+@pytest.mark.parametrize("spot_policy", ["on-demand", "spot_with_fallback"])
+def test_workers_without_machines_move_with_their_scheduler(
+    sim: Simulator, spot_policy: str
+) -> None:
     told: list[ProgressEvent] = []
-    first = best_zone(worker_vm_types=["m6i.2xlarge"], spot_policy="spot_with_fallback")
+    name, hardware = f"moving-{spot_policy[:4]}", {"worker_vm_types": ["m6i.2xlarge"]}
+    first = best_zone(**hardware, spot_policy=spot_policy)
     with (
         sim.no_capacity("m6i.2xlarge", first),
         Cluster(
-            "fallen",
+            name,
             n_workers=1,
-            worker_vm_types=["m6i.2xlarge"],
-            spot_policy="spot_with_fallback",
-            wait_for_workers=True,
-            progress=told.append,
-        ) as cluster,
-    ):
-        assert cluster.zone != first
-    assert any("launches no worker" in getattr(event, "text", "") for event in told)
-
-
-@pytest.mark.usefixtures("as_user")
-def test_workers_alone_without_machines_move_with_their_scheduler(sim: Simulator) -> None:
-    told: list[ProgressEvent] = []
-    first = best_zone(worker_vm_types=["m6i.2xlarge"])
-    with (
-        sim.no_capacity("m6i.2xlarge", first),
-        Cluster(
-            "together",
-            n_workers=1,
-            worker_vm_types=["m6i.2xlarge"],
+            **hardware,
+            spot_policy=spot_policy,
             wait_for_workers=True,
             progress=told.append,
         ) as cluster,
     ):
         assert cluster.zone != first
         running = [{"Name": "instance-state-name", "Values": ["running"]}]
-        of_cluster = {"Name": "tag:terradask:cluster", "Values": ["together"]}
+        of_cluster = {"Name": "tag:terradask:cluster", "Values": [name]}
         described = listed_instances(sim.client("ec2"), Filters=[*running, of_cluster])
         assert [one["Placement"]["AvailabilityZone"] for one in described] == [cluster.zone] * 2
     assert any("launches no worker" in getattr(event, "text", "") for event in told)

@@ -11,7 +11,7 @@ import pytest
 
 from terradask._aws.rate_limit import RateLimiter
 from terradask._clusters import pending_launches
-from terradask._clusters.pending_launches import FirstLaunches
+from terradask._clusters.pending_launches import CapacityWait, FirstLaunches
 from terradask._observe.documents import Descriptor
 from terradask.errors import NoCapacity
 from terradask_host.documents import Run
@@ -65,7 +65,7 @@ def launches(
     record: Any = SimpleNamespace(
         name="etl", groups=groups, descriptor=descriptor, limiter=RateLimiter()
     )
-    return FirstLaunches(record, run, **given)
+    return FirstLaunches(record, run, CapacityWait(**given))
 
 
 @pytest.fixture
@@ -85,9 +85,7 @@ def test_without_time_the_first_refusal_is_the_error() -> None:
 def test_what_time_may_mend_is_requested_again_and_reported_once() -> None:
     told: list[tuple[NoCapacity, float]] = []
     groups = RefusingGroups({"scheduler": NO_CAPACITY})
-    first = launches(
-        groups, capacity_timeout_seconds=60, on_refusal=lambda *refused: told.append(refused)
-    )
+    first = launches(groups, timeout_seconds=60, on_refusal=lambda *refused: told.append(refused))
     first.check(groups.describe())
     assert first.refused
     assert groups.requested == [("scheduler", 0), ("scheduler", 1)]
@@ -109,7 +107,7 @@ def test_what_time_may_mend_is_requested_again_and_reported_once() -> None:
 def test_what_time_does_not_mend_is_an_error_at_once(problem: LaunchProblem) -> None:
     groups = RefusingGroups({"scheduler": problem})
     with pytest.raises(NoCapacity) as caught:
-        launches(groups, capacity_timeout_seconds=60).check(groups.describe())
+        launches(groups, timeout_seconds=60).check(groups.describe())
     assert caught.value.kinds == {"quota"}
 
 
@@ -132,7 +130,7 @@ def test_an_interruption_between_two_numbers_leaves_the_number() -> None:
 
     groups.set_desired = interrupted  # type: ignore[method-assign]
     with pytest.raises(KeyboardInterrupt):
-        launches(groups, capacity_timeout_seconds=60).check(groups.describe())
+        launches(groups, timeout_seconds=60).check(groups.describe())
     assert groups.requested[-1] == ("scheduler", 1)
 
 
@@ -168,7 +166,7 @@ def test_a_fallback_is_refused_by_its_last_group_whose_number_the_host_sets() ->
     groups = RefusingGroups({"workers-spot": NO_CAPACITY}, scheduler=1)
     described = {**groups.describe(), "workers-spot": Group("workers-spot", 3, 9, ())}
     groups.describe = lambda: described  # type: ignore[method-assign]
-    first = launches(groups, both, needs_workers=True, capacity_timeout_seconds=60)
+    first = launches(groups, both, needs_workers=True, timeout_seconds=60)
     assert not first.has_workers(described)
     first.check(described)
     assert not first.refused

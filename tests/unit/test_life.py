@@ -4,14 +4,17 @@ of a run that is over.
 
 import datetime
 import json
+import threading
 from types import SimpleNamespace
 
 import pytest
 
 from terradask import Cluster
 from terradask._clusters.lifetime import lifetime_policy, parse_duration
-from terradask._dask.provision import Provisioner
+from terradask._common.progress import silent
+from terradask._dask.launch import Launch
 from terradask._dask.request import Request
+from terradask._dask.rollback import Made
 from terradask._observe.documents import SILENT, read_address, read_run, stopped_error
 from terradask.errors import InvalidInput
 from terradask_host.documents import Ended, LifetimePolicy, Run, SchedulerAddress
@@ -124,9 +127,12 @@ def test_a_cluster_that_was_made_to_close_with_its_client_goes_with_it(
     closes, origin, declared, no_client, destroyed
 ):
     settings = Settings(clusters={"etl": {}} if declared else {})
-    provisioner = Provisioner(Request("etl", shutdown_on_close=closes), lambda event: None)
-    provisioner._origin = origin
-    life = provisioner._life(settings.cluster, SimpleNamespace(settings=settings))
+    made = Made(SimpleNamespace(settings=settings), None, origin)
+    life = Launch(
+        *(Request("etl", shutdown_on_close=closes), settings.cluster, made, silent),
+        on_status=lambda deployment, status: None,
+        cancelled=threading.Event(),
+    ).life()
     assert (life.no_client_timeout_seconds, life.destroyed_after) == (no_client, destroyed)
 
 

@@ -12,10 +12,8 @@ from typing import Any, cast
 import pytest
 
 from terradask._aws.endpoints import ENDPOINT_VARIABLE
-from terradask._common.progress import Message, Warned
+from terradask._common.progress import KeptOnce, Message, ProgressEvent, Warned
 from terradask._dask.package_check import check_packages
-from terradask._dask.provision import Provisioner
-from terradask._dask.request import Request
 from terradask._software.client_versions import lock_software
 from terradask._software.lock import SoftwareLock
 from terradask._software.package_sync import describe_packages, lock_environment
@@ -51,6 +49,7 @@ def test_all_is_said_before_anything_is_made_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of the environment that is there: what comes, what stays, and what hosts do without."""
+    monkeypatch.chdir(tmp_path)
     installed = {"dask": (), "terradask": ("jsii", "boto"), "jsii": (), "boto": (), "absent": ()}
     for name, needs in installed.items():
         about = tmp_path / f"site/{name}-1.0.dist-info"
@@ -63,7 +62,7 @@ def test_all_is_said_before_anything_is_made_and_once(
     found = list(importlib.metadata.distributions(path=[str(tmp_path / "site")]))
     monkeypatch.setattr("importlib.metadata.distributions", lambda: found)
     events: list[Any] = []
-    provisioner = Provisioner(Request("etl"), events.append)
+    progress = KeptOnce(events.append)
     with serving(tmp_path / "index") as url:
         environ = client(url, tmp_path / "cache")
         for name, value in environ.items():
@@ -77,15 +76,16 @@ def test_all_is_said_before_anything_is_made_and_once(
                 ClusterSettings(package_sync=True),
                 None,
                 architecture="x86_64",
-                begin=lambda text: None,
-                report=lambda text: provisioner._report_once(Message(text, kept=True)),
-                warn=provisioner._warn,
+                progress=progress,
             )
+    resolving = Message("etl: resolving packages for hosts")
     assert events == [
+        resolving,
         Message(
             "etl: hosts get 2 packages; only local, as only terradask needs them: jsii", kept=True
         ),
         Warned("hosts don't get absent (no index has it)"),
+        resolving,
     ]
 
 
@@ -110,17 +110,15 @@ def test_what_hosts_do_not_get_is_said(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv(ENDPOINT_VARIABLE, "http://127.0.0.1:5000")
 
     def said(**given: Any) -> list[str]:
-        lines: list[str] = []
+        events: list[ProgressEvent] = []
         check_packages(
             cast(Any, SimpleNamespace(name="etl")),
             ClusterSettings(**given),
             None,
             architecture="x86_64",
-            begin=lambda text: None,
-            report=lines.append,
-            warn=lines.append,
+            progress=events.append,
         )
-        return lines
+        return [each.text for each in events if isinstance(each, Message | Warned)]
 
     modules, packages = said()
     assert modules.startswith("etl: hosts don't get own_steps, which this process has imported")

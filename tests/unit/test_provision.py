@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib.metadata
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -11,8 +12,11 @@ from terradask._common.progress import silent
 from terradask._dask import ignored as of_ignored
 from terradask._dask.connectivity import check_route
 from terradask._dask.ignored import warn_of_ignored, warn_without_hashes
-from terradask._dask.provision import Provisioner, check_versions, wait_for_deployment
+from terradask._dask.launch import Launch
+from terradask._dask.provision import Provisioner, wait_for_deployment
 from terradask._dask.request import Request, parse_name
+from terradask._dask.rollback import Made
+from terradask._dask.same_versions import check_versions
 from terradask._observe.documents import Descriptor, read_descriptor, read_run
 from terradask._observe.keys import Bundle, KeySet
 from terradask._software.hosts import python_version
@@ -20,6 +24,7 @@ from terradask._software.sync import PackageSync
 from terradask.errors import (
     DocumentFormat,
     InvalidInput,
+    NoCapacity,
     SoftwareUnusable,
     StalePlan,
     StateLocked,
@@ -48,6 +53,15 @@ def attachment(python, packages):
     run = Run("r1", "2026-11-20T05:15:00Z", "arn", "v1", python, packages, 2)
     keys = KeySet("r1", "ca", *(Bundle("cert", "key") for _ in range(3)))
     return Attachment(descriptor, run, scheduler, keys)
+
+
+def launch_of(deployment, settings, root=None):
+    workspace = SimpleNamespace(root=root, settings=Settings())
+    return Launch(
+        *(Request("etl"), settings, Made(workspace, deployment), silent),
+        on_status=lambda deployment, status: None,
+        cancelled=threading.Event(),
+    )
 
 
 def test_the_same_versions_are_fine():
@@ -89,7 +103,6 @@ def test_names_are_made_up_and_differ():
 
 
 def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
-    provisioner = Provisioner(Request("etl"), silent)
     deployment = SimpleNamespace(
         name="etl",
         started_run_id=None,
@@ -98,13 +111,13 @@ def test_a_run_that_somebody_else_started_meanwhile_is_not_ours_to_stop():
         _begin_start=lambda settings: None,
         _start_as=lambda change, **_: SimpleNamespace(run_id="theirs"),
     )
-    workspace = SimpleNamespace(root=None, settings=Settings())
     settings = ClusterSettings(use_scheduler_public_ip=False)
-    provisioner._start(deployment, settings, workspace)
-    assert provisioner._origin == "attached"
+    launch = launch_of(deployment, settings)
+    launch.start()
+    assert launch.made.origin == "attached"
     deployment.started_run_id = "theirs"
-    provisioner._start(deployment, settings, workspace)
-    assert provisioner._origin == "started"
+    launch.start()
+    assert launch.made.origin == "started"
 
 
 @pytest.mark.parametrize(
@@ -198,10 +211,11 @@ def test_a_lock_file_that_is_not_there_is_refused_before_anything_is_planned(tmp
         plan_launch=None,
     )
     provisioner = Provisioner(Request("etl"), silent)
+    made = Made(workspace, SimpleNamespace(name="etl"))
     with pytest.raises(SoftwareUnusable, match="The lock file of `software_lock`") as refused:
-        provisioner._deploy(workspace, SimpleNamespace(name="etl"), wait_seconds=0)
+        provisioner._deploy(made, wait_seconds=0)
     assert refused.value.given == str(tmp_path / "uv.lock")
-    assert provisioner._origin == "attached"
+    assert made.origin == "attached"
 
 
 def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
@@ -214,14 +228,10 @@ def test_a_start_takes_the_lock_file_of_the_settings_in_force(tmp_path):
         _start_as=lambda change, **_: started.append(change(None)) or SimpleNamespace(run_id="r1"),
     )
     settings = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock")
-    Provisioner(Request("etl"), silent)._start(
-        deployment, settings, SimpleNamespace(root=tmp_path, settings=Settings())
-    )
+    launch_of(deployment, settings, tmp_path).start()
     assert started[0].software_lock == "uv.lock"
     settings = ClusterSettings(use_scheduler_public_ip=False, software="uv.lock")
-    Provisioner(Request("etl"), silent)._start(
-        deployment, settings, SimpleNamespace(root=tmp_path, settings=Settings())
-    )
+    launch_of(deployment, settings, tmp_path).start()
     assert started[1].software == "uv.lock"
 
 
@@ -237,9 +247,7 @@ def test_a_start_takes_the_callers_environment_as_the_settings_in_force_say(tmp_
     deployed = ClusterSettings(
         use_scheduler_public_ip=False, package_sync=["Pandas"], package_sync_strict=True
     )
-    Provisioner(Request("etl"), silent)._start(
-        deployment, deployed, SimpleNamespace(root=tmp_path, settings=Settings())
-    )
+    launch_of(deployment, deployed, tmp_path).start()
     assert PackageSync.of(started[0]) == PackageSync(["Pandas"], strict=True)
 
 
@@ -251,7 +259,7 @@ def test_what_a_start_would_refuse_is_refused_before_anything_is_made(tmp_path):
     )
     with pytest.raises(SoftwareUnusable, match="no-such-package"):
         Provisioner(Request("etl"), silent)._deploy(
-            workspace, SimpleNamespace(name="etl"), wait_seconds=0
+            Made(workspace, SimpleNamespace(name="etl")), wait_seconds=0
         )
 
 
@@ -262,12 +270,44 @@ def test_what_a_start_would_refuse_leaves_a_deployed_cluster_as_it_is(tmp_path):
         _begin_start=lambda settings: None,
     )
     settings = ClusterSettings(package_sync=["no-such-package"], use_scheduler_public_ip=False)
-    provisioner = Provisioner(Request("etl"), silent)
+    launch = launch_of(deployment, settings, tmp_path)
     with pytest.raises(SoftwareUnusable, match="no-such-package"):
-        provisioner._start(
-            deployment, settings, SimpleNamespace(root=tmp_path, settings=Settings())
+        launch.start()
+    assert launch.made.origin == "attached"
+
+
+def test_a_start_in_another_zone_repeats_no_warning(caplog):
+    zones = ["us-east-1a", "us-east-1b"]
+    attached = attachment(python_version(), HERE)
+    refusal = NoCapacity("no machines", kinds={"capacity"})
+
+    def attach(zone):
+        if zone == zones[0]:
+            raise refusal
+        return attached
+
+    def deployed(zone):
+        return SimpleNamespace(
+            name="etl",
+            descriptor=SimpleNamespace(zone=zone),
+            _start_as=lambda change, **_: attached.run,
+            attach=lambda **_: attach(zone),
+            stop=lambda: None,
         )
-    assert provisioner._origin == "attached"
+
+    settings = ClusterSettings(use_scheduler_public_ip=False, software_lock="uv.lock")
+    launch = launch_of(deployed(zones[0]), settings)
+    launch.made.origin = "created"
+    vars(launch.made.workspace).update(
+        settings=Settings(cluster=settings),
+        baseline=lambda: SimpleNamespace(zones=zones),
+        plan_launch=lambda name, refresh: "plan",
+        apply=lambda plan: None,
+        deployment=lambda name: deployed(zones[1]),
+    )
+    assert launch.run() is attached
+    assert launch.made.deployment.descriptor.zone == zones[1]
+    assert caplog.text.count("started without software_lock") == 1
 
 
 def test_a_run_of_an_older_terradask_has_no_hashes():
@@ -294,10 +334,10 @@ def test_a_cluster_that_somebody_else_is_making_is_not_ours_to_destroy(error, or
     nothing = SimpleNamespace(
         name="etl", exists=False, objects=SimpleNamespace(names=lambda under: [])
     )
-    provisioner = Provisioner(Request("etl"), silent)
+    made = Made(workspace, nothing)
     with pytest.raises(error):
-        provisioner._deploy(workspace, nothing, wait_seconds=0)
-    assert provisioner._origin == origin
+        Provisioner(Request("etl"), silent)._deploy(made, wait_seconds=0)
+    assert made.origin == origin
 
 
 class DeployedMeanwhile:
@@ -331,11 +371,9 @@ def test_a_cluster_that_somebody_else_has_made_meanwhile_is_used(reads):
         root=None, settings=settings, plan_launch=lambda name: "plan", apply=apply
     )
     provisioner = Provisioner(Request("etl"), silent, poll_seconds=0.001)
-    assert (
-        provisioner._deploy(workspace, DeployedMeanwhile(reads=reads), wait_seconds=HANG_SECONDS)
-        is False
-    )
-    assert provisioner._origin == "attached"
+    made = Made(workspace, DeployedMeanwhile(reads=reads))
+    assert provisioner._deploy(made, wait_seconds=HANG_SECONDS) is False
+    assert made.origin == "attached"
     assert applied == ([] if reads == 0 else ["plan"])
 
 

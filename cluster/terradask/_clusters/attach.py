@@ -11,7 +11,7 @@ from typing import Any
 
 from terradask._aws.answers import unless
 from terradask._clusters.attachment import Attachment
-from terradask._clusters.pending_launches import FirstLaunches, OnRefusal, ignore_refusal
+from terradask._clusters.pending_launches import CapacityWait, FirstLaunches
 from terradask._common.side_by_side import side_by_side
 from terradask._observe.documents import (
     Descriptor,
@@ -59,9 +59,7 @@ def attach(
     on_wait: Callable[[DeploymentStatus], None] | None,
     cancelled: Callable[[], bool],
     report_seconds: float = _REPORT_SECONDS,
-    capacity_timeout_seconds: float = 0,
-    needs_workers: bool = False,
-    on_refusal: OnRefusal = ignore_refusal,
+    capacity: CapacityWait | None = None,
 ) -> Attachment:
     """Wait for the scheduler of `run`, reading its host's report every `report_seconds`. Raises as
     `Deployment.attach`.
@@ -74,14 +72,7 @@ def attach(
     ]
     keys, scheduler, content = side_by_side(reads, len(reads))
     if scheduler is None:
-        launches = FirstLaunches(
-            record,
-            run,
-            capacity_timeout_seconds=capacity_timeout_seconds,
-            needs_workers=needs_workers,
-            on_refusal=on_refusal,
-        )
-        hosts = _SchedulerHosts(record, run, launches)
+        hosts = _SchedulerHosts(record, run, FirstLaunches(record, run, capacity or CapacityWait()))
         scheduler = _wait_for_scheduler(hosts, timeout_seconds, report_seconds, on_wait, cancelled)
         content = record.objects.read_bytes(RUN)
     if keys is None:
@@ -156,7 +147,7 @@ class _SchedulerHosts:
         for a few seconds only.
         """
         ends_at = time.monotonic() + _REASON_SECONDS
-        while self.launches.needs_workers and not self._has_workers:
+        while self.launches.wait.needs_workers and not self._has_workers:
             check_wanted()
             with self.record.limiter.slot():
                 groups = self.record.groups.describe()

@@ -19,7 +19,7 @@ from terradask._clusters.attach import attach
 from terradask._clusters.attachment import Attachment
 from terradask._clusters.built_environments import BuiltEnvironments
 from terradask._clusters.jobs.store import JobStore
-from terradask._clusters.pending_launches import OnRefusal, ignore_refusal
+from terradask._clusters.pending_launches import CapacityWait
 from terradask._clusters.snapshot import Snapshot, take_snapshot
 from terradask._clusters.worker_counts import check_workers
 from terradask._common.clock import utc_text
@@ -326,9 +326,7 @@ class Deployment:
         on_wait: Callable[[DeploymentStatus], None] | None = None,
         cancelled: Callable[[], bool] = lambda: False,
         run: Run | None = None,
-        capacity_timeout_seconds: float = 0,
-        needs_workers: bool = False,
-        on_refusal: OnRefusal = ignore_refusal,
+        capacity: CapacityWait | None = None,
     ) -> Attachment:
         """Wait for the scheduler of the current run, and return the addresses and keys that a
         client needs.
@@ -343,14 +341,8 @@ class Deployment:
             Called between polls; if it returns True, the wait ends with `InterruptedError`.
         run
             The active run, if the caller has just read it. By default it is read.
-        capacity_timeout_seconds
-            How long to go on requesting instances while AWS has no capacity. By default the first
-            refusal is an error.
-        needs_workers
-            Whether to wait also for the first worker's instance, if workers are requested.
-        on_refusal
-            Called with AWS's first refusal and with each that has another reason, and with the
-            seconds that are left.
+        capacity
+            How to wait while AWS has no capacity. By default its first refusal is an error.
 
         Raises
         ------
@@ -365,8 +357,8 @@ class Deployment:
             has that in its log, where S3 takes no report of it. That is read from CloudWatch with
             ``logs:DescribeLogStreams`` and ``logs:FilterLogEvents``, if the caller has them.
         NoCapacity
-            When AWS launches no host for the scheduler, or with `needs_workers` none for workers,
-            with AWS's reason.
+            When AWS launches no host for the scheduler, or none for workers if `capacity` needs
+            them, with AWS's reason.
         SchedulerMissing
             When the scheduler isn't up in time, with the last report of its host, or the line of
             its log that says why it can't report.
@@ -380,9 +372,7 @@ class Deployment:
             timeout_seconds=timeout_seconds,
             on_wait=on_wait,
             cancelled=cancelled,
-            capacity_timeout_seconds=capacity_timeout_seconds,
-            needs_workers=needs_workers,
-            on_refusal=on_refusal,
+            capacity=capacity,
         )
 
     def learn_environment(self, attachment: Attachment) -> None:

@@ -44,6 +44,28 @@ def ignore_refusal(refusal: NoCapacity, left_seconds: float) -> None:
     """Report nothing."""
 
 
+@dataclass(frozen=True)
+class CapacityWait:
+    """How to wait for a run's first instances while AWS has no capacity.
+
+    Parameters
+    ----------
+    timeout_seconds
+        How long to go on requesting instances after AWS's first refusal. By default the first
+        refusal is an error.
+    needs_workers
+        Whether to wait also for the first worker's instance, if workers are requested: without any
+        worker, the run is of no use.
+    on_refusal
+        Called with AWS's first refusal and with each that has another reason, and with the seconds
+        that are left.
+    """
+
+    timeout_seconds: float = 0.0
+    needs_workers: bool = False
+    on_refusal: OnRefusal = ignore_refusal
+
+
 @dataclass(eq=False, repr=False)
 class FirstLaunches:
     """The first launches of a run, for its scheduler and its workers, which may be refused at first
@@ -52,12 +74,7 @@ class FirstLaunches:
 
     record: ClusterRecord
     run: Run
-    _: KW_ONLY
-    #: How long to go on requesting instances after AWS's first refusal.
-    capacity_timeout_seconds: float = 0.0
-    #: Whether the run is of no use without any worker.
-    needs_workers: bool = False
-    on_refusal: OnRefusal = ignore_refusal
+    wait: CapacityWait = CapacityWait()
     _refused_at: float | None = field(default=None, init=False)
     _requested_at: float = field(default_factory=time.monotonic, init=False)
     #: Earlier refusals don't count.
@@ -84,11 +101,11 @@ class FirstLaunches:
         refusal = no_capacity(self.record.name, short, self.record.descriptor.pools, role=role)
         now = time.monotonic()
         self._refused_at = now if self._refused_at is None else self._refused_at
-        left_seconds = self._refused_at + self.capacity_timeout_seconds - now
+        left_seconds = self._refused_at + self.wait.timeout_seconds - now
         if is_last or left_seconds <= 0 or refusal.kinds != {"capacity"}:
             raise refusal
         if self._refusals.is_new(*short.causes):
-            self.on_refusal(refusal, left_seconds)
+            self.wait.on_refusal(refusal, left_seconds)
         if now >= self._requested_at + REPEAT_SECONDS:
             self._request_again(groups, short.problems.keys() - self._fallbacks(groups))
 
@@ -96,7 +113,7 @@ class FirstLaunches:
         """Return whether any worker's instance exists, or none is needed or requested."""
         chains = self._requested_chains(groups)
         return (
-            not self.needs_workers
+            not self.wait.needs_workers
             or not chains
             or any(group.active_ids for chain in chains for group in chain)
         )
@@ -112,18 +129,24 @@ class FirstLaunches:
             names = [chain[-1].name for chain in self._requested_chains(groups)]
             empty.append(("worker", names))
         for role, names in empty:
-            problems = {}
-            for name in names:
-                problems[name] = self._problems(name)
-                if not Shortfall(1, 0, {name: problems[name]}).certain:
-                    break
-            else:
-                with self.record.limiter.slot():
-                    described = self.record.groups.describe()
-                if not any(described[name].active_ids for name in names if name in described):
-                    wanted = sum(groups[name].desired for name in names if name in groups)
-                    return role, Shortfall(wanted or 1, 0, problems)
+            if (short := self._shortfall_of(names, groups)) is not None:
+                return role, short
         return None
+
+    def _shortfall_of(self, names: Sequence[str], groups: Mapping[str, Group]) -> Shortfall | None:
+        """Return why none of these groups has a host; None while AWS may still launch one."""
+        problems = {}
+        for name in names:
+            problems[name] = self._problems(name)
+            if not Shortfall(1, 0, {name: problems[name]}).certain:
+                return None
+        # An instance may have come since the groups were read.
+        with self.record.limiter.slot():
+            described = self.record.groups.describe()
+        if any(described[name].active_ids for name in names if name in described):
+            return None
+        wanted = sum(groups[name].desired for name in names if name in groups)
+        return Shortfall(wanted or 1, 0, problems)
 
     def _requested_chains(self, groups: Mapping[str, Group]) -> list[list[Group]]:
         """Return the groups of workers with a number, each with those that it falls back to."""

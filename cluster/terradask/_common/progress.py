@@ -6,7 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from terradask._common.once import OncePerCause
 
 logger = logging.getLogger("terradask")
 
@@ -87,6 +89,21 @@ def warnings_logged(event: ProgressEvent, /) -> None:
     """
     if isinstance(event, Warned):
         logger.warning("%s", event.text)
+
+
+@dataclass(eq=False)
+class KeptOnce:
+    """Passes events to `progress`; of those that stay visible, each text once: a check and the
+    start after it find the same.
+    """
+
+    progress: Progress
+    _texts: OncePerCause = field(default_factory=OncePerCause, init=False, repr=False)
+
+    def __call__(self, event: ProgressEvent, /) -> None:
+        stays = isinstance(event, Warned) or (isinstance(event, Message) and event.kept)
+        if not stays or self._texts.is_new(event.text):
+            self.progress(event)
 
 
 @contextmanager

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from terradask._clusters.deployment import Deployment
 from terradask._common.naming import some
+from terradask._common.progress import Message, Progress, Warned
 from terradask._software.archive_hashes import lock_file_path
 from terradask._software.local_modules import imported_unsent_modules
 from terradask._software.named_environments import NamedEnvironments
@@ -34,17 +34,19 @@ def check_packages(
     root: Path | None,
     *,
     architecture: str,
-    begin: Callable[[str], None],
-    report: Callable[[str], None],
-    warn: Callable[[str], None],
+    progress: Progress,
 ) -> None:
     """Lock a cluster's packages as its start does, report them, and warn of missing packages and
     other versions. Raises as `lock_for_hosts`.
     """
+
+    def report(text: str) -> None:
+        progress(Message(f"{deployment.name}: {text}", kept=True))
+
     software, sync = software_of(settings, root), package_sync_settings(settings, os.environ)
     resolved = bool(sync) or isinstance(software, Path | str)
     if resolved:
-        begin(f"{deployment.name}: resolving packages for hosts")
+        progress(Message(f"{deployment.name}: resolving packages for hosts"))
     lock = lock_for_hosts(
         software,
         sync,
@@ -56,16 +58,13 @@ def check_packages(
         jupyter=settings.jupyter,
     )
     if resolved or software:
-        report(f"{deployment.name}: {describe_packages(lock)}")
+        report(describe_packages(lock))
     if imported := imported_unsent_modules(settings):
         report(
-            f"{deployment.name}: hosts don't get {some(imported, _SHOWN)}, which this process has "
+            f"hosts don't get {some(imported, _SHOWN)}, which this process has "
             "imported from its own folder: local_modules=True sends that folder's modules"
         )
     if not sync and PackageSync.of(settings):
-        report(
-            f"{deployment.name}: package_sync is off on the embedded AWS, whose hosts run in its "
-            "own environment"
-        )
+        report("package_sync is off on the embedded AWS, whose hosts run in its own environment")
     if differences := describe_differences(lock):
-        warn(differences)
+        progress(Warned(differences))

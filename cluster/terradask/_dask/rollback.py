@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from terradask._clusters.deployment import Deployment
@@ -18,6 +19,36 @@ logger = logging.getLogger("terradask")
 #: ``created``: deployed and started by this client; ``started``: only started; ``attached``:
 #: neither.
 Origin = Literal["created", "started", "attached"]
+
+
+@dataclass(eq=False, repr=False)
+class Made:
+    """What a client has made of a cluster so far: its deployment now, and what to roll back."""
+
+    workspace: Workspace
+    deployment: Deployment
+    origin: Origin = "attached"
+    rolling_back: bool = False
+
+    def roll_back_after(self, error: BaseException, progress: Progress) -> None:
+        """Roll back after an error, and add a note to the error; later calls do nothing. The caller
+        raises that error, unless the rollback is interrupted.
+
+        Raises `KeyboardInterrupt`, `SystemExit`.
+        """
+        origin, name = self.origin, self.deployment.name
+        self.origin = "attached"
+        if origin == "attached":
+            return
+        self.rolling_back = True
+        try:
+            roll_back(self.workspace, self.deployment, origin, progress)
+        except BaseException as second:
+            note_left_behind(error, name, origin, second)
+            if isinstance(error, Exception) and not isinstance(second, Exception):
+                raise second from error
+        else:
+            note_rolled_back(error, name, origin)
 
 
 def roll_back(

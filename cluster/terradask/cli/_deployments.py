@@ -254,13 +254,17 @@ def scheduler_address(
     deployment: Deployment, on_wait: Callable[[DeploymentStatus], None] | None = None
 ) -> str:
     """Wait for the scheduler of a started cluster, and return its address to dial."""
+    from terradask._clusters.pending_launches import CapacityWait
+
     settings = deployment.descriptor.cluster_settings
     with interruption(f"terradask stop {deployment.name} ends it"):
         attachment = deployment.attach(
             timeout_seconds=settings.create_timeout_seconds,
             on_wait=on_wait,
-            capacity_timeout_seconds=settings.capacity_timeout_seconds,
-            on_refusal=lambda refusal, left: message(describe_refusal(refusal, left)),
+            capacity=CapacityWait(
+                settings.capacity_timeout_seconds,
+                on_refusal=lambda refusal, left: message(describe_refusal(refusal, left)),
+            ),
         )
     return attachment.address(public=settings.way == "public")
 
