@@ -23,7 +23,7 @@ Origin = Literal["created", "started", "attached"]
 
 @dataclass(eq=False, repr=False)
 class Made:
-    """What a client has made of a cluster so far: its deployment now, and what to roll back."""
+    """A cluster that a client provisions: its deployment now, and the work to roll back."""
 
     workspace: Workspace
     deployment: Deployment

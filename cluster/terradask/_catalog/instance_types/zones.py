@@ -113,8 +113,8 @@ class ZoneOffer:
     def rank(self) -> tuple[bool, bool, float, int, int, bool, bool, Decimal, int]:
         """The sort key of zones, the best first.
 
-        The zone that refused longest ago comes before one with fewer kinds of refusals: capacity
-        that lacks now says more than what lacked earlier.
+        The zone that refused longest ago comes before one with fewer kinds of refusals: the newest
+        refusal is the best evidence.
         """
         return (
             not self.usable,
