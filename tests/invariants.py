@@ -206,12 +206,13 @@ def unjoined(
     return [
         f"{one} ran for {waited:.0f} s without a worker"
         for one, told in _instances(simulator, cluster)
-        if _is_worker(told, cluster)
+        # One in a warm pool is no member yet.
+        if _is_worker(told, cluster) and told["joined_group"] is not None
         if (
             waited := min(
                 joined.get(told["private_address"], time.time()), told["ended"] or time.time()
             )
-            - told["born"]
+            - told["joined_group"]
         )
         > seconds
     ]

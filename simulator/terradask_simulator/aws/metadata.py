@@ -19,6 +19,7 @@ from urllib.parse import unquote
 from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, autoscaling_backends
 from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.fidelity.group_activities import TERMINATING
+from terradask_simulator.aws.fidelity.group_zones import warmed
 from terradask_simulator.aws.fidelity.spot import notices_of
 from terradask_simulator.aws.instances import find_instance, role_of
 
@@ -178,13 +179,21 @@ def _target_state(instance: Any) -> str | None:
     name = instance.ec2_backend.tags.get(instance.id, {}).get("aws:autoscaling:groupName")
     if name is None:
         return None
-    members = (
-        state
-        for backend in autoscaling_backends()
-        if (group := backend.autoscaling_groups.get(name)) is not None
-        for state in group.instance_states
-        if state.instance.id == instance.id
+    group = next(
+        (
+            found
+            for backend in autoscaling_backends()
+            if (found := backend.autoscaling_groups.get(name)) is not None
+        ),
+        None,
     )
+    states = [] if group is None else [*group.instance_states, *warmed(group)]
+    members = [state for state in states if state.instance.id == instance.id]
+    for state in members:
+        if state.lifecycle_state.startswith("Warmed:"):
+            kept = group.warm_pool.pool_state if group.warm_pool is not None else "Terminated"
+            ending = state.lifecycle_state.startswith("Warmed:Terminat")
+            return f"Warmed:{'Terminated' if ending else kept}"
     # Members are removed from a group's list when they end, unless they linger.
     return (
         "InService" if any(one.lifecycle_state != TERMINATING for one in members) else "Terminated"

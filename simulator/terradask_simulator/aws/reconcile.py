@@ -11,6 +11,7 @@ from terradask_simulator.aws.backend import BELL, STATE_LOCK, autoscaling_backen
 from terradask_simulator.aws.fidelity.clock import now as aws_now
 from terradask_simulator.aws.fidelity.group_capacity import maintain_all
 from terradask_simulator.aws.fidelity.group_schedules import run_due_actions
+from terradask_simulator.aws.fidelity.group_zones import warmed
 from terradask_simulator.aws.fidelity.slow_instances import move_on
 from terradask_simulator.aws.fidelity.spot import end_interrupted
 from terradask_simulator.aws.instances import InstanceView, booted_instances
@@ -82,7 +83,7 @@ class History:
     def __init__(self) -> None:
         self._groups: list[dict[str, Any]] = []
         self._instances: dict[str, dict[str, Any]] = {}
-        self._last: dict[str, tuple[int, tuple[str, ...]]] = {}
+        self._last: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {}
 
     def note(self) -> None:
         """Record every group; call it with the lock held."""
@@ -93,25 +94,33 @@ class History:
             for group in backend.autoscaling_groups.values()
         }
         for name in self._last.keys() - groups.keys():
-            self._end(self._last.pop(name)[1], now)
+            _, members, kept = self._last.pop(name)
+            self._end({*members, *kept}, now)
         for name, group in groups.items():
-            alive = [
-                state.instance
-                for state in group.instance_states
-                if state.instance.state in ("pending", "running")
-            ]
-            seen = int(group.desired_capacity), tuple(instance.id for instance in alive)
+            alive = _alive(group.instance_states, "pending", "running")
+            kept = _alive(warmed(group), "pending", "running", "stopping", "stopped")
+            seen = int(group.desired_capacity), tuple(alive), tuple(kept)
             before = self._last.get(name)
             if seen == before:
                 continue
             self._last[name] = seen
             self._groups.append(
-                {"seconds": now, "group": name, "desired": seen[0], "instances": list(seen[1])}
+                {
+                    "seconds": now,
+                    "group": name,
+                    "desired": seen[0],
+                    "instances": list(alive),
+                    "warmed": list(kept),
+                }
             )
-            self._end(set(before[1] if before else ()) - set(seen[1]), now)
-            for instance in alive:
+            was = set() if before is None else {*before[1], *before[2]}
+            self._end(was - alive.keys() - kept.keys(), now)
+            for instance in (*alive.values(), *kept.values()):
                 if instance.id not in self._instances:
                     self._instances[instance.id] = _birth(instance, name, now)
+            for instance_id in alive:
+                born = self._instances[instance_id]
+                born["joined_group"] = born["joined_group"] or now
 
     def as_dict(self) -> dict[str, Any]:
         """Return ``groups``, a row for each change, and ``instances`` by their id."""
@@ -123,10 +132,16 @@ class History:
             self._instances[instance_id]["ended"] = now
 
 
+def _alive(states: Any, *of: str) -> dict[str, Any]:
+    return {state.instance.id: state.instance for state in states if state.instance.state in of}
+
+
 def _birth(instance: Any, group: str, now: float) -> dict[str, Any]:
     return {
         "group": group,
         "born": now,
+        # When it became a member: an instance of a warm pool is born before.
+        "joined_group": None,
         "ended": None,
         "private_address": instance.private_ip_address,
         "tags": dict(instance.ec2_backend.tags.get(instance.id, {})),

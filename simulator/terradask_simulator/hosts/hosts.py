@@ -70,6 +70,8 @@ class Hosts:
             for instance in running
             if instance.instance_id not in self._simulated
         }
+        # A stopped instance may be started, with the same disk.
+        self._seen &= alive.keys()
         for instance_id, machine in list(self._machines.items()):
             if instance_id not in alive:
                 self._end(machine)
@@ -81,7 +83,8 @@ class Hosts:
             if reason is not None:
                 self._power_off(machine, reason)
         for instance_id, instance in alive.items():
-            if instance_id not in self._seen and len(self._machines) < MAX_MACHINES:
+            is_new = instance_id not in self._seen and instance_id not in self._machines
+            if is_new and len(self._machines) < MAX_MACHINES:
                 self._seen.add(instance_id)
                 self._begin(instance)
 
@@ -95,7 +98,7 @@ class Hosts:
 
     def _begin(self, instance: InstanceView) -> None:
         folder = self._folder / instance.instance_id
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         machine = Machine(instance, folder, self._endpoint_url, self._host_network, self._faults)
         machine.log(f"{instance.instance_type} at {instance.private_address}")
         self._machines[instance.instance_id] = machine
@@ -108,8 +111,8 @@ class Hosts:
                 return
             metadata_endpoint = self._network.open_metadata(machine.instance)
             self._network.forward(machine.instance)
-            machine.prepare(self._wheels, self._keys.of(instance_id), metadata_endpoint)
-            machine.start()
+            if machine.prepare(self._wheels, self._keys.of(instance_id), metadata_endpoint):
+                machine.start()
         except BootFailed as error:
             self._boot_failed(machine, str(error))
         except Exception as error:  # noqa: BLE001  (the pool of boots would drop the error)

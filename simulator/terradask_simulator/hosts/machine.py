@@ -36,6 +36,9 @@ __all__ = ["GRACE_SECONDS", "Machine", "instance_size", "spawn"]
 GRACE_SECONDS = 30.0
 
 _UNIT = "etc/systemd/system/terradask-host.service"
+#: cloud-init's mark that it has run user data, and systemd's that it starts the unit at boots.
+_USER_DATA_RAN = "var/lib/cloud/instance/sem/config_scripts_user"
+_ENABLED = "etc/systemd/system/multi-user.target.wants/terradask-host.service"
 _POWER_COMMANDS = ("systemctl", "poweroff", "shutdown", "halt")
 
 
@@ -112,11 +115,36 @@ class Machine:
         if booting:
             signal_all(marked_processes([self.mark]), signal.SIGKILL)
 
-    def prepare(self, wheels: WheelStore, credentials: Any, metadata_endpoint: str) -> None:
-        """Boot like cloud-init and ``boot.sh``: write the files, fetch and check the wheel, read
-        the unit, run the network's own setup script.
+    def prepare(self, wheels: WheelStore, credentials: Any, metadata_endpoint: str) -> bool:
+        """Boot, and return whether the unit starts.
+
+        The first boot is like cloud-init and ``boot.sh``: write the files, fetch and check the
+        wheel, read the unit, run the network's own setup script, enable the unit. A later one of
+        the same disk mounts, and starts the unit if it was enabled.
+
+        AWS (documented): By default, cloud-init runs user data at the first boot alone.
+        https://docs.aws.amazon.com/autoscaling/ec2/userguide/warm-pool-instance-lifecycle.html
         """
         self._metadata_endpoint = metadata_endpoint
+        began, enabled = self.root / _USER_DATA_RAN, self.root / _ENABLED
+        if began.exists():
+            return self._boot_again(wheels, credentials) if enabled.exists() else False
+        began.parent.mkdir(parents=True, exist_ok=True)
+        began.touch()
+        self._boot_first(wheels, credentials)
+        enabled.parent.mkdir(parents=True, exist_ok=True)
+        enabled.touch()
+        return True
+
+    def _boot_again(self, wheels: WheelStore, credentials: Any) -> bool:
+        make_run(self.root)
+        host = self._host = read_host_json(self.root)
+        self.unit = parse_unit((self.root / _UNIT).read_text())
+        self._wheel = wheels.installed(host)
+        self._mount(wheels, credentials)
+        return True
+
+    def _boot_first(self, wheels: WheelStore, credentials: Any) -> None:
         self.root.mkdir(parents=True, exist_ok=True)
         for folder in ("etc", "opt", "var/log", "tmp"):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
@@ -132,16 +160,19 @@ class Machine:
         self._wheel = wheels.fetch(host, credentials)
         if host_scripts.SCRIPTS & host.keys() and self.state == "booting":
             host_scripts.set_up(self.root, self._environ(), self.boot_output)
+        self._mount(wheels, credentials)
+        self.boot_output.write("terradask-host.service starts")
+        self.boot_output.cloud_init("finished")
+
+    def _mount(self, wheels: WheelStore, credentials: Any) -> None:
         mount_all(
-            host,
+            self._host,
             self.root,
             shared=self.folder.parent.parent / "file-systems",
             store=wheels,
             credentials=credentials,
             output=self.boot_output,
         )
-        self.boot_output.write("terradask-host.service starts")
-        self.boot_output.cloud_init("finished")
 
     def start(self) -> None:
         """Start the host program, unless the machine was ended in the meantime."""

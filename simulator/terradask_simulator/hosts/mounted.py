@@ -6,6 +6,7 @@ FSx for Lustre are folders that all hosts of one simulator share. Tasks find eac
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,11 @@ def mount_all(
 
     for mount in mounts_of(host):
         path = mount.below(root)
+        # What an earlier boot has mounted.
+        if path.is_symlink():
+            path.unlink()
+        else:
+            shutil.rmtree(path, ignore_errors=True)
         if mount.kind == "bucket":
             if credentials is None:
                 raise BootFailed(f"network.mounts: {mount} needs a role of the instance")

@@ -70,6 +70,10 @@ class WheelStore:
             )
         return self._unpack(content, found)
 
+    def installed(self, host: dict[str, Any]) -> Path:
+        """Return the folder with the wheel that a host has fetched at its first boot."""
+        return self._folder / str(host["wheel"]["sha256"])
+
     def report_failure(
         self, instance: InstanceView, root: Path, credentials: RoleCredentials | None, reason: str
     ) -> None:

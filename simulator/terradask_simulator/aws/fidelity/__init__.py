@@ -45,6 +45,8 @@ _MODULES = (
     "group_limits",
     "group_schedules",
     "group_suspensions",
+    "lifecycle_hooks",
+    "warm_pools",
     "group_api",
     "parameters",
     "placement_groups",

@@ -21,7 +21,14 @@ from terradask_simulator.aws.fidelity.group_activities import (
 from terradask_simulator.aws.fidelity.group_launches import back_off, fill, launch
 from terradask_simulator.aws.fidelity.group_pools import has_capacity
 from terradask_simulator.aws.fidelity.group_suspensions import note_launches
-from terradask_simulator.aws.fidelity.group_zones import imbalance, members, scale_in_candidates
+from terradask_simulator.aws.fidelity.group_zones import (
+    JOINING,
+    imbalance,
+    members,
+    scale_in_candidates,
+)
+from terradask_simulator.aws.fidelity.lifecycle_hooks import ABANDON, hold
+from terradask_simulator.aws.fidelity.warm_pools import draw, keep_pool
 
 __all__ = ["maintain", "maintain_all"]
 
@@ -52,9 +59,15 @@ def maintain_all(backend: Any) -> bool:
 
 def maintain(group: Any) -> bool:
     """Bring one group closer to its capacity: remove terminated members, replace unhealthy ones,
-    launch or terminate a batch, balance the zones.
+    launch or terminate a batch, balance the zones; and its warm pool to its size.
     """
     suspended = set(group._suspended_processes)
+    more = _reach_capacity(group, suspended)
+    keep_pool(group, suspended)
+    return more
+
+
+def _reach_capacity(group: Any, suspended: set[str]) -> bool:
     forget_ended(group)
     _take_into_service(group)
     if "HealthCheck" not in suspended:
@@ -69,7 +82,8 @@ def maintain(group: Any) -> bool:
         and "Launch" not in suspended
         and time.monotonic() >= getattr(group, "_embedded_retry_at", 0.0)
     ):
-        launched = launch(group, min(missing, BATCH))
+        wanted = min(missing, BATCH) - draw(group, min(missing, BATCH))
+        launched = not wanted or launch(group, wanted)
         note_launches(group, failed=not launched, empty=not members(group))
         return launched and missing > BATCH
     if missing <= 0:
@@ -82,10 +96,21 @@ def maintain(group: Any) -> bool:
 
 
 def _take_into_service(group: Any) -> None:
+    abandoned = []
     for state in group.instance_states:
-        if state.lifecycle_state == "Pending" and state.instance.state == "running":
+        if state.lifecycle_state not in JOINING or state.instance.state != "running":
+            continue
+        result = hold(group, state)
+        if result is None:
+            state.lifecycle_state = "Pending:Wait"
+        elif result == ABANDON:
+            abandoned.append(state)
+        else:
             state.lifecycle_state = "InService"
             finish(state.instance)
+    if abandoned:
+        cause = f"At {now_text()} an instance was abandoned by a lifecycle action."
+        end_members(group, abandoned, cause)
 
 
 def _remove_terminated(group: Any) -> None:
@@ -95,7 +120,7 @@ def _remove_terminated(group: Any) -> None:
         if state.lifecycle_state != TERMINATING and state.instance.state not in _ALIVE
     ]
     for state in dead:
-        if state.lifecycle_state == "Pending":
+        if state.lifecycle_state in JOINING:
             back_off(group)
         end_members(
             group,

@@ -21,10 +21,11 @@ from terradask_simulator.aws.fidelity.group_pools import (
     pools_of,
     shares_of,
 )
-from terradask_simulator.aws.fidelity.group_zones import Place, members, spread
+from terradask_simulator.aws.fidelity.group_zones import Place, members, spread, warmed
 from terradask_simulator.aws.fidelity.launch_limits import offered
+from terradask_simulator.aws.fidelity.lifecycle_hooks import launching_hooks
 
-__all__ = ["back_off", "fill", "install", "launch"]
+__all__ = ["back_off", "fill", "install", "launch", "launch_warmed"]
 
 
 def launch(group: Any, count: int) -> bool:
@@ -53,8 +54,17 @@ def launch(group: Any, count: int) -> bool:
     return False
 
 
+def launch_warmed(group: Any, count: int) -> bool:
+    """Launch instances into a group's warm pool; return whether all were launched."""
+    cause = (
+        f"At {now_text()} an instance was launched in response to a difference between the size "
+        "of the warm pool and its number of instances."
+    )
+    return _launch_on(group, "on-demand", count, cause, warm=True)
+
+
 def back_off(group: Any) -> None:
-    """Make a group wait before it launches again.
+    """Make a group, or a warm pool, wait before it launches again.
 
     AWS doesn't publish the delays: here seconds at first, then a minute.
     """
@@ -76,7 +86,7 @@ def _markets(group: Any, count: int) -> Counter[str]:
     return +Counter({"on-demand": on_demand, "spot": count - on_demand})
 
 
-def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
+def _launch_on(group: Any, market: str, count: int, cause: str, *, warm: bool = False) -> bool:
     """Launch in the zones in turn, and return whether all were launched; the other zones take over
     a failed zone's share.
     """
@@ -90,7 +100,7 @@ def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
     while count:
         shares = spread(group, count, without=failed)
         for place, share in shares.items():
-            launched = fill(group, place, market, share, cause)
+            launched = fill(group, place, market, share, cause, warm=warm)
             count -= launched
             if launched < share:
                 failed.add(place)
@@ -99,17 +109,19 @@ def _launch_on(group: Any, market: str, count: int, cause: str) -> bool:
     return not count
 
 
-def fill(group: Any, place: Place, market: str, count: int, cause: str) -> int:
+def fill(
+    group: Any, place: Place, market: str, count: int, cause: str, *, warm: bool = False
+) -> int:
     """Launch in one place, from one pool after the other, and record the result; return how many
-    were launched.
+    were launched: as members, or into the `warm` pool.
     """
     pools, refusals = pools_of(group, place, market), []
     launched = 0
     for order, share in shares_of(group, pools, count):
         missing = share
         for pool in order:
-            instances, refused = _run_up_to(group, pool, missing)
-            _record_launches(group, instances, cause, place)
+            instances, refused = _run_up_to(group, pool, missing, warm=warm)
+            _record_launches(group, instances, cause, place, warm=warm)
             missing -= len(instances)
             if refused is None:
                 break
@@ -128,25 +140,25 @@ def fill(group: Any, place: Place, market: str, count: int, cause: str) -> int:
     return launched
 
 
-def _run_up_to(group: Any, pool: Pool, count: int) -> tuple[list[Any], Any | None]:
+def _run_up_to(group: Any, pool: Pool, count: int, *, warm: bool) -> tuple[list[Any], Any | None]:
     """Launch as many instances as a pool has; return them with the reason for missing ones."""
     from moto.core.exceptions import ServiceException
 
     try:
-        return _run(group, pool, count), None
+        return _run(group, pool, count, warm=warm), None
     except ServiceException as error:
         refused = error
     instances: list[Any] = []
     try:
         # Launch the available ones, one by one.
         while len(instances) < count - 1:
-            instances += _run(group, pool, 1)
+            instances += _run(group, pool, 1, warm=warm)
     except ServiceException as error:
         refused = error
     return instances, refused
 
 
-def _run(group: Any, pool: Pool, count: int) -> list[Any]:
+def _run(group: Any, pool: Pool, count: int, *, warm: bool) -> list[Any]:
     from moto.autoscaling.models import ASG_NAME_TAG, InstanceState
     from moto.ec2.exceptions import EC2ClientError
 
@@ -179,20 +191,23 @@ def _run(group: Any, pool: Pool, count: int) -> list[Any]:
             "LaunchTemplateName": version.template.name,
             "Version": str(version.number),
         }
-        group.instance_states.append(
-            InstanceState(
-                instance,
-                lifecycle_state="Pending" if instance.state == "pending" else "InService",
-                protected_from_scale_in=group.new_instances_protected_from_scale_in,
-            )
+        joins = not warm and instance.state == "running" and not launching_hooks(group)
+        state = InstanceState(
+            instance,
+            lifecycle_state="InService" if joins else "Warmed:Pending" if warm else "Pending",
+            protected_from_scale_in=group.new_instances_protected_from_scale_in and not warm,
         )
+        (warmed(group) if warm else group.instance_states).append(state)
     return list(reservation.instances)
 
 
-def _record_launches(group: Any, instances: list[Any], cause: str, place: Place) -> None:
+def _record_launches(
+    group: Any, instances: list[Any], cause: str, place: Place, *, warm: bool
+) -> None:
+    waits = warm or bool(launching_hooks(group))
     for instance in instances:
-        text = f"Launching a new EC2 instance: {instance.id}"
-        goes_on = instance if instance.state == "pending" else None
+        text = f"Launching a new EC2 instance{' into warm pool' if warm else ''}: {instance.id}"
+        goes_on = instance if waits or instance.state == "pending" else None
         record(
             group, text, cause, goes_on=goes_on, subnet_id=place.subnet_id or "", zone=place.zone
         )

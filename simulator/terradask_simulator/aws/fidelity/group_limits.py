@@ -23,7 +23,9 @@ from terradask_simulator.aws.fidelity.group_numbers import (
     is_deleted,
 )
 from terradask_simulator.aws.fidelity.group_schedules import drop_actions
+from terradask_simulator.aws.fidelity.group_zones import JOINING, warmed
 from terradask_simulator.aws.fidelity.patching import around
+from terradask_simulator.aws.fidelity.warm_pools import end_warmed
 
 __all__ = ["install"]
 
@@ -132,7 +134,7 @@ def _take_out(group: Any, state: Any, should_decrement: bool) -> dict[str, Any]:
     before, instance = group.desired_capacity, state.instance
     changeable_group(group.autoscaling_backend, group.name)
     going_on = activity_of(instance)
-    if state.lifecycle_state == "Pending" and going_on is not None:
+    if state.lifecycle_state in JOINING and going_on is not None:
         # https://github.com/LeanerCloud/AutoSpotting/pull/371
         raise error(
             f"Scaling activity {going_on['ActivityId']} is in progress and blocks this action",
@@ -190,7 +192,7 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
         raise error(f"AutoScalingGroup name not found - AutoScalingGroup '{group_name}' not found")
     group = backend.autoscaling_groups[group_name]
     left = [one for one in group.instance_states if one.lifecycle_state != TERMINATING]
-    if left and not force:
+    if (left or warmed(group)) and not force:
         raise error(
             (
                 "You cannot delete an AutoScalingGroup while there are instances or pending Spot "
@@ -206,7 +208,10 @@ def _delete_auto_scaling_group(backend: Any, group_name: str, force: bool = Fals
             "ScalingActivityInProgress",
         )
     group.min_size = group.desired_capacity = 0
-    end_members(group, left, f"At {now_text()} a user request force deleted AutoScalingGroup.")
+    cause = f"At {now_text()} a user request force deleted AutoScalingGroup."
+    group.warm_pool = None
+    end_warmed(group, list(warmed(group)), cause)
+    end_members(group, left, cause)
     drop_actions(backend, group_name)
     if group.instance_states:
         group.status = "Delete in progress"

@@ -17,7 +17,19 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Place", "imbalance", "members", "places_of", "scale_in_candidates", "spread"]
+__all__ = [
+    "JOINING",
+    "Place",
+    "imbalance",
+    "members",
+    "places_of",
+    "scale_in_candidates",
+    "spread",
+    "warmed",
+]
+
+#: States of members from their launch until they are in service.
+JOINING = ("Pending", "Pending:Wait")
 
 
 @dataclass(frozen=True)
@@ -31,10 +43,14 @@ class Place:
 def members(group: Any) -> list[Any]:
     """Return the states of a group's running and pending instances."""
     return [
-        state
-        for state in group.instance_states
-        if state.lifecycle_state in ("InService", "Pending")
+        state for state in group.instance_states if state.lifecycle_state in ("InService", *JOINING)
     ]
+
+
+def warmed(group: Any) -> list[Any]:
+    """Return the states of the instances in a group's warm pool: the list that the group keeps."""
+    kept: list[Any] = group.__dict__.setdefault("_embedded_warmed", [])
+    return kept
 
 
 def places_of(group: Any) -> list[Place]:

@@ -45,11 +45,19 @@ def read_boolean(value: Any) -> bool:
 
 def install() -> None:
     """Replace moto's RunInstances, CreateTags and ModifyInstanceMetadataOptions."""
+    from moto.core.utils import utcnow
     from moto.ec2.models.instances import Instance, InstanceBackend
     from moto.ec2.models.tags import TagBackend
 
     around(Instance, "terminate")(_terminate)
     around(Instance, "setup_defaults")(_add_root_volume)
+
+    @around(Instance, "start")
+    def start(begin: Any, instance: Any) -> Any:
+        # AWS (documented): LaunchTime is when the instance was last launched: a start counts.
+        # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Instance.html
+        instance.launch_time = utcnow()
+        return begin(instance)
 
     @around(InstanceBackend, "run_instances")
     def run_instances(

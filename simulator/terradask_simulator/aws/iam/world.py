@@ -8,6 +8,7 @@ from typing import Any
 
 from terradask_simulator.aws.backend import ACCOUNT
 from terradask_simulator.aws.fidelity.buckets import FOREIGN
+from terradask_simulator.aws.fidelity.group_zones import warmed
 from terradask_simulator.aws.session_manager.sessions import owner_tags
 
 __all__ = ["TemplateData", "World", "iam_backend", "table"]
@@ -133,7 +134,10 @@ class World:
             (
                 group.name
                 for group in groups
-                if any(state.instance.id == instance_id for state in group.instance_states)
+                if any(
+                    state.instance.id == instance_id
+                    for state in [*group.instance_states, *warmed(group)]
+                )
             ),
             "",
         )
