@@ -101,8 +101,10 @@ class KeptOnce:
     _texts: OncePerCause = field(default_factory=OncePerCause, init=False, repr=False)
 
     def __call__(self, event: ProgressEvent, /) -> None:
-        stays = isinstance(event, Warned) or (isinstance(event, Message) and event.kept)
-        if not stays or self._texts.is_new(event.text):
+        if isinstance(event, Warned) or (isinstance(event, Message) and event.kept):
+            if self._texts.is_new(event.text):
+                self.progress(event)
+        else:
             self.progress(event)
 
 
