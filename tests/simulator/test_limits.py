@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ import pytest
 from botocore.exceptions import ClientError
 
 from terradask import Cluster, Workspace
+from terradask._clusters import limits
+from terradask._observe import running
 from terradask.errors import QuotaExceeded
 from terradask_simulator import Simulator
 
 from ..command import in_this_process
-from ..waiting import eventually
+from ..waiting import HANG_SECONDS, eventually
 from .left_alone import numbers
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
@@ -156,6 +160,40 @@ def test_a_cluster_that_can_never_start_is_not_planned(sim: Simulator, policies:
         pytest.raises(QuotaExceeded, match="owner bob/bob may use 16 vCPUs at once"),
     ):
         Workspace.load().plan_cluster("huge", n_workers=4, **BLUE)
+
+
+def test_of_two_starts_in_the_same_second_one_is_refused(
+    sim: Simulator, policies: Policies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("race-a", "race-b")
+    both_have_read = threading.Barrier(len(names))
+    reads = threading.local()
+
+    def read_use(*arguments: Any) -> Any:
+        found = running.read_use(*arguments)
+        if not getattr(reads, "done", False):
+            reads.done = True
+            both_have_read.wait(HANG_SECONDS)
+        return found
+
+    with sim.hollow_hosts(), sim.acting_as("lia", *policies["user"]):
+        workspace = Workspace.load()
+        deployments = [
+            workspace.apply(workspace.plan_cluster(name, max_workers=3, **BLUE)) for name in names
+        ]
+        monkeypatch.setattr(limits, "read_use", read_use)
+        with ThreadPoolExecutor(len(names)) as pool:
+            # Three hosts each; the team may have five.
+            started = [pool.submit(each.start, n_workers=2) for each in deployments]
+        refused = [each.exception() for each in started if each.exception()]
+        assert [type(each) for each in refused] == [QuotaExceeded], refused
+        (loser,) = (n for n, each in zip(names, started, strict=True) if each.exception())
+        (winner,) = {*names} - {loser}
+        assert f"3 are in use: 3 in {winner} (lia/lia)" in str(refused[0])
+        assert [numbers(sim, name)[0] for name in (winner, loser)] == [2, 0]
+        assert workspace.deployment(loser).current_run() is None
+        for name in names:
+            workspace.destroy_cluster(name)
 
 
 @pytest.mark.parametrize("key", ["workspace.json", "host/limits.json"])

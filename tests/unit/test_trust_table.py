@@ -73,6 +73,7 @@ WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
             "`closing.json`": "clusters/etl/closing.json",
             "`hosts/<instance id>.json`": "clusters/etl/hosts/i-1.json",
             "`history/<time>-<6 hex>.json`": "history/20261124T080000Z-1f3a9c.json",
+            "`accounts/starting.json`": "accounts/starting.json",
             "`accounts/<run id>/<cluster>.json`": "accounts/20261124T080000Z-1f3a9c/etl.json",
             "`events/<run id>.json`": "clusters/etl/events/1.json",
             "`terraform.tfstate`": "clusters/etl/terraform.tfstate",

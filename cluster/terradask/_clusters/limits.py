@@ -7,14 +7,16 @@ host compares again before it adds hosts.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from terradask._catalog.host_sizes import HostChoice, host_sizes
+from terradask._clusters.starting import Start, StartingBook, StartingGroup, Starts, StartTurn
 from terradask._clusters.worker_counts import numbers_at_start
 from terradask._common.clock import utc_text
 from terradask._observe.running import read_use
-from terradask.errors import QuotaExceeded
+from terradask.errors import AccessDenied, QuotaExceeded
 from terradask_host.documents import MonthSpent
 from terradask_host.rules.limits import (
     MEASURES,
@@ -102,6 +104,10 @@ class ClusterLimits:
         groups = {key: member.group for key, member in members.items()}
         others = (running or Running()).without(cluster)
         return cls(limits, cluster, aws.caller_arn, team, found, groups, others)
+
+    def beside(self, starts: Starts) -> ClusterLimits:
+        """Return the same beside other clusters' starts at this moment."""
+        return replace(self, running=starts.beside(self.running).without(self.cluster))
 
     def size(self, group: str) -> Size:
         """Return the largest host of a group of workers, or of the scheduler's."""
@@ -207,13 +213,21 @@ class StartLimits:
     tags: Mapping[str, str] = field(default_factory=dict)
     month_spent: MonthSpent | None = None
     warnings: Sequence[str] = ()
+    #: For the moment of the request; None without limits.
+    turn: StartTurn | None = None
+
+    def in_turn(self, run_id: str, warn: Callable[[str], None]) -> AbstractContextManager[None]:
+        """Return a context to request the hosts in, in which no other start does. Raises
+        `QuotaExceeded` if another start was faster, and the limits don't allow both.
+        """
+        return nullcontext() if self.turn is None else self.turn.taken(run_id, warn)
 
 
 def check_start(
     record: ClusterRecord, baseline: Baseline, numbers: Mapping[str, int]
 ) -> StartLimits:
     """Compare a start with the workspace's limits, and with what runs. Without limits there are no
-    calls; a cluster that runs already isn't refused.
+    calls. A cluster with an active run isn't compared: a start leaves its numbers as they are.
 
     Raises `QuotaExceeded`, `BaselineError`.
     """
@@ -221,11 +235,28 @@ def check_start(
     if limits is None:
         return StartLimits()
     aws, name = record.aws, record.name
+    book, warnings = StartingBook(aws, record.bucket), []
+    # Before what runs, so that a later start is noticed.
+    try:
+        seen = book.read()
+    except AccessDenied as error:
+        seen = None
+        warnings.append(f"a start at the same moment isn't compared: {error.problem}")
     use = read_use(aws, record.bucket, baseline.workspace, limits)
     members, team = deployed_members(record.descriptor), use.teams.get(name, "")
     found = ClusterLimits.of(aws, limits, members, cluster=name, team=team, running=use.running)
-    if all(one.cluster != name for one in use.running.uses):
-        found.check({SCHEDULER_GROUP: 1, **numbers})
+    hosts = {SCHEDULER_GROUP: 1, **numbers}
+    turn = None
+    if all(one.cluster != name for one in use.running.uses) or record.current_run() is None:
+        found.beside(seen.starts if seen else Starts()).check(hosts)
+        if seen is not None:
+
+            def compare(starts: Starts) -> None:
+                now = read_use(aws, record.bucket, baseline.workspace, limits)
+                again = replace(found, running=now.running.without(name))
+                again.beside(starts).check(hosts)
+
+            turn = StartTurn(book, _start_of(record, found, hosts), seen, compare)
     spent = None
     if MONTHLY in limits.measures:
         scopes = {"workspace": "", "owner": found.owner, "team": team}
@@ -233,8 +264,21 @@ def check_start(
             scope: float(use.running.spent.get((scope, who), 0)) for scope, who in scopes.items()
         }
         spent = MonthSpent(utc_text(), **amounts)
-    return StartLimits(
-        {key: size.to_tag() for key, size in found.sizes.items()}, spent, found.unknown()
+    tags = {key: size.to_tag() for key, size in found.sizes.items()}
+    return StartLimits(tags, spent, [*warnings, *found.unknown()], turn)
+
+
+def _start_of(record: ClusterRecord, found: ClusterLimits, hosts: Mapping[str, int]) -> Start:
+    """Return a start as others count it: each group's hosts in the first of its Auto Scaling
+    groups.
+    """
+    first = {group: keys[0] for group, keys in record.descriptor.worker_groups.items()}
+    groups = {first.get(group, group): (n, found.size(group)) for group, n in hosts.items() if n}
+    return Start(
+        found.cluster,
+        found.owner,
+        found.team,
+        groups={key: StartingGroup(n, size.to_tag()) for key, (n, size) in groups.items()},
     )
 
 

@@ -282,14 +282,22 @@ class Starter:
                     plan.check.check(warn, starts=True)
                 read_at, current = time.time(), record.run()
                 groups.result()
+            with plan.limits.in_turn(run.run_id, warn):
+                if not _is_recent(read_at):
+                    current = record.run()
+                return self._request_hosts(plan, current, warn)
         except QuotaExceeded:
             # Nothing was launched. If another start has taken over, its run stays.
             current = record.run()
             if current is not None and current.run_id == run.run_id:
                 self.stop()
             raise
-        if not _is_recent(read_at):
-            current = record.run()
+
+    def _request_hosts(
+        self, plan: RunPlan, current: Run | None, warn: Callable[[str], None]
+    ) -> Run:
+        """Raise the groups, unless another start or a stop has taken over since the claim."""
+        record, run = self.record, plan.run
         if current is None:
             name = record.name
             raise ClusterStopped(
