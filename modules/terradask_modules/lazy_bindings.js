@@ -22,3 +22,21 @@ const OUTLIVED = ["SIGINT", "SIGTERM", "SIGHUP"];
 for (const signal of OUTLIVED) process.on(signal, () => {});
 process.on = (event, ...rest) =>
   OUTLIVED.includes(event) ? process : on.call(process, event, ...rest);
+
+// jsii writes an index of a package's types in a worker, and reads few of them once it is there. A
+// process that ends before its worker, as synthesis does, would leave every next one without it.
+const threads = require("node:worker_threads");
+const { exit } = process;
+const working = new Set();
+threads.Worker = class extends threads.Worker {
+  constructor(...given) {
+    super(...given);
+    working.add(this);
+    this.once("exit", () => working.delete(this));
+  }
+};
+process.exit = (code) => {
+  if (working.size === 0) exit.call(process, code);
+  for (const worker of working)
+    worker.once("exit", () => working.size === 0 && exit.call(process, code));
+};
