@@ -27,6 +27,9 @@ MOST_REPORT_BYTES = 8 * 2**20
 #: Largest environment that hosts share.
 MOST_ARCHIVE_BYTES = 2**35
 
+#: Begin of the reason with which a Spot instance leaves that AWS takes back.
+SPOT_NOTICE = "spot interruption notice"
+
 #: Errors of reading a document whose format is wrong.
 UNREADABLE = (AttributeError, LookupError, TypeError, ValueError, OverflowError)
 

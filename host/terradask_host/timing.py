@@ -101,6 +101,12 @@ class Timing:
     notice_seconds: float = 5.0
     #: Interval of CloudWatch's metrics; finer ones cost more.
     gauge_seconds: float = 60.0
+    #: Interval at which the scheduler's process reports what workers use ...
+    usage_seconds: float = 60.0
+    #: ... and at which its host stores the sums.
+    usage_kept_seconds: float = 300.0
+    #: Time for the last of these while a host leaves.
+    usage_wait_seconds: float = 4.0
     #: Log lines are shipped in batches at most this far apart.
     log_flush_seconds: float = 5.0
 

@@ -114,9 +114,11 @@ class PolicyScope:
 
     @property
     def report_arns(self) -> list[str]:
-        """ARN patterns of the reports that clusters' schedulers make, and of jobs' records."""
+        """ARN patterns of the reports that clusters' schedulers make, with what workers used, and
+        of jobs' records.
+        """
         begin = f"{self.where.bucket_arn}/{REPORTS}{self.where.cluster or '*'}"
-        return [f"{begin}/*.html.gz", f"{begin}{JOBS}*.json.gz"]
+        return [f"{begin}/*.html.gz", f"{begin}/*.usage.json.gz", f"{begin}{JOBS}*.json.gz"]
 
     @property
     def group_arns(self) -> list[str]:

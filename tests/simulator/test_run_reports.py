@@ -19,6 +19,8 @@ from playwright.sync_api import Browser, Page
 
 from terradask import Cluster, Workspace
 from terradask._aws.s3 import ObjectStore
+from terradask._observe import advice
+from terradask._observe.advice import Advice
 from terradask._observe.reports.report import RunReport, report_store
 from terradask.errors import AccessDenied, ReportNotFound
 from terradask_simulator import Simulator
@@ -286,3 +288,49 @@ def test_a_hostile_report_reaches_nothing(
     page.goto(address, wait_until="commit")
     page.wait_for_timeout(1500)
     assert {"/fetch", "/image", "/beacon"} <= set(site.asked)
+
+
+def of_memory(report: RunReport | None) -> Advice | None:
+    found = () if report is None else report.advice
+    return next((one for one in found if one.rule == "memory"), None)
+
+
+def test_a_run_that_used_little_memory_gets_its_advice_while_it_runs_and_after_its_end(
+    sim_environ: dict[str, str],
+    sim: Simulator,
+    policies: dict[str, list[dict[str, Any]]],
+    tmp_path: Path,
+) -> None:
+    environ = sim.environ_of("user", *policies["user"])
+    with (
+        sim.time_hosts(
+            usage_seconds=0.5,
+            usage_kept_seconds=0.5,
+            usage_wait_seconds=60.0,
+            performance_report_seconds=60.0,
+            scheduler_close_seconds=60.0,
+        ),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(advice, "LEAST_SECONDS", 2.0)
+        with Cluster(
+            "roomy", n_workers=1, wait_for_workers=True, shutdown_on_close=False
+        ) as cluster:
+            work(cluster)
+            found = eventually(lambda: of_memory(cluster.report()))
+        # Of m6i.xlarge, with 16 GiB.
+        assert found.change.splitlines()[0] == "[clusters.roomy]"
+        assert 'worker_memory = "8 GiB"' in found.change
+        shown = in_this_process("status", "roomy", "--json", environ=environ, folder=tmp_path)
+        assert found.change in [each["change"] for each in json.loads(shown.stdout)["advice"]]
+        text = in_this_process("status", "roomy", environ=environ, folder=tmp_path).stdout
+        assert '    worker_memory = "8 GiB"' in text.splitlines()
+        stopped = in_this_process("stop", "roomy", environ=environ, folder=tmp_path)
+        assert stopped.returncode == 0, stopped.stderr
+        eventually(lambda: kept("roomy"))
+        command = in_this_process("report", "roomy", environ=environ, folder=tmp_path)
+        assert '    worker_memory = "8 GiB"' in command.stderr.splitlines()
+        page = (tmp_path / command.stdout.strip()).read_text()
+        assert "a smaller machine has enough" in page
+        Workspace.load().destroy_cluster("roomy")
+        assert of_memory(kept("roomy")) is not None

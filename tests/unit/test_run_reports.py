@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gzip
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,13 +15,15 @@ import pytest
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
 from terradask._dask.dashboard import DashboardForward
+from terradask._observe.advice import Advice
 from terradask._observe.events import Event
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports import store as report_stores
-from terradask._observe.reports.report import read_report, report_page
+from terradask._observe.reports.report import RunReport, read_report
 from terradask._observe.reports.store import ReportStore
 from terradask.errors import DocumentFormat, ReportNotFound
 from terradask_host.commands import FORMAT, MakeReport
+from terradask_host.usage import RunUsage
 
 from ..moto_account import moto_account
 
@@ -90,11 +93,62 @@ def test_a_report_of_a_cluster_that_is_gone_comes_with_the_events_that_are_kept(
 def test_the_page_takes_nothing_for_markup() -> None:
     hostile = "<script>'\"&</script>\x1b[2J"
     event = Event(AT, hostile, hostile, "joined", step=hostile, reason=hostile)
-    page = report_page("etl", hostile, AT, hostile, [event])
+    advice = Advice("memory", hostile, hostile, hostile)
+    page = RunReport("etl", hostile, 1, AT, (event,), hostile, (advice,)).page
     assert page.count("<script") == 0
-    assert page.count("&lt;script") == 7
+    assert page.count("&lt;script") == 9
     assert page.count("\x1b") == 1
     assert page.index("Content-Security-Policy") < page.index("&lt;script")
+
+
+def usage_of(seconds: float, **facts: Any) -> bytes:
+    return gzip.compress(
+        json.dumps({**RunUsage(AT.isoformat(), seconds).to_document(), **facts}).encode()
+    )
+
+
+def test_the_use_of_a_runs_schedulers_is_added_up(aws: Aws) -> None:
+    store = ReportStore(aws, BUCKET, "etl")
+    assert store.usage(LAST) is None
+    for number, seconds in ((1, 60.0), (2, 30.0)):
+        put(aws, f"{LAST}/{number}.usage.json.gz", usage_of(seconds))
+    put(aws, f"{FIRST}/1.usage.json.gz", usage_of(7.0))
+    found = store.usage(LAST)
+    assert found is not None
+    assert found.seconds == 90
+    # They are no performance reports.
+    assert store.list() == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"no gzip",
+        gzip.compress(b"[]"),
+        gzip.compress(b"{"),
+        gzip.compress(b"\xff"),
+        gzip.compress(bytes(2**20 + 1)),
+        usage_of(1.0, groups=7),
+        usage_of(1.0, at="\x1b[2J"),
+    ],
+)
+def test_what_is_no_use_of_workers_is_ignored(
+    aws: Aws, caplog: pytest.LogCaptureFixture, content: bytes
+) -> None:
+    put(aws, f"{LAST}/1.usage.json.gz", content)
+    put(aws, f"{LAST}/2.usage.json.gz", usage_of(30.0))
+    found = ReportStore(aws, BUCKET, "etl").usage(LAST)
+    assert found is not None
+    assert found.seconds == 30
+    assert "1.usage.json.gz is ignored" in caplog.text
+
+
+def test_control_characters_in_names_of_groups_do_not_reach_a_terminal(aws: Aws) -> None:
+    groups = {"a\x1b[2J\n": {"hosts": 1}}
+    put(aws, f"{LAST}/1.usage.json.gz", usage_of(30.0, groups=groups))
+    found = ReportStore(aws, BUCKET, "etl").usage(LAST)
+    assert found is not None
+    assert list(found.groups) == ["a\N{REPLACEMENT CHARACTER}[2J "]
 
 
 class Forward(DashboardForward):

@@ -67,6 +67,7 @@ WRITES: dict[str, tuple[str, str, dict[str, tuple[str, ...]]]] = {
             "`environment.json`": "clusters/etl/environment.json",
             "`environments/<cluster>/<archive>`": "environments/etl/run-i-1-0.tar",
             "`reports/<cluster>/<run id>/<boot>.html.gz`": "reports/etl/1/1.html.gz",
+            "`reports/<cluster>/<run id>/<boot>.usage.json.gz`": "reports/etl/1/1.usage.json.gz",
             "`reports/<cluster>.jobs/<job>/job.json.gz`": "reports/etl.jobs/1/job.json.gz",
             "`reports/<cluster>/<run id>/events.json`": "reports/etl/1/events.json",
             "`scheduler.json`": "clusters/etl/scheduler.json",

@@ -28,7 +28,7 @@ from terradask._observe.documents import Descriptor
 from terradask._observe.events import Event, cluster_events, write_event_log
 from terradask._observe.logs.readable import ReadableLogs
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.report import RunReport, read_report, report_store
+from terradask._observe.reports.report import RunReport, advice_of, read_report, report_store
 from terradask._observe.reports.store import KeptReport
 from terradask._observe.status import DeploymentStatus, StatusWatch, read_status, status_of
 from terradask._observe.store import CLOSING
@@ -46,6 +46,7 @@ from terradask_modules.names import WORKER_GROUP
 
 if TYPE_CHECKING:
     from terradask._clusters.start import Change, Starter
+    from terradask._observe.advice import Advice
     from terradask._software.software_file import Software
     from terradask._software.sync import PackageSync
     from terradask_stacks.settings import ClusterSettings
@@ -73,7 +74,8 @@ class Deployment:
         `exists`, `status`, `watch`, `run`, `current_run`, `why_stopped`, `descriptor`, `groups`,
         `marked_closing`
     Logs, events and reports
-        `logs`, `iter_logs`, `log_hosts`, `events`, `report`, `kept_reports`, `reports`
+        `logs`, `iter_logs`, `log_hosts`, `events`, `report`, `advice`, `kept_reports`,
+        `reports`
     Jobs
         `job_ids`, `job`, `job_output`
     Attributes
@@ -534,6 +536,30 @@ class Deployment:
         ``s3:ListBucket``; for the events of a run that isn't stopped, those of `events`.
         """
         return read_report(self._record, run)
+
+    def advice(
+        self, run: str | None = None, hosts: Sequence[HostReport] | None = None
+    ) -> tuple[Advice, ...]:
+        """Return what a run shows, and which settings to change.
+
+        Parameters
+        ----------
+        run
+            Id of the run. By default the current one; without one there is no advice.
+        hosts
+            The reports of its hosts, if they have been read.
+
+        Returns
+        -------
+        tuple of Advice
+            Each with ``rule``, ``group``, ``text`` and ``change``. Empty for the first 10 minutes.
+
+        Notes
+        -----
+        Permissions needed: those of `report`; ``s3:GetObject`` on ``accounts/*`` and those of
+        `list_instance_types` for a cheaper type, which is left out without them.
+        """
+        return advice_of(self._record, run, hosts)
 
     def kept_reports(self) -> list[KeptReport]:
         """Return the kept reports, newest first: each with ``run``, ``boot``, ``at`` and

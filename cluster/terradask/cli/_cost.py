@@ -8,6 +8,7 @@ import asyncio
 import csv
 import io
 import webbrowser
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -158,7 +159,8 @@ def _row(entry: HistoryEntry) -> list[object]:
 @json_option
 def report(name: str, *, run: str | None, output: Path | None, opens: bool, lists: bool) -> None:
     """Write Dask's performance report of the cluster NAME, with the run's events, to a file: the
-    last run's by default. A running cluster makes a new report.
+    last run's by default. A running cluster makes a new report. Also print which settings to
+    change.
 
     Reports of stopped and deleted clusters are kept for 30 days. The page loads and sends nothing.
     """
@@ -175,8 +177,10 @@ def report(name: str, *, run: str | None, output: Path | None, opens: bool, list
     at, events = utc_text(found.at), len(found.events)
     if not current().as_json:
         message(f"run {found.run}, report of {at}")
+        for one in found.advice:
+            message(str(one))
     facts = {"cluster": name, "run": found.run, "boot": found.boot, "at": at, "events": events}
-    answer({**facts, "path": str(path)}, str(path))
+    answer({**facts, "advice": [asdict(one) for one in found.advice], "path": str(path)}, str(path))
     if opens:
         webbrowser.open(path.resolve().as_uri())
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from terradask._clusters.deployment import Deployment
     from terradask._clusters.overview import ClusterOverview
+    from terradask._observe.advice import Advice
     from terradask._observe.status import DeploymentStatus
     from terradask._workspace.workspace import Workspace
 
@@ -143,8 +145,8 @@ def _counts(one: ClusterOverview) -> str:
 )
 @json_option
 def status(name: str | None, events: bool, watched: bool) -> None:
-    """Show the cluster NAME: groups, hosts, cost, and why a host failed. Without NAME, show every
-    deployed cluster.
+    """Show the cluster NAME: groups, hosts, cost, why a host failed, and which settings to change.
+    Without NAME, show every deployed cluster.
     """
     if watched and (name is None or events or current().as_json):
         raise click.UsageError("--watch needs a cluster alone: terradask status NAME --watch")
@@ -164,11 +166,22 @@ def status(name: str | None, events: bool, watched: bool) -> None:
         return
     found = [one for one in workspace.overview(name) if one.status is not None]
     texts = [status_text(one, one.status) for one in found if one.status is not None]
+    documents = [one.as_dict() for one in found]
+    if name is not None and found:
+        advice = _advice(workspace, found[0])
+        texts = ["\n\n".join([*texts, *map(str, advice)])]
+        documents[0]["advice"] = [asdict(one) for one in advice]
     answer(
-        found[0].as_dict() if name is not None and found else [one.as_dict() for one in found],
+        documents[0] if name is not None and found else documents,
         "\n\n\n".join(texts) if texts else None,
         otherwise="no cluster is deployed; terradask list shows the declared ones",
     )
+
+
+def _advice(workspace: Workspace, one: ClusterOverview) -> tuple[Advice, ...]:
+    if one.status is None or one.status.run_id is None:
+        return ()
+    return workspace.deployment(one.name).advice(one.status.run_id, one.status.hosts)
 
 
 def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:

@@ -32,6 +32,8 @@ class JoinWatchdog:
         self._trouble = Trouble(host.log.info)
         #: AWS's last refusal.
         self._undone: list[Action] = []
+        #: Instance -> its Auto Scaling group, by the cluster's own name of it; also of ended ones.
+        self._group_of: dict[str, str] = {}
 
     def check(
         self, worker_names: Iterable[str], retired_names: Iterable[str] = ()
@@ -75,10 +77,19 @@ class JoinWatchdog:
 
     def _read_groups(self) -> list[Group] | None:
         try:
-            return self._host.groups.of_workers()
+            groups = self._host.groups.of_workers()
         except Exception as error:  # noqa: BLE001 - the scheduler works without it
             self._note(error)
             return None
+        self._group_of.update(
+            {member.instance_id: group.name for group in groups for member in group.members}
+        )
+        return groups
+
+    def worker_group_of(self, instance_id: str) -> str | None:
+        """Return the group of workers that an instance is or was in; None if it isn't known."""
+        name = self._group_of.get(instance_id)
+        return None if name is None else self._host.cluster.groups[name].worker_group
 
     def _note(self, error: Exception) -> None:
         self._trouble.note(f"can't check the hosts of workers: {error_code(error)}: {error}")

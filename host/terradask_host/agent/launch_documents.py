@@ -135,6 +135,7 @@ def scheduler_document(
         "worker_report_seconds": timing.join_poll_seconds,
         "performance_report": _performance_report(wanted, timing),
         "gauge_seconds": timing.gauge_seconds if wanted.metrics == "cloudwatch" else None,
+        "usage_seconds": timing.usage_seconds,
         "members": {
             "workers_per_host": cluster.worker.workers_per_host,
             "numbered_by_class": cluster.worker.may_make_several,

@@ -27,6 +27,7 @@ from terradask_host.agent.host import (
 from terradask_host.agent.instance_proofs import ProofChecks
 from terradask_host.agent.join_watchdog import JoinWatchdog
 from terradask_host.agent.kept_reports import KeptJobs, KeptReports
+from terradask_host.agent.kept_usage import KeptUsage
 from terradask_host.agent.launch_documents import (
     extra_worker_document,
     jupyter_document,
@@ -83,6 +84,13 @@ class SchedulerHost:
         self._checking = ThreadPoolExecutor(_PROOFS_AT_A_TIME, "instance-proofs")
         self._reports = KeptReports(host.objects, host.run_id, log=host.log.info)
         self._metrics = MetricsLog(host)
+        self._usage = KeptUsage(
+            host.objects,
+            host.run_id,
+            group_of=self._join_watchdog.worker_group_of,
+            interval_seconds=self._timing.usage_kept_seconds,
+            log=host.log.info,
+        )
         self._jobs = KeptJobs(host.objects, log=host.log.info)
 
     def run(self) -> None:
@@ -194,7 +202,7 @@ class SchedulerHost:
                 f"{message.facts['why']}"
             )
             self._host.reporter.note(WORKERS, "refused", text)
-        elif message.event in ("job", "report"):
+        elif message.event in ("job", "report", "usage"):
             self._keep(message, child)
         elif message.event == "gauges":
             self._metrics.take(message.facts)
@@ -210,6 +218,9 @@ class SchedulerHost:
     def _keep(self, message: ChildMessage, child: DaskChild) -> None:
         if message.event == "report":
             self._reports.keep(child, message.facts)
+            self._usage.write()
+        elif message.event == "usage":
+            self._usage.take(message.facts)
         elif message.event == "job":
             self._jobs.keep(message.facts)
 
@@ -226,6 +237,7 @@ class SchedulerHost:
     def _wait_for_kept(self) -> None:
         self._jobs.wait(self._timing.performance_report_seconds)
         self._reports.wait(self._timing.performance_report_seconds)
+        self._usage.wait(self._timing.usage_wait_seconds)
 
     def _check_proof(
         self, child: DaskChild, number: int, role: str, instance_id: str, proof: object
@@ -262,6 +274,7 @@ class SchedulerHost:
         """Publish the scheduler's address; only then does the host count as running."""
         address = self._announcement.announce(versions)
         self._reports.boot = address.boot
+        self._usage.start(address.boot)
         self._host.log.info(f"listening at {address.private_address}, boot {address.boot}")
         self._host.reporter.enter(states.RUNNING)
         if self._scaler is None:

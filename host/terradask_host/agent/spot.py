@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from terradask_host.agent.event_queue import EventQueue, Recommended, Stop
+from terradask_host.documents import SPOT_NOTICE
 from terradask_host.errors import MetadataUnavailable
 from terradask_host.metadata import InstanceMetadata
 from terradask_host.timing import Timing
@@ -45,7 +46,7 @@ def stop_of_notice(
         at = None
     when = f" at {at}" if at else ""
     return Stop(
-        f"spot interruption notice: AWS will {action} this instance{when}",
+        f"{SPOT_NOTICE}: AWS will {action} this instance{when}",
         until=monotonic_seconds + left - margin_seconds,
     )
 

@@ -34,6 +34,7 @@ from terradask_host.preload.scaling import ScalingWatch, keep_extra_worker
 from terradask_host.preload.secret_store import SecretStore
 from terradask_host.preload.shared_dashboard import SharedDashboard
 from terradask_host.preload.synced_packages import syncing
+from terradask_host.preload.usage import UsageWatch
 from terradask_host.preload.watchers import allow_several, show_task_output, withhold_task_output
 from terradask_host.preload.worker_admission import WorkerAdmission
 from terradask_host.preload.workers import CloseReasons, HostedWorkers, take_resources
@@ -166,7 +167,8 @@ async def serve_scheduler(
         secrets = SecretStore(scheduler)
         reports = PerformanceReports(scheduler, start["performance_report"], report, questions)
         jobs = Jobs(scheduler, scheduler.security, JobRecords(report))
-        scheduler.before_close = in_order(jobs.close, reports.before_close)
+        usage = UsageWatch(scheduler, report, lambda: jobs.are_running)
+        scheduler.before_close = in_order(jobs.close, usage.before_close, reports.before_close)
         lag = LoopLag()
         gauges = Gauges(scheduler, lag)
         jupyter = start["jupyter_socket"] and own_jupyter_site(start["jupyter_socket"])
@@ -178,6 +180,7 @@ async def serve_scheduler(
         inner = await _on_loopback(start["loopback"])
         life = LifetimeWatch(scheduler, start["life"], report, lambda: jobs.are_running, came)
         scaling = ScalingWatch(scheduler, start["scaling"], report, questions)
+
         handlers: Handlers = {
             commands.Adapt: scaling.adapt,
             commands.ReadPolicies: scaling.read_policies,
@@ -193,7 +196,7 @@ async def serve_scheduler(
             commands.ReadJob: jobs.read,
             commands.ReadJobOutput: jobs.read_output,
             commands.CancelJob: jobs.cancel,
-            commands.MakeReport: reports.request,
+            commands.MakeReport: usage.before(reports.request),
             commands.ReadDashboardLink: shared.link,
         }
         Commands(scheduler, handlers)
@@ -204,6 +207,7 @@ async def serve_scheduler(
             asyncio.create_task(scaling.run()),
             asyncio.create_task(report_workers(scheduler, start["worker_report_seconds"], report)),
             asyncio.create_task(lag.watch()),
+            asyncio.create_task(usage.run(start["usage_seconds"])),
         ]
         if (seconds := start["gauge_seconds"]) is not None:
             watching.append(asyncio.create_task(report_gauges(gauges, seconds, report)))

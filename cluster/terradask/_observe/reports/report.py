@@ -8,17 +8,21 @@ too, forbids it to load or send anything.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from terradask._common.clock import utc_text
 from terradask._common.pages import html_page
-from terradask._observe.events import Event, events_of_run, read_events
+from terradask._observe.events import Event, events_of_run, observed_by_hosts, read_events
 from terradask._observe.record import ClusterRecord
-from terradask._observe.reports.store import KeptReport, ReportStore
+from terradask._observe.reports.store import ReportStore
 from terradask.errors import ClusterNotFound, ReportNotFound
-from terradask_host.documents import plain_lines
+from terradask_host.documents import HostReport, plain_lines, plain_text
+
+if TYPE_CHECKING:
+    from terradask._observe.advice import Advice
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class RunReport:
         Time in UTC at which it was kept.
     events
         The events of the run, oldest first, as far as they are known.
+    advice
+        Observations of the run, each with the settings to change.
     html
         Dask's performance report. It has scripts and comes from a host that runs tasks' code:
         open what `save` writes, which encloses it, and not this.
@@ -48,18 +54,23 @@ class RunReport:
     at: datetime.datetime
     events: tuple[Event, ...] = field(repr=False)
     html: str = field(repr=False)
-
-    @classmethod
-    def of(cls, cluster: str, kept: KeptReport, html: str, events: Iterable[Event]) -> RunReport:
-        """Return the report of a stored page."""
-        return cls(cluster, kept.run, kept.boot, kept.at, tuple(events), html)
+    advice: tuple[Advice, ...] = ()
 
     @property
     def page(self) -> str:
-        """The page that `save` writes: the events, and the report in a frame that can load, send
-        and reach nothing.
+        """The page that `save` writes: advice, events, and the report in a frame that can load,
+        send and reach nothing.
         """
-        return report_page(self.cluster, self.run, self.at, self.html, self.events)
+        return html_page(
+            "run_report",
+            policy=POLICY,
+            title=plain_lines(f"{self.cluster}, run {self.run}"),
+            at=utc_text(self.at),
+            advice=[plain_text(str(one)) for one in self.advice],
+            heads=_HEADS,
+            rows=plain_lines([_cells(event) for event in self.events]),
+            report=self.html,
+        )
 
     def save(self, path: str | Path | None = None) -> Path:
         """Write the page to a file that only you can read.
@@ -87,8 +98,34 @@ def read_report(record: ClusterRecord, run: str | None) -> RunReport:
     store = report_store(record)
     for kept in store.list(run)[:1]:
         if (page := store.read(kept)) is not None:
-            return RunReport.of(record.name, kept, page, _events(record, store, kept.run))
+            events = _events(record, store, kept.run)
+            found = advice_of(record, kept.run)
+            return RunReport(
+                record.name, kept.run, kept.boot, kept.at, tuple(events), page, advice=found
+            )
     raise ReportNotFound(record.name, run, sorted({one.run for one in store.list()}))
+
+
+def advice_of(
+    record: ClusterRecord, run_id: str | None = None, hosts: Sequence[HostReport] | None = None
+) -> tuple[Advice, ...]:
+    """Return the advice on a run, or on the current one; its hosts' reports are read, unless given.
+
+    The events of a run that has ended are stored beside its report.
+    """
+    # pydantic is slow to import
+    from terradask._observe.run_advice import read_advice
+
+    if run_id is None:
+        run = record.run()
+        if run is None:
+            return ()
+        run_id = run.run_id
+    if (document := report_store(record).events(run_id)) is not None:
+        return read_advice(record, run_id, read_events(document))
+    if hosts is None:
+        hosts = [each for each in record.reports() if each.run_id == run_id]
+    return read_advice(record, run_id, list(observed_by_hosts(hosts)), hosts)
 
 
 def report_store(record: ClusterRecord) -> ReportStore:
@@ -125,21 +162,6 @@ POLICY = "; ".join(
 )
 
 _HEADS = ("at", "subject", "group", "state", "reason")
-
-
-def report_page(
-    cluster: str, run: str, at: datetime.datetime, report: str, events: Iterable[Event]
-) -> str:
-    """Return the page as HTML."""
-    return html_page(
-        "run_report",
-        policy=POLICY,
-        title=plain_lines(f"{cluster}, run {run}"),
-        at=utc_text(at),
-        heads=_HEADS,
-        rows=plain_lines([_cells(event) for event in events]),
-        report=report,
-    )
 
 
 def _cells(event: Event) -> tuple[str | None, ...]:

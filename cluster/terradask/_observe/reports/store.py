@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import re
 import zlib
 from collections.abc import Mapping
@@ -13,16 +14,26 @@ from terradask._aws.s3 import ObjectStore, as_json
 from terradask._aws.session import Aws
 from terradask._common.json_text import parse_json
 from terradask.errors import DocumentFormat
-from terradask_host.documents import MOST_REPORT_BYTES
+from terradask_host.documents import MOST_REPORT_BYTES, UNREADABLE
 from terradask_host.log_streams import RUN_ID
+from terradask_host.usage import MOST_USAGE_BYTES, USAGE_SUFFIX, RunUsage
 from terradask_modules.names import REPORTED_EVENTS, REPORTS
+
+logger = logging.getLogger("terradask")
 
 #: Largest report that is read, unpacked.
 MOST_PAGE_BYTES = 256 * 2**20
 #: Largest list of a run's events that is read.
 MOST_EVENTS_BYTES = 16 * 2**20
+#: Most schedulers of a run whose observations are read, one after the other.
+MOST_SCHEDULERS = 20
 #: Most listed reports: code on a cluster can write any number of objects.
 MOST_REPORTS = 1_000
+
+_USAGE = re.compile(
+    rf"(?P<run>{RUN_ID.pattern})/\d{{1,6}}{re.escape(USAGE_SUFFIX)}",
+    re.ASCII,
+)
 
 _NAME = re.compile(rf"(?P<run>{RUN_ID.pattern})/(?P<boot>\d{{1,6}})\.html\.gz", re.ASCII)
 
@@ -84,7 +95,35 @@ class ReportStore:
         It comes from a host that runs tasks' code: treat it as untrusted.
         """
         found = self._store.read(kept.name, most_bytes=MOST_REPORT_BYTES)
-        return None if found is None else _unpack(found.content, self._where + kept.name)
+        return (
+            None
+            if found is None
+            else _unpack(found.content, self._where + kept.name, MOST_PAGE_BYTES)
+        )
+
+    def usage(self, run: str) -> RunUsage | None:
+        """Return what a run's workers used, as its schedulers observed it; None if nothing
+        readable is stored. Code on a cluster can write it.
+        """
+        names = [name for name in self._store.names(f"{run}/") if _USAGE.fullmatch(name)]
+        found = [
+            read for name in names[:MOST_SCHEDULERS] if (read := self._read_usage(name)) is not None
+        ]
+        total = found[0] if found else None
+        for other in found[1:]:
+            total = other if total is None else total.plus(other)
+        return total
+
+    def _read_usage(self, name: str) -> RunUsage | None:
+        try:
+            found = self._store.read(name, most_bytes=MOST_USAGE_BYTES)
+            if found is None:
+                return None
+            content = _unpack(found.content, self._where + name, MOST_USAGE_BYTES)
+            return RunUsage.read(parse_json(content))
+        except (*UNREADABLE, DocumentFormat) as error:
+            logger.warning("%s is ignored: %s", self._where + name, type(error).__name__)
+            return None
 
     def keep_events(self, document: Mapping[str, Any]) -> None:
         """Write the log of a run's events beside its reports."""
@@ -99,11 +138,11 @@ class ReportStore:
             return None
 
 
-def _unpack(content: bytes, where: str) -> str:
+def _unpack(content: bytes, where: str, most_bytes: int) -> str:
     # 31: the format of gzip.
     unpacking = zlib.decompressobj(31)
     try:
-        page = unpacking.decompress(content, MOST_PAGE_BYTES)
+        page = unpacking.decompress(content, most_bytes)
     except zlib.error as error:
         raise DocumentFormat(
             "a performance report isn't in gzip format",
@@ -114,8 +153,8 @@ def _unpack(content: bytes, where: str) -> str:
     if unpacking.unconsumed_tail:
         raise DocumentFormat(
             "a performance report is too large",
-            given=f"{where}: more than {MOST_PAGE_BYTES} bytes",
-            allowed=f"{MOST_PAGE_BYTES} bytes unpacked",
+            given=f"{where}: more than {most_bytes} bytes",
+            allowed=f"{most_bytes} bytes unpacked",
             advice="tasks can write reports of their own: find the run that did",
         )
     return page.decode(errors="replace")
