@@ -13,11 +13,13 @@ from terradask._catalog import host_sizes as sizes_module
 from terradask._catalog.host_sizes import HostChoice, host_sizes
 from terradask._catalog.prices import price_list
 from terradask._catalog.prices.prices import Price, PriceKey, Quotes
+from terradask._clusters.limit_notes import limit_notes
 from terradask._clusters.limits import ClusterLimits
 from terradask._observe.run_costs.account import Account, AccountGroup, Use, UsePrice
 from terradask._observe.running import WorkspaceUse, spent_of
 from terradask._workspace.limits import use_of
 from terradask.errors import AccessDenied, QuotaExceeded
+from terradask_host.documents import MonthSpent, Run
 from terradask_host.rules.limits import Limits, Running, Size
 from terradask_host.rules.limits import Use as RunningUse
 
@@ -173,6 +175,82 @@ def test_used_and_left_of_every_limit_and_of_single_owners_and_teams() -> None:
     assert [row.who for row in use_of(limits, use, BOB, owner="ada").rows] == [ADA]
     assert [row.who for row in use_of(limits, use, BOB, team="red").rows] == ["red"]
     assert use_of(limits, use, BOB, team="none").rows == ()
+
+
+def test_a_month_that_cannot_be_read_is_named_and_not_counted() -> None:
+    limits = {"workspace": {"hosts": 9, "monthly_usd": 1}}
+    found = use_of(Limits.read(limits), WorkspaceUse(Running(RUNNING.uses, None), {}), BOB)
+    shown = [(row["used"], row["left"]) for row in found.as_dict()["limits"]]
+    assert shown == [(3.0, 6.0), (None, None)]
+    assert found.as_dict()["unknown"] == {"monthly_usd": []}
+    unread = cluster(Running(RUNNING.uses, None), **limits)
+    unread.check({"scheduler": 1, "workers": 1})
+    (text,) = unread.unknown()
+    assert text.startswith("this month's cost isn't known")
+
+
+def described_groups(**desired: int) -> list[dict[str, Any]]:
+    """AWS's description of Ada's cluster etl, of team blue, of four vCPUs a host."""
+    tags = {
+        "terradask:workspace": "default",
+        "terradask:cluster": "etl",
+        "terradask:run:owner": ADA,
+        "terradask:run:size": "vcpus=4 gpus=0 usd=0.5",
+        "team": "blue",
+    }
+    return [
+        {
+            "AutoScalingGroupName": name,
+            "MinSize": 0,
+            "MaxSize": 9,
+            "DesiredCapacity": n,
+            "Instances": [],
+            "Tags": [
+                {"Key": key, "Value": value}
+                for key, value in {**tags, "terradask:group": name}.items()
+            ],
+        }
+        for name, n in desired.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("limits", "growing", "told"),
+    [
+        ({"workspace": {"hosts": 9}}, ["workers"], []),
+        ({"workspace": {"hosts": 5}}, ["workers"], ["80 % used: the workspace may use 5 hosts"]),
+        (
+            {"teams": {"blue": {"hosts": 4}}, "workspace": {"vcpus": 20}},
+            ["workers"],
+            ["no worker can be added: team blue may use 4 hosts", "80 % used: the workspace may"],
+        ),
+        # It has its most workers.
+        ({"teams": {"blue": {"hosts": 4}}}, [], ["100 % used: team blue may use 4 hosts"]),
+        # None are wanted.
+        ({"each_owner": {"gpus": 0}}, ["workers"], []),
+        # Four hosts for an hour and a half, and six dollars before.
+        ({"each_owner": {"monthly_usd": 9}}, ["workers"], ["no worker can be added: owner ada"]),
+        ({"each_owner": {"monthly_usd": 10}}, ["workers"], ["90 % used: owner ada may use 10.00"]),
+        ({"each_owner": {"monthly_usd": 20}}, ["workers"], []),
+    ],
+)
+def test_status_names_the_limits_that_hold_a_cluster_or_are_near(
+    limits: dict[str, Any], growing: list[str], told: list[str]
+) -> None:
+    begun = MonthSpent("2026-11-27T08:00:00Z", workspace=9.0, owner=6.0, team=0.0)
+    run = Run(
+        *("r1", "2026-11-27T08:00:00Z", ADA, "v1", "3.11", {}, 3),
+        month_spent=begun,
+    )
+    found = limit_notes(
+        Limits.read(limits),
+        described_groups(scheduler=1, workers=3),
+        run,
+        cluster="etl",
+        growing=growing,
+        now=datetime.datetime(2026, 11, 27, 9, 30, tzinfo=datetime.UTC),
+    )
+    assert [text[: len(begin)] for text, begin in zip(found, told, strict=True)] == told
 
 
 def test_a_months_cost_counts_from_its_begin_by_owner_and_team() -> None:

@@ -40,6 +40,13 @@ if TYPE_CHECKING:
     from terradask_stacks.settings import ClusterSettings, Settings
 
 
+#: Without the right to read the accounts of runs.
+UNKNOWN_MONTH = (
+    "this month's cost isn't known, because AWS refuses s3:GetObject on the accounts of runs "
+    "(terradask iam user and ongoing allow it)"
+)
+
+
 class Member(NamedTuple):
     """One Auto Scaling group: its worker group, or ``scheduler``, and its hosts' types."""
 
@@ -144,6 +151,8 @@ class ClusterLimits:
                     f"the {MEASURES[measure]} of hosts of {named} aren't known, and the "
                     "workspace's limits don't count them"
                 )
+        if self.running.spent is None:
+            texts.append(f"{UNKNOWN_MONTH}, and the workspace's limits don't count it")
         return texts
 
     def _refusal(
@@ -258,7 +267,7 @@ def check_start(
 
             turn = StartTurn(book, _start_of(record, found, hosts), seen, compare)
     spent = None
-    if MONTHLY in limits.measures:
+    if use.running.spent is not None and MONTHLY in limits.measures:
         scopes = {"workspace": "", "owner": found.owner, "team": team}
         amounts = {
             scope: float(use.running.spent.get((scope, who), 0)) for scope, who in scopes.items()

@@ -68,6 +68,8 @@ class ClusterOverview:
         Time of the last report of a host, UTC; None without one.
     status
         Its full status; None if the caller may not read it, or there is none.
+    limits
+        A sentence for each of the workspace's limits that keeps it from growing, or is nearly used.
     """
 
     workspace: str
@@ -82,6 +84,7 @@ class ClusterOverview:
     hourly_usd: Decimal | None = None
     last_activity: str | None = None
     status: DeploymentStatus | None = None
+    limits: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """Return the overview for ``--json`` output: the status if there is one, and the fields
@@ -99,6 +102,7 @@ class ClusterOverview:
             "hosts_by_state": dict(self.hosts),
             "hourly_usd": price_text(self.hourly_usd),
             "last_activity": self.last_activity,
+            "limits": list(self.limits),
         }
 
 

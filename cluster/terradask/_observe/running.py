@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -13,12 +14,16 @@ from terradask._aws.tags import tag_filters, tags_of
 from terradask._catalog.host_sizes import HostChoice, host_sizes
 from terradask._observe.run_costs.totals import costs_of
 from terradask._observe.run_costs.updates import find_accounts
+from terradask.errors import AccessDenied
 from terradask_host.rules.limits import MONTHLY, Limits, Running, Spent, Use, uses_of
 from terradask_modules.names import TAG_CLUSTER, TAG_WORKSPACE
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._observe.run_costs.account import Account
+
+
+logger = logging.getLogger("terradask")
 
 
 @dataclass(frozen=True)
@@ -37,12 +42,18 @@ def read_use(aws: Aws, bucket: str, workspace: str, limits: Limits) -> Workspace
     the price on demand.
 
     Permissions needed: ``autoscaling:DescribeAutoScalingGroups``; with a monthly limit those of
-    `find_accounts`; for sizes those of `host_sizes`.
+    `find_accounts`, without which the month's cost isn't known; for sizes those of `host_sizes`.
     """
     ours = tag_filters({TAG_WORKSPACE: workspace})
     groups = list(listed_groups(aws.client("autoscaling"), Filters=ours))
     uses = _with_sizes(aws, uses_of(groups, limits.team_tag), limits)
-    spent = month_spent(aws, bucket, limits) if MONTHLY in limits.measures else {}
+    spent: Spent | None = {}
+    if MONTHLY in limits.measures:
+        try:
+            spent = month_spent(aws, bucket, limits)
+        except AccessDenied as error:
+            logger.debug("the month's cost isn't known: %s", error)
+            spent = None
     return WorkspaceUse(Running(uses, spent), _teams(groups, limits.team_tag))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import compress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from terradask._cleanup.recover import ClusterRecovery
 from terradask._cleanup.search import ClusterSearch
@@ -53,12 +53,17 @@ class Clusters:
 
     def overview(self, name: str | None, *, all_workspaces: bool) -> list[ClusterOverview]:
         """Return an overview of clusters, as documented at `Workspace.overview`."""
+        from terradask._clusters.limit_notes import with_limit_notes
         from terradask._clusters.overview import overviews
 
         context = self._context
-        read_overviews = partial(
-            overviews, context.aws, workspace=context.name, all_workspaces=all_workspaces
-        )
+
+        def read_overviews(**given: Any) -> list[ClusterOverview]:
+            found = overviews(
+                context.aws, workspace=context.name, all_workspaces=all_workspaces, **given
+            )
+            return with_limit_notes(context.aws, context.bucket, context.network.baseline, found)
+
         if name is not None:
             found = read_overviews(deployments=[self.one(name)], others={}, strict=True)
             return [one for one in found if one.name == name]

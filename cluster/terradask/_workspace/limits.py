@@ -26,7 +26,7 @@ class LimitUse:
     measure
         ``hosts``, ``vcpus``, ``gpus``, ``hourly_usd`` or ``monthly_usd``.
     limit, used
-        The largest amount, and the present one.
+        The largest amount, and the present one; None if that isn't known.
     clusters
         The clusters that are counted, with their owners and their parts of what is used.
     """
@@ -35,13 +35,13 @@ class LimitUse:
     who: str
     measure: str
     limit: Decimal
-    used: Decimal
+    used: Decimal | None
     clusters: tuple[tuple[str, str, Decimal], ...] = ()
 
     @property
-    def left(self) -> Decimal:
-        """The rest; 0 if more is used."""
-        return max(self.limit - self.used, Decimal(0))
+    def left(self) -> Decimal | None:
+        """The rest; 0 if more is used; None if that isn't known."""
+        return None if self.used is None else max(self.limit - self.used, Decimal(0))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the fields for JSON output; amounts as numbers."""
@@ -50,8 +50,8 @@ class LimitUse:
             "who": self.who,
             "measure": self.measure,
             "limit": float(self.limit),
-            "used": float(self.used),
-            "left": float(self.left),
+            "used": None if self.used is None else float(self.used),
+            "left": None if self.left is None else float(self.left),
             "clusters": [
                 {"cluster": cluster, "owner": owner, "amount": float(amount)}
                 for cluster, owner, amount in self.clusters
@@ -71,7 +71,8 @@ class LimitsUse:
     set_by, set_at
         ARN of the caller whose plan has set them, and when; None without limits.
     unknown
-        Measure -> clusters of which some hosts' amount isn't known, and not counted.
+        Measure -> clusters of which some hosts' amount isn't known, and not counted; none for
+        ``monthly_usd``, if the caller can't read what this month has cost.
     """
 
     rows: tuple[LimitUse, ...] = ()
@@ -111,10 +112,11 @@ def use_of(
 ) -> LimitsUse:
     """Return what is used of limits; of one owner or team alone, if given. No calls."""
     running = use.running
-    spenders = [who for scope, who in running.spent if scope == "owner"]
+    spent = running.spent or {}
+    spenders = [who for scope, who in spent if scope == "owner"]
     owners = {caller, *limits.owners, *(one.owner for one in running.uses), *spenders}
     teams = {*limits.teams, *(one.team for one in running.uses)}
-    teams |= {who for scope, who in running.spent if scope == "team"}
+    teams |= {who for scope, who in spent if scope == "team"}
     caps = [
         *(cap for cap in limits.caps("", "") if cap.scope == "workspace"),
         *(cap for who in sorted(teams) for cap in limits.caps("", who) if cap.scope == "team"),
@@ -122,12 +124,15 @@ def use_of(
     ]
     wanted = [cap for cap in caps if _is_wanted(cap, owner, team)]
     measures = sorted(limits.measures - {MONTHLY})
-    unknown = ((measure, tuple(running.unknown(measure))) for measure in measures)
+    unknown = [(measure, tuple(running.unknown(measure))) for measure in measures]
+    unknown = [each for each in unknown if each[1]]
+    if running.spent is None:
+        unknown.append((MONTHLY, ()))
     return LimitsUse(
         tuple(_row(cap, use) for cap in wanted),
         limits.set_by,
         limits.set_at,
-        tuple((measure, clusters) for measure, clusters in unknown if clusters),
+        tuple(unknown),
     )
 
 
@@ -146,4 +151,5 @@ def _row(cap: Cap, use: WorkspaceUse) -> LimitUse:
         key = one.cluster, one.owner
         by[key] = by.get(key, Decimal(0)) + one.amount(cap.measure)
     parts = tuple((*key, amount) for key, amount in sorted(by.items()))
-    return LimitUse(*cap, running.used(cap), parts)
+    is_unknown = cap.measure == MONTHLY and running.spent is None
+    return LimitUse(*cap, None if is_unknown else running.used(cap), parts)

@@ -205,6 +205,7 @@ def status_text(one: ClusterOverview, status: DeploymentStatus) -> str:
         ("log in", status.ssh_command),
     ]
     facts += [("problem", problem) for problem in status.problems]
+    facts += [("limit", limit) for limit in one.limits]
     parts = ["\n".join(f"{label:<10} {value}" for label, value in facts if value is not None)]
     groups = [
         [name, g["desired"], g["instances"], g["max_size"]] for name, g in status.groups.items()

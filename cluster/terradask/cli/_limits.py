@@ -25,6 +25,9 @@ def limits(owner: str | None, team: str | None) -> None:
 
     A month's cost is read from the accounts of runs, as `terradask cost` does.
     """
+    from terradask._clusters.limits import UNKNOWN_MONTH
+    from terradask_host.rules.limits import MONTHLY
+
     found = load_workspace().limits(owner=owner, team=team)
     heads = ["of", "who", "limit of", "limit", "used", "left", "used by"]
     answer(
@@ -37,6 +40,9 @@ def limits(owner: str | None, team: str | None) -> None:
     if found.set_by is not None:
         message(f"set by {caller_name(found.set_by)} on {found.set_at}")
     for measure, clusters in found.unknown:
+        if measure == MONTHLY:
+            message(UNKNOWN_MONTH)
+            continue
         message(f"{', '.join(clusters)}: {measure} of some hosts aren't known, and not counted")
 
 
@@ -57,5 +63,7 @@ def _row(one: LimitUse) -> list[object]:
     ]
 
 
-def _number(measure: str, amount: Decimal) -> str:
+def _number(measure: str, amount: Decimal | None) -> str:
+    if amount is None:
+        return "?"
     return f"{amount:.2f}" if measure.endswith("_usd") else f"{amount:.0f}"

@@ -232,12 +232,13 @@ class Running:
     """The running hosts of a workspace, and the cost of this month."""
 
     uses: Sequence[Use] = ()
-    spent: Spent = field(default_factory=dict)
+    #: None: not known, and not counted.
+    spent: Spent | None = field(default_factory=dict)
 
     def used(self, cap: Cap) -> Decimal:
         """Return how much of a limit is used."""
         if cap.measure == MONTHLY:
-            return self.spent.get((cap.scope, cap.who), _ZERO)
+            return (self.spent or {}).get((cap.scope, cap.who), _ZERO)
         return sum((use.amount(cap.measure) for use in self.counted(cap)), _ZERO)
 
     def counted(self, cap: Cap) -> list[Use]:
@@ -378,7 +379,7 @@ def excesses(
             # What needs nothing of a measure may run beside others' excess.
             is_over = more > 0 and used + more > cap.most
         if is_over:
-            found.append(_excess(limits, running, cap, more))
+            found.append(excess_of(limits, running, cap, more))
     return found
 
 
@@ -394,11 +395,12 @@ def fitting(
         else:
             fits = int(max(cap.most - used, _ZERO) // each) if each else allowed
         if fits < allowed:
-            allowed, by = fits, _excess(limits, running, cap, asked * each)
+            allowed, by = fits, excess_of(limits, running, cap, asked * each)
     return allowed, by
 
 
-def _excess(limits: Limits, running: Running, cap: Cap, asked: Decimal) -> Excess:
+def excess_of(limits: Limits, running: Running, cap: Cap, asked: Decimal = _ZERO) -> Excess:
+    """Return a limit with its use, for a request of so much more."""
     by: dict[tuple[str, str], Decimal] = {}
     for use in running.counted(cap):
         if amount := use.amount(cap.measure):
