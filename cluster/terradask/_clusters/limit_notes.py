@@ -82,7 +82,7 @@ def with_limit_notes(
     aws: Aws, bucket: str, read_baseline: Callable[[], Baseline], found: Sequence[ClusterOverview]
 ) -> list[ClusterOverview]:
     """Return overviews with their limits' sentences: one call for all, and one for each active
-    cluster, if the network has limits. What can't be read has none.
+    cluster, if the network has limits. Without permission there are none.
     """
     active = [one for one in found if one.status is not None and one.status.run_id is not None]
     if not active:
