@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.waiting import eventually
+from tests.quick_provider import QuickProvider
+from tests.waiting import PROCESS_SECONDS, eventually
+
+from terradask._terraform.binary import find_terraform
 
 from .host_metadata import metadata_of
 from .own_groups import failed
@@ -39,6 +44,51 @@ time.sleep(600)
 """
 
 
+#: A group as terradask's stacks make it, with a pool or without one.
+CONFIGURATION = """
+terraform {
+  required_providers {
+    aws = { source = "hashicorp/aws" }
+  }
+}
+provider "aws" {}
+variable "kept" { type = number }
+resource "aws_autoscaling_group" "workers" {
+  name                = "by-terraform"
+  min_size            = 0
+  max_size            = 4
+  vpc_zone_identifier = ["%(subnet)s"]
+  force_delete        = true
+  lifecycle { ignore_changes = [desired_capacity] }
+  mixed_instances_policy {
+    instances_distribution { on_demand_percentage_above_base_capacity = 100 }
+    launch_template {
+      launch_template_specification {
+        launch_template_id = "%(template)s"
+        version            = "1"
+      }
+      override { instance_type = "m7i.large" }
+      override { instance_type = "m6i.large" }
+    }
+  }
+  initial_lifecycle_hook {
+    name                 = "%(hook)s"
+    lifecycle_transition = "autoscaling:EC2_INSTANCE_LAUNCHING"
+    default_result       = "CONTINUE"
+    heartbeat_timeout    = 1800
+  }
+  dynamic "warm_pool" {
+    for_each = var.kept == 0 ? [] : [var.kept]
+    content {
+      pool_state                  = "Stopped"
+      min_size                    = warm_pool.value
+      max_group_prepared_capacity = warm_pool.value
+    }
+  }
+}
+"""
+
+
 def hook(network: Any, group: str, **settings: Any) -> None:
     network.autoscaling.put_lifecycle_hook(
         LifecycleHookName=HOOK,
@@ -63,6 +113,11 @@ def holds(network: Any, group: str, *states: str) -> list[str]:
     """Wait until a pool has instances in these states alone, and return their ids."""
     eventually(lambda: sorted(kept(network, group).values()) == sorted(states))
     return list(kept(network, group))
+
+
+def waits(network: Any, group: str, state: str) -> None:
+    """Wait until a group's first member is in a state."""
+    eventually(lambda: network.describe(group)["Instances"][0]["LifecycleState"] == state)
 
 
 def complete(network: Any, group: str, instance_id: str, result: str = "CONTINUE") -> None:
@@ -156,9 +211,9 @@ def test_instances_wait_for_the_hook_when_they_enter_the_pool_and_when_they_leav
     ) == ("ValidationError", f"No active Lifecycle Action found with instance ID {one}")
     network.want(group, 1)
     assert network.reaches(group, 1) == [one]
-    eventually(lambda: network.describe(group)["Instances"][0]["LifecycleState"] == "Pending:Wait")
+    waits(network, group, "Pending:Wait")
     complete(network, group, one)
-    eventually(lambda: network.describe(group)["Instances"][0]["LifecycleState"] == "InService")
+    waits(network, group, "InService")
 
 
 def test_a_hook_without_an_answer_ends_by_its_time_and_its_default(network, make):
@@ -186,7 +241,7 @@ def test_an_abandoned_launch_ends_its_instance_and_is_repeated(network, make):
     hook(network, group)
     network.want(group, 1)
     (first,) = network.reaches(group, 1)
-    eventually(lambda: network.describe(group)["Instances"][0]["LifecycleState"] == "Pending:Wait")
+    waits(network, group, "Pending:Wait")
     complete(network, group, first, "ABANDON")
     eventually(lambda: states(network, [first]) == {"terminated"})
     eventually(lambda: network.members(group) and first not in network.members(group))
@@ -241,6 +296,21 @@ def test_a_group_on_spot_has_no_pool(network, make):
     code, text = refused(network.autoscaling.put_warm_pool, AutoScalingGroupName=group, MinSize=1)
     assert code == "ValidationError"
     assert "Spot" in text
+
+
+def test_a_group_with_a_pool_does_not_go_to_spot(network, make):
+    group = make("m7i.large")
+    pool(network, group, 1)
+    policy = network.describe(group)["MixedInstancesPolicy"]
+    policy["InstancesDistribution"]["OnDemandPercentageAboveBaseCapacity"] = 0
+    change = network.autoscaling.update_auto_scaling_group
+    code, text = refused(change, AutoScalingGroupName=group, MixedInstancesPolicy=policy, MaxSize=7)
+    assert code == "ValidationError"
+    assert "Spot" in text
+    described = network.describe(group)
+    assert described["MaxSize"] == 20
+    distribution = described["MixedInstancesPolicy"]["InstancesDistribution"]
+    assert distribution["OnDemandPercentageAboveBaseCapacity"] == 100
 
 
 def test_calls_for_members_refuse_instances_of_a_pool(network, make):
@@ -301,3 +371,48 @@ def test_a_machine_boots_again_from_its_own_disk(network):
 def host_of(network: Any, instance_id: str) -> Any:
     found = (host for host in network.sim.hosts() if host.instance_id == instance_id and host.pid)
     return next(found, None)
+
+
+def test_terraform_makes_changes_and_removes_a_pool(
+    network: Any, quick_provider: QuickProvider, tmp_path: Path
+) -> None:
+    names = {"subnet": network.subnets[0], "template": network.template(), "hook": HOOK}
+    (tmp_path / "main.tf").write_text(CONFIGURATION % names)
+    quick_provider.lock(tmp_path)
+    environ = {**network.sim.environ, **quick_provider.environ}
+
+    def terraform(*arguments: str, code: int = 0) -> None:
+        done = subprocess.run(
+            [*find_terraform(os.environ).command, *arguments, "-no-color", "-input=false"],
+            cwd=tmp_path,
+            env=environ,
+            timeout=PROCESS_SECONDS,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout
+
+    terraform("init")
+    terraform("apply", "-auto-approve", "-var", "kept=2")
+    ids = holds(network, "by-terraform", *["Warmed:Pending:Wait"] * 2)
+    for one in ids:
+        complete(network, "by-terraform", one)
+    holds(network, "by-terraform", *["Warmed:Stopped"] * 2)
+    # Instances that wait, start and leave the pool are no change of the configuration.
+    network.want("by-terraform", 1)
+    (member,) = network.reaches("by-terraform", 1)
+    waits(network, "by-terraform", "Pending:Wait")
+    complete(network, "by-terraform", member)
+    terraform("plan", "-detailed-exitcode", "-var", "kept=2")
+    terraform("plan", "-detailed-exitcode", "-var", "kept=3", code=2)
+    network.want("by-terraform", 0)
+    terraform("apply", "-auto-approve", "-var", "kept=0")
+    assert kept(network, "by-terraform") == {}
+    eventually(lambda: states(network, ids) == {"terminated"})
+    terraform("plan", "-detailed-exitcode", "-var", "kept=0")
+    terraform("apply", "-auto-approve", "-var", "kept=1")
+    (one,) = holds(network, "by-terraform", "Warmed:Pending:Wait")
+    terraform("destroy", "-auto-approve", "-var", "kept=1")
+    eventually(lambda: states(network, [one]) == {"terminated"})

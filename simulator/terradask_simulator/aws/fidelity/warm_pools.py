@@ -34,7 +34,7 @@ from terradask_simulator.aws.fidelity.lifecycle_hooks import ABANDON, hold
 from terradask_simulator.aws.fidelity.patching import add, around
 from terradask_simulator.aws.fidelity.slow_instances import begin_launch, is_still_listed
 
-__all__ = ["check_market", "draw", "end_warmed", "install", "keep_pool"]
+__all__ = ["draw", "end_warmed", "install", "keep_pool"]
 
 _PENDING = ("Warmed:Pending", "Warmed:Pending:Wait")
 _ENDING = "Warmed:Terminating"
@@ -113,8 +113,8 @@ def end_warmed(group: Any, states: list[Any], cause: str) -> None:
             kept.remove(state)
 
 
-def check_market(group: Any) -> None:
-    """Refuse a pool for a group that launches on Spot.
+def _check_market(group: Any, policy: dict[str, Any] | None = None) -> None:
+    """Refuse a pool for a group that launches on Spot, by its policy or by a new one.
 
     AWS (reported): Warm pools work with groups of several on-demand types.
     https://aws.amazon.com/about-aws/whats-new/2025/11/ec2-auto-scaling-warm-pool-mixed-instances-policies/
@@ -122,12 +122,10 @@ def check_market(group: Any) -> None:
     AWS (documented): A group that requests Spot Instances can have no warm pool.
     https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html
     """
-    share = distribution_of(group).get("OnDemandPercentageAboveBaseCapacity")
-    template = group.ec2_launch_template
-    options: Any = {}
-    if template is not None:
-        version = template.get_version(group.launch_template_version)
-        options = version.data.get("InstanceMarketOptions") or {}
+    distribution = distribution_of(group) if policy is None else policy["InstancesDistribution"]
+    share = distribution.get("OnDemandPercentageAboveBaseCapacity")
+    version = group.ec2_launch_template.get_version(group.launch_template_version)
+    options = version.data.get("InstanceMarketOptions") or {}
     if share not in (None, "", 100, "100") or options.get("MarketType") == "spot":
         # AWS (believed): the text; no report of it was found.
         raise error(
@@ -146,9 +144,10 @@ def install() -> None:
 
     @around(FakeAutoScalingGroup, "update")
     def update(change: Any, group: Any, **kwargs: Any) -> None:
+        policy = kwargs.get("mixed_instances_policy") or {}
+        if group.warm_pool is not None and "InstancesDistribution" in policy:
+            _check_market(group, policy)
         change(group, **kwargs)
-        if group.warm_pool is not None:
-            check_market(group)
 
     @around(AutoScalingBackend, "describe_auto_scaling_instances")
     def described(describe: Any, backend: Any, instance_ids: list[str]) -> list[Any]:
@@ -179,7 +178,7 @@ def put_warm_pool(response: Any) -> Any:
             "The embedded AWS keeps instances Stopped or Running, and none on scale-in: try this "
             "on AWS"
         )
-    check_market(group)
+    _check_market(group)
     if prepared is None:
         prepared = getattr(before, "max_group_prepared_capacity", None)
     if smallest is None:
