@@ -92,6 +92,13 @@ class Switches:
         """End every `no_capacity`, so that launches succeed again."""
         self._turn("allow_capacity", {})
 
+    def add_account(self, account: str = "210987654321") -> str:
+        """Add an account, for good, and return the ARN of its role with all permissions, which
+        callers of the owner's account may assume.
+        """
+        self._turn("add_account", {"account": account})
+        return f"arn:aws:iam::{account}:role/OrganizationAccountAccessRole"
+
     def set_quota(self, quota_code: str, value: float, *, service_code: str = "ec2") -> Switched:
         """Change one of the account's quotas in Service Quotas, and approve requests up to the new
         value.

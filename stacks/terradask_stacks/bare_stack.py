@@ -39,7 +39,10 @@ def bare_stack(name: str, settings: Settings, where: Where) -> dict[str, Any]:
     else:
         bucket, key = where.bucket, cluster_key(name, "terraform.tfstate")
         kms_key_arn = settings.network.kms_key_arn
+    account = settings.workspace.account
+    allowed = {} if account is None else {"allowed_account_ids": [account]}
     backend = {
+        **allowed,
         "bucket": bucket,
         "encrypt": True,
         "key": key,
@@ -49,6 +52,7 @@ def bare_stack(name: str, settings: Settings, where: Where) -> dict[str, Any]:
         "use_lockfile": True,
     }
     provider = {
+        **allowed,
         "ignore_tags": [{"key_prefixes": [TAG_RUN_PREFIX]}],
         "region": where.region,
         "skip_region_validation": True,

@@ -89,6 +89,7 @@ class ClusterStack(TerraformStack):
             bucket=where.bucket,
             key=cluster_key(name, "terraform.tfstate"),
             kms_key_arn=kms_key_arn,
+            account=workspace.account,
         )
         baseline = self._baseline()
         content = json.dumps(self._description(), indent=1, sort_keys=True)

@@ -24,8 +24,7 @@ from terradask_stacks.files import first_link, foreign_owner
 from terradask_stacks.findings import findings_of
 from terradask_stacks.layers import Layers, with_underscores
 from terradask_stacks.lock import LOCK_NAME
-from terradask_stacks.settings import Settings
-from terradask_stacks.settings.state import OUTSIDE_OF_FILE
+from terradask_stacks.settings import OUTSIDE_OF_FILE, Settings
 
 __all__ = ["FILE_NAME", "Finding", "LoadedSettings", "SettingsError", "find_file", "load_settings"]
 
@@ -167,9 +166,10 @@ def settings_in(text: str, path: Path) -> Settings:
 
 
 def _add_file(layers: Layers, content: dict[str, Any], path: Path) -> None:
-    section, key = OUTSIDE_OF_FILE
-    table = content.get(section)
-    if isinstance(table, dict) and key in table:
+    for section, key in OUTSIDE_OF_FILE:
+        table = content.get(section)
+        if not isinstance(table, dict) or key not in table:
+            continue
         layers.findings.append(
             Finding(
                 where=_in_file(f"{section}.{key}", path),

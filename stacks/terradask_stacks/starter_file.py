@@ -11,10 +11,10 @@ from pydantic.fields import FieldInfo
 
 from terradask_stacks.layers import TABLES
 from terradask_stacks.settings import (
+    OUTSIDE_OF_FILE,
     ClusterSettings,
     Settings,
 )
-from terradask_stacks.settings.state import OUTSIDE_OF_FILE
 from terradask_stacks.topics import by_topic
 
 _KEYS = "arn:aws:kms:us-east-1:123456789012:key"
@@ -22,6 +22,9 @@ _NETWORK_KEY = f'"{_KEYS}/0123abcd-01ab-23cd-45ef-0123456789ab"'
 _STATE_KEY = f'"{_KEYS}/1234abcd-12ab-34cd-56ef-1234567890ab"'
 
 _EXAMPLES: dict[str, str] = {
+    "workspace.role_arn": '"arn:aws:iam::210987654321:role/terradask"',
+    "workspace.external_id": '"dask-clusters"',
+    "workspace.profile": '"clusters"',
     "workspace.tags": '{ team = "research" }',
     "network.zones": '["us-east-1a", "us-east-1b"]',
     "network.ingress": (
@@ -138,7 +141,7 @@ def starter_toml() -> str:
         for topic, keys in topics_of(model).items():
             parts += [f"# ---- {topic} ----\n"] if topic else []
             for key in keys:
-                if (section, key) == OUTSIDE_OF_FILE:
+                if (section, key) in OUTSIDE_OF_FILE:
                     continue
                 field = model.model_fields[key]
                 parts += textwrap.wrap(

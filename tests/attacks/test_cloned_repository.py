@@ -387,3 +387,23 @@ def test_no_state_is_encrypted_with_a_strangers_key(clone: Clone, aws: Simulator
             "ServerSideEncryptionConfiguration"
         ]["Rules"]
         assert rule["ApplyServerSideEncryptionByDefault"] == {"SSEAlgorithm": "AES256"}
+
+
+def test_no_role_of_a_strangers_account_is_assumed(clone: Clone, aws: Simulator) -> None:
+    arn = aws.add_account(THEM)
+    settings = (clone.folder / "terradask.toml").read_text()
+    theirs = f'{settings}\n[workspace]\nrole_arn = "{arn}"\n'
+    assert "[workspace]" not in settings
+    clone.plant("terradask.toml", theirs)
+    before = aws.calls().get("sts:AssumeRole", 0)
+    for command in (("plan", "network"), ("list",), ("doctor",), ("start", "etl")):
+        done = clone.run(*command)
+        assert done.returncode != 0, (command, done.stdout)
+        assert "TERRADASK_WORKSPACE__TRUSTED_ACCOUNTS" in done.stdout + done.stderr, command
+    # The file's author doesn't decide whom the user trusts.
+    clone.plant("terradask.toml", f'{theirs}trusted_accounts = ["{THEM}"]\n')
+    assert "can't be in the file" in clone.run("list").stderr
+    assert aws.calls().get("sts:AssumeRole", 0) == before
+    clone.plant("terradask.toml", theirs)
+    clone.environ["TERRADASK_WORKSPACE__TRUSTED_ACCOUNTS"] = f'["{THEM}"]'
+    assert clone.run("list").returncode == 0

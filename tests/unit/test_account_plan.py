@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from terradask._doctor import doctor
 from terradask._doctor.doctor import check_account_plan
 from terradask.errors import AccessDenied
 from terradask_stacks.settings import Settings
@@ -20,11 +19,12 @@ FLEX = ["m7i-flex.large"]
 class PlannedAccount:
     """An account with a plan; whatever region is asked."""
 
-    profile = None
+    partition = "aws"
     plan = "FREE"
 
-    def __init__(self, _region: str = "eu-west-1", *, profile: str | None = None) -> None:
-        self.partition = "aws"
+    def in_region(self, region: str) -> PlannedAccount:
+        assert region == "us-east-1"
+        return self
 
     def client(self, name: str) -> Client:
         def state(**_: Any) -> dict[str, str]:
@@ -56,7 +56,6 @@ class PlannedAccount:
 def test_the_free_plan_lacks_the_types_of_most_clusters(
     monkeypatch: pytest.MonkeyPatch, plan: str, cluster: dict[str, Any], ok: bool, told: str
 ) -> None:
-    monkeypatch.setattr(doctor, "Aws", PlannedAccount)
     monkeypatch.setattr(PlannedAccount, "plan", plan)
     settings = Settings.model_validate({"cluster": cluster})
     found = check_account_plan(PlannedAccount(), settings)  # type: ignore[arg-type]

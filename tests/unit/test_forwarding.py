@@ -206,7 +206,7 @@ from terradask._aws.ssm.plugin import Plugin
 
 answer = json.loads(sys.argv[1])
 ssm = SimpleNamespace(start_session=lambda **request: answer, meta=SimpleNamespace(endpoint_url="http://127.0.0.1:1"))
-aws = SimpleNamespace(region="us-east-1", profile=None, client=lambda name: ssm)
+aws = SimpleNamespace(region="us-east-1", variables=dict, client=lambda name: ssm)
 held = PortForwarding(aws, Plugin(sys.argv[2], "1.2.650.0"), instance_id=sys.argv[3], port=8786)
 held.open()
 print(held.wait(100), flush=True)

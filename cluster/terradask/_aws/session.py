@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from terradask._aws.caller import Caller
 from terradask._aws.observing import make_observable
+from terradask._aws.roles import Role, RoleSession, variables_for_programs
 from terradask._aws.translation import (
     CREDENTIALS_ADVICE,
     EXPIRED,
@@ -66,16 +67,25 @@ def _send_at_once(params: Mapping[str, Any], **_: Any) -> None:
 
 
 class Aws:
-    """AWS in one region, with the caller's credentials.
+    """AWS in one region, with the caller's credentials, or those of a role that they assume.
 
     Nothing is loaded or requested before the first use. Safe to use from several threads.
     """
 
-    def __init__(self, region: str, *, profile: str | None = None, attempts: int = 6) -> None:
+    def __init__(
+        self,
+        region: str,
+        *,
+        profile: str | None = None,
+        role: Role | None = None,
+        attempts: int = 6,
+    ) -> None:
         self.region = region
         self._attempts = attempts
         #: Profile in the caller's AWS configuration; None: boto3's default.
         self.profile = profile
+        source = None if role is None else Aws(region, profile=profile, attempts=attempts)
+        self._role = None if role is None or source is None else RoleSession(source, role)
         self._session: Session | None = None
         #: Buckets old enough that S3 misses no objects: set by `ObjectStore`.
         self.settled_buckets: set[str] = set()
@@ -111,7 +121,22 @@ class Aws:
 
     def anew(self) -> Aws:
         """Return a copy with reloaded credentials."""
-        return Aws(self.region, profile=self.profile, attempts=self._attempts)
+        copy = Aws(self.region, profile=self.profile, attempts=self._attempts)
+        copy._role = None if self._role is None else self._role.anew()
+        return copy
+
+    def in_region(self, region: str, *, attempts: int | None = None) -> Aws:
+        """Return AWS in another region, for the same caller."""
+        there = Aws(region, profile=self.profile, attempts=attempts or self._attempts)
+        there._role = self._role
+        return there
+
+    def variables(self) -> dict[str, str | None]:
+        """Return variables with which programs call AWS as this object does; None for those to
+        remove. Raises `NoCredentials`, `AccessDenied`.
+        """
+        role = self._role
+        return variables_for_programs(self.profile, None if role is None else role.variables)
 
     @property
     def account_id(self) -> str:
@@ -177,6 +202,7 @@ class Aws:
         if parsed.get("Error", {}).get("Code") in EXPIRED:
             with self._lock:
                 self._session = None
+                self._role = None if self._role is None else self._role.anew()
                 self._clients.clear()
 
     def _compare_clocks(self, parsed: Mapping[str, Any], **_: Any) -> None:
@@ -194,6 +220,8 @@ class Aws:
             core.register_component("data_loader", _models(core.get_config_variable("data_path")))
             parsers = core.get_component("response_parser_factory")
             parsers.set_parser_defaults(timestamp_parser=_utc_time)
+            if self._role is not None:
+                core.register_component("credential_provider", self._role.resolver())
             session = boto3.Session(
                 botocore_session=core, region_name=self.region, profile_name=self.profile
             )
@@ -209,8 +237,7 @@ class Aws:
     def _sts_elsewhere(self) -> Any:
         if partition_of(self.region) != "aws" or self.region == _ALWAYS_ENABLED:
             return None
-        elsewhere = Aws(_ALWAYS_ENABLED, profile=self.profile, attempts=self._attempts)
-        return elsewhere.client("sts")
+        return self.in_region(_ALWAYS_ENABLED).client("sts")
 
 
 def _forget_connections(aws: Aws) -> None:
@@ -218,6 +245,7 @@ def _forget_connections(aws: Aws) -> None:
     aws._lock = threading.RLock()
     aws._caller.forked()
     aws._clients, aws._session = {}, None
+    aws._role = None if aws._role is None else aws._role.anew()
 
 
 _CONNECTED = left_to_parent(_forget_connections)

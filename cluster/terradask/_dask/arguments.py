@@ -33,8 +33,8 @@ def run_setting(setting: str) -> Mapping[str, Any]:
 #: Unsupported arguments -> advice.
 UNSUPPORTED = {
     "cloud": "leave it out: the AWS account is that of your credentials",
-    "account": "leave it out: the AWS account is that of your credentials (AWS_PROFILE chooses "
-    "them)",
+    "account": "leave it out: the AWS account is that of your credentials (AWS_PROFILE, or "
+    "workspace.profile and role_arn of terradask.toml, choose them)",
 }
 
 

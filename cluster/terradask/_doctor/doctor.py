@@ -305,7 +305,7 @@ def check_account_plan(aws: Aws, settings: Settings) -> Finding:
     if aws.partition != "aws":
         return Finding("account-plan", True, f"{aws.partition} has no Free plan")
     try:
-        state = Aws(_HOME, profile=aws.profile).client("freetier").get_account_plan_state()
+        state = aws.in_region(_HOME).client("freetier").get_account_plan_state()
         if state["accountPlanType"] != "FREE":
             return Finding("account-plan", True, "not the Free plan: every type can be launched")
         eligible = eligible_types(aws)

@@ -173,7 +173,7 @@ def _login(aws: Aws, arn: str) -> Login:
 
 
 def _in_region(aws: Aws, region: str) -> Aws:
-    return aws if region == aws.region else Aws(region, profile=aws.profile)
+    return aws if region == aws.region else aws.in_region(region)
 
 
 def _ecr_login(aws: Aws, account: str, region: str) -> Login:

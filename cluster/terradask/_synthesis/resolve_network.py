@@ -160,7 +160,8 @@ def check_account(account: str, existing: NetworkLock | None, aws: Aws) -> None:
         "these credentials belong to another AWS account than this workspace",
         given=f"{account} ({aws.caller_arn})",
         allowed=f"{existing.account}, as in terradask.lock.json",
-        advice="use the other account's profile (AWS_PROFILE); for a workspace in this account, "
+        advice="use the other account's profile (AWS_PROFILE, workspace.profile) or role "
+        "(workspace.role_arn); for a workspace in this account, "
         "use a folder of its own (or TERRADASK_STATE_DIR)",
     )
 

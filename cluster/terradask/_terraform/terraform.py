@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from terradask._aws.endpoints import is_loopback_endpoint
+from terradask._aws.roles import changed
 from terradask._common.checksum import sha256_of_file
 from terradask._common.json_text import read_object
 from terradask._terraform import process
@@ -75,6 +76,8 @@ class Terraform:
     folder: Path
     _: KW_ONLY
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    #: Returns variables by which it calls AWS; None for those to remove.
+    credentials: Callable[[], Mapping[str, str | None]] = dict
     on_event: Callable[[Event], None] = lambda event: None
     on_wait: Callable[[str], None] = lambda text: None
     folder_limit_seconds: float = 600.0
@@ -129,7 +132,7 @@ class Terraform:
             kept.pop(CLI_CONFIG_VARIABLE, None)
         if is_loopback_endpoint(kept):
             kept.pop("AWS_CA_BUNDLE", None)
-        return environ_for_programs(kept)
+        return environ_for_programs(changed(kept, self.credentials()))
 
     def command_line(self, verb: str, *arguments: str, **options: Any) -> list[str]:
         """Return a verb's command line."""

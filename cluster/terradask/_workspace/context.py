@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from terradask._aws.roles import Role
 from terradask._aws.session import Aws
 from terradask._common.progress import Message, Progress, Warned, warnings_logged
 from terradask._network.deployed import DeployedNetwork
@@ -57,7 +58,7 @@ class WorkspaceContext:
     ) -> WorkspaceContext:
         """Load the settings; by default with a new session of AWS."""
         loaded = source.load()
-        aws = aws or Aws(loaded.settings.workspace.region)
+        aws = aws or _aws_of(loaded)
         return cls(source, loaded, aws, DeployedNetwork(aws, loaded.settings), progress)
 
     @property
@@ -110,3 +111,19 @@ def configuration_of(
         else context.loaded
     )
     return Configuration(loaded, context.aws, context.network, context.progress)
+
+
+def _aws_of(loaded: LoadedSettings) -> Aws:
+    """Return AWS as the settings' profile and role reach it."""
+    workspace = loaded.settings.workspace
+    role = None
+    if workspace.role_arn is not None:
+        # A file's author may be a stranger: see `RoleSession`.
+        is_foreign = loaded.is_of_file("workspace.role_arn")
+        role = Role(
+            workspace.role_arn,
+            workspace.external_id,
+            origin=loaded.origins.get("workspace.role_arn", "workspace.role_arn"),
+            accounts=frozenset(workspace.trusted_accounts) if is_foreign else None,
+        )
+    return Aws(workspace.region, profile=workspace.profile, role=role)

@@ -55,6 +55,7 @@ class Stack:
         self._check = None if name == NETWORK_STACK else states.check(name)
         self.terraform = Terraform(
             self.folder,
+            credentials=context.aws.variables,
             before_init=self.check_state,
             on_event=ResourceProgress(context.progress, name),
             on_wait=context.message,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
+from terradask_simulator.aws.backend import STATE_LOCK, every_account
 from terradask_simulator.aws.fidelity.session_tokens import session_of
 
 __all__ = [
@@ -96,16 +96,20 @@ def role_assumed_with(access_key_id: str) -> Any | None:
     """Return moto's role session with an access key; call it with the lock held."""
     from moto.sts.models import sts_backends
 
-    roles = reversed(sts_backends[ACCOUNT]["aws"].assumed_roles)
-    return next((one for one in roles if one.access_key_id == access_key_id), None)
+    for backend in every_account(sts_backends):
+        for one in reversed(backend.assumed_roles):
+            if one.access_key_id == access_key_id:
+                return one
+    return None
 
 
 def user_with(access_key_id: str) -> tuple[Any, Any]:
     """Return moto's user with an active access key, and the key; call it with the lock held."""
     from moto.iam.models import iam_backends
 
-    for user in iam_backends[ACCOUNT]["aws"].users.values():
-        for key in user.access_keys:
-            if key.access_key_id == access_key_id and key.status == "Active":
-                return user, key
+    for backend in every_account(iam_backends):
+        for user in backend.users.values():
+            for key in user.access_keys:
+                if key.access_key_id == access_key_id and key.status == "Active":
+                    return user, key
     return None, None

@@ -8,10 +8,23 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["ACCOUNT", "BELL", "STATE_LOCK", "autoscaling_backends", "ec2_backends", "now_text"]
+__all__ = [
+    "ACCOUNT",
+    "ACCOUNTS",
+    "BELL",
+    "STATE_LOCK",
+    "account_in",
+    "autoscaling_backends",
+    "ec2_backends",
+    "every_account",
+    "now_text",
+]
 
-#: The single account, which owns all resources of the embedded AWS.
+#: The account of the embedded AWS's owner.
 ACCOUNT = "123456789012"
+
+#: All accounts; a switch adds others.
+ACCOUNTS = [ACCOUNT]
 
 #: Guards moto's backends, which are plain dictionaries. Requests are pure Python, so that running
 #: them in parallel would gain nothing; running them one by one makes conditional writes and changes
@@ -26,14 +39,28 @@ def ec2_backends() -> Iterator[Any]:
     """Yield the EC2 backends of used regions."""
     from moto.ec2.models import ec2_backends as backends
 
-    yield from list(backends[ACCOUNT].values())
+    for account in ACCOUNTS:
+        yield from list(backends[account].values())
 
 
 def autoscaling_backends() -> Iterator[Any]:
     """Yield the Auto Scaling backends of used regions."""
     from moto.autoscaling.models import autoscaling_backends as backends
 
-    yield from list(backends[ACCOUNT].values())
+    for account in ACCOUNTS:
+        yield from list(backends[account].values())
+
+
+def every_account(backends: Any) -> Iterator[Any]:
+    """Yield a global service's backends of every account."""
+    for account in ACCOUNTS:
+        yield backends[account]["aws"]
+
+
+def account_in(arn: str) -> str:
+    """Return the account in an ARN; the owner's for one without, such as AWS's own policies."""
+    parts = arn.split(":")
+    return parts[4] if len(parts) > 4 and parts[4].isdigit() else ACCOUNT
 
 
 def now_text() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK
+from terradask_simulator.aws.backend import STATE_LOCK, account_in
 from terradask_simulator.aws.endpoint.calls import CallRecorder
 from terradask_simulator.aws.instances import find_instance, role_of
 
@@ -74,7 +74,7 @@ class RoleKeys:
         from moto.sts.models import sts_backends
 
         name, arn = str(getattr(role, "name", "")), str(getattr(role, "arn", ""))
-        assumed = sts_backends[ACCOUNT]["aws"].assume_role(
+        assumed = sts_backends[account_in(arn)]["aws"].assume_role(
             region_name=region,
             role_session_name=instance_id,
             role_arn=arn,

@@ -6,7 +6,7 @@ import base64
 from dataclasses import dataclass, field
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, ec2_backends
+from terradask_simulator.aws.backend import STATE_LOCK, account_in, ec2_backends
 from terradask_simulator.aws.fidelity.lookups import index_of
 from terradask_simulator.aws.fidelity.slow_instances import booted
 from terradask_simulator.aws.security_groups.on_hosts.terradask_security_groups import is_covered
@@ -139,7 +139,9 @@ def role_of(instance: Any) -> Any | None:
     profile = instance.iam_instance_profile
     if not profile:
         return None
-    found = iam_backends[ACCOUNT]["aws"].get_instance_profile_by_arn(profile["Arn"])
+    found = iam_backends[account_in(profile["Arn"])]["aws"].get_instance_profile_by_arn(
+        profile["Arn"]
+    )
     return found.roles[0] if found is not None and found.roles else None
 
 

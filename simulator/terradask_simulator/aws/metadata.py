@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, autoscaling_backends
+from terradask_simulator.aws.backend import STATE_LOCK, autoscaling_backends
 from terradask_simulator.aws.credentials import RoleKeys
 from terradask_simulator.aws.fidelity.group_activities import TERMINATING
 from terradask_simulator.aws.fidelity.group_zones import warmed
@@ -212,7 +212,7 @@ def _listing(values: Mapping[str, str], folder: str) -> str:
 
 def _identity(instance: Any) -> dict[str, Any]:
     return {
-        "accountId": ACCOUNT,
+        "accountId": instance.ec2_backend.account_id,
         "architecture": instance.architecture,
         "availabilityZone": instance.placement.zone,
         "imageId": instance.image_id,

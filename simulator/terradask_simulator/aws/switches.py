@@ -8,6 +8,8 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
+from terradask_simulator.aws.accounts import add_account
+from terradask_simulator.aws.backend import ACCOUNTS
 from terradask_simulator.aws.endpoint.answers import LATER_VALUES, LostAnswers
 from terradask_simulator.aws.endpoint.signatures import Signatures
 from terradask_simulator.aws.errors import SimulatorError
@@ -66,6 +68,7 @@ def aws_switches(
     return {
         "no_capacity": Switch(_no_capacity, lambda: list(map(asdict, SHORTAGES))),
         "allow_capacity": Switch(_allow_capacity),
+        "add_account": Switch(_add_account, lambda: list(ACCOUNTS)),
         "set_quota": Switch(_set_quota, applied_quotas),
         "enforce_quotas": turning("enforce_quotas", ENFORCEMENT),
         "refuse_account": Switch(_refuse_account, ACCOUNT_STATE.read),
@@ -100,6 +103,11 @@ def _no_capacity(instance_type: str, zone: str, market: str, beyond: int) -> Und
     shortage = Shortage(instance_type, zone, market, int(beyond))
     SHORTAGES.append(shortage)
     return "allow_capacity", asdict(shortage)
+
+
+def _add_account(account: str) -> Undo:
+    add_account(account)
+    return None
 
 
 def _allow_capacity(**shortage: Any) -> Undo:

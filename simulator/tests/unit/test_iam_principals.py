@@ -139,3 +139,21 @@ def test_a_trust_policy_must_allow():
         request, Policies(resource=trusting({"AWS": f"arn:aws:iam::{ACCOUNT}:root"}))
     ).allowed
     assert evaluate(request, Policies(resource=trusting({"AWS": USER}))).allowed
+
+
+# reference_policies_evaluation-logic-cross-account.html: a role of another account needs its trust
+# policy and a policy of the caller's account.
+def test_another_accounts_role_needs_the_policies_of_both_accounts():
+    there = "arn:aws:iam::210987654321:role/dask"
+    request, own = asks("sts:AssumeRole", there), (policy(allow("sts:AssumeRole", there)),)
+
+    def trusting(principal):
+        return policy({"Effect": "Allow", "Principal": principal, "Action": "sts:AssumeRole"})
+
+    for trusted in (USER, f"arn:aws:iam::{ACCOUNT}:root"):
+        both = Policies(own, resource=trusting({"AWS": trusted}))
+        assert evaluate(request, both).allowed
+        theirs = evaluate(request, Policies(resource=trusting({"AWS": trusted})))
+        assert theirs.why("sts:AssumeRole").startswith("because no identity-based policy allows")
+    mine = evaluate(request, Policies(own, resource=trusting({"AWS": there})))
+    assert mine.why("sts:AssumeRole").startswith("because no resource-based policy allows")

@@ -32,6 +32,7 @@ from terradask_stacks.validators.tags import check_together
 
 __all__ = [
     "DEFAULT_ENVIRONMENT",
+    "OUTSIDE_OF_FILE",
     "ClusterSettings",
     "EgressRule",
     "EnvironmentSettings",
@@ -49,6 +50,9 @@ __all__ = [
     "validate_workspace_name",
 ]
 
+
+#: What a settings file can't contain: it guards against the file's author.
+OUTSIDE_OF_FILE = (("state", "bucket_owner"), ("workspace", "trusted_accounts"))
 
 _ClusterName = Annotated[str, AfterValidator(refusing(validate_cluster_name))]
 _EnvironmentName = Annotated[str, AfterValidator(refusing(validate_environment_name))]

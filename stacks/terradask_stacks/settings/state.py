@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
 from terradask_modules.names import state_bucket_name
 from terradask_stacks.settings.base import Section
-from terradask_stacks.validators.refusal import refuse
-from terradask_stacks.validators.resources import check_bucket, check_key_or_alias_arn
-
-
-def _account(number: str) -> str:
-    if not re.fullmatch(r"[0-9]{12}", number):
-        raise refuse(f"{number!r} is no number of an AWS account", allowed="twelve digits, as text")
-    return number
+from terradask_stacks.validators.resources import (
+    check_account,
+    check_bucket,
+    check_key_or_alias_arn,
+)
 
 
 class StateSettings(Section):
@@ -30,7 +26,7 @@ class StateSettings(Section):
         "init --state s3`. Unset: terradask-state-<account>-<region>, made by the first plan "
         "of the network.",
     )
-    bucket_owner: Annotated[str, AfterValidator(_account)] | None = Field(
+    bucket_owner: Annotated[str, AfterValidator(check_account)] | None = Field(
         default=None,
         description="AWS account that owns bucket; refused in terradask.toml, so set "
         "TERRADASK_STATE__BUCKET_OWNER, or terradask.state.bucket-owner in your Dask "
@@ -54,7 +50,3 @@ class StateSettings(Section):
     def owner_for(self, account: str) -> str:
         """Return the account that must have the bucket, for a caller of an account."""
         return account if self.bucket is None else self.bucket_owner or account
-
-
-#: What a settings file can't say: it guards against the file's author.
-OUTSIDE_OF_FILE = ("state", "bucket_owner")

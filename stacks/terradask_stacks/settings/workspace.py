@@ -7,14 +7,19 @@ from ipaddress import ip_address
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from terradask_modules.partitions import partition_of
 from terradask_modules.where import Where
 from terradask_stacks.settings.base import Section, Tags
 from terradask_stacks.validators.names import validate_workspace_name
 from terradask_stacks.validators.refusal import refuse, refusing
-from terradask_stacks.validators.resources import check_region
+from terradask_stacks.validators.resources import (
+    check_account,
+    check_external_id,
+    check_region,
+    check_role_arn,
+)
 
 
 def _address_service(url: str) -> str:
@@ -53,6 +58,27 @@ class WorkspaceSettings(Section):
     region: Annotated[str, AfterValidator(check_region)] = Field(
         default="us-east-1", description="AWS region in which everything is made."
     )
+    role_arn: Annotated[str, AfterValidator(check_role_arn)] | None = Field(
+        default=None,
+        description="IAM role that every call assumes, in the account where everything is made. "
+        "Unset: your own credentials' account.",
+    )
+    external_id: Annotated[str, AfterValidator(check_external_id)] | None = Field(
+        default=None,
+        description="External ID that the trust policy of role_arn asks for. Unset: none.",
+    )
+    profile: Annotated[str, Field(min_length=1)] | None = Field(
+        default=None,
+        description="Profile of your AWS configuration, in place of AWS_PROFILE and of "
+        "credentials in variables; with role_arn, it assumes that role. Unset: as AWS's SDK finds "
+        "credentials.",
+    )
+    trusted_accounts: list[Annotated[str, AfterValidator(check_account)]] = Field(
+        default=[],
+        description="Accounts of roles that a terradask.toml may name, beside your own; refused "
+        "in terradask.toml, so set TERRADASK_WORKSPACE__TRUSTED_ACCOUNTS, or "
+        "terradask.workspace.trusted-accounts in your Dask configuration.",
+    )
     isolation: Literal["workspace", "cluster"] = Field(
         default="workspace",
         description="workspace: clusters share roles and security groups. cluster: each "
@@ -75,6 +101,31 @@ class WorkspaceSettings(Section):
         description="Time for which `terradask sweep` keeps resources that seem orphaned, in "
         "seconds. A running command may not have recorded them yet.",
     )
+
+    @property
+    def account(self) -> str | None:
+        """The account of the role that every call assumes; None without one."""
+        return None if self.role_arn is None else self.role_arn.split(":")[4]
+
+    @model_validator(mode="after")
+    def _role_is_complete(self) -> WorkspaceSettings:
+        if self.role_arn is None:
+            if self.external_id is not None:
+                raise refuse(
+                    "external_id is set without role_arn, the role that it is for",
+                    allowed="both, or neither",
+                    advice="set workspace.role_arn, or remove external_id",
+                )
+            return self
+        partition = self.role_arn.split(":")[1]
+        if partition != partition_of(self.region):
+            raise refuse(
+                f"role_arn is of the partition {partition}, and region is {self.region}",
+                allowed=f"a role of the partition {partition_of(self.region)}: no credentials are "
+                "valid in two",
+                advice="name a role of that partition",
+            )
+        return self
 
     def where(self, account: str, partition: str | None = None) -> Where:
         """Return the workspace in an account; the partition is the region's, if it isn't locked."""

@@ -64,6 +64,19 @@ check_policy_arn = matching(
     "the ARN of an IAM policy",
     "arn:aws:iam::ACCOUNT:policy/NAME",
 )
+check_account = matching(r"[0-9]{12}", "the number of an AWS account", "twelve digits, as text")
+#: AWS (documented): A role's path can have a depth.
+#: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html
+check_role_arn = matching(
+    r"arn:aws[a-z-]*:iam::\d{12}:role/([\x21-\x7e]+/)?[\w+=,.@-]{1,64}",
+    "the ARN of an IAM role",
+    "arn:aws:iam::ACCOUNT:role/NAME",
+)
+#: AWS (documented): STS takes external IDs of 2 to 1,224 letters, digits and =,.@:/-.
+#: https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html
+check_external_id = matching(
+    r"[\w+=,.@:/-]{2,1224}", "an external ID", "2 to 1,224 letters, digits and +=,.@:/_-"
+)
 #: An alias's won't do, since log groups take none.
 check_key_arn = matching(
     rf"{_KMS}key/[A-Za-z0-9-]+", "the ARN of a KMS key", "arn:aws:kms:REGION:ACCOUNT:key/ID"

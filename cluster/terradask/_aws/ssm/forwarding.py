@@ -151,10 +151,12 @@ class PortForwarding:
         response = json.dumps(
             {name: answer[name] for name in ("SessionId", "TokenValue", "StreamUrl")}
         )
+        # A role's credentials end; then a new session is opened.
+        environ = self._aws.variables()
         command = self._plugin.command(
             request,
             region=self._aws.region,
-            profile=self._aws.profile,
+            profile=environ.get("AWS_PROFILE"),
             endpoint_url=str(client.meta.endpoint_url),
         )
         with self._changing:
@@ -178,7 +180,10 @@ class PortForwarding:
         # If the guard has ended already, its output shows the reason.
         with contextlib.suppress(OSError, ValueError):
             process.stdin.write(
-                json.dumps({"command": command, "environ": {RESPONSE_VARIABLE: response}}) + "\n"
+                json.dumps(
+                    {"command": command, "environ": {**environ, RESPONSE_VARIABLE: response}}
+                )
+                + "\n"
             )
             process.stdin.flush()
         return process

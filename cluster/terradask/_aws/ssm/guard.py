@@ -28,10 +28,12 @@ else:
 def main() -> None:
     """Start the command of the first line; end it at the end of the input."""
     order = json.loads(sys.stdin.buffer.readline())
+    environ = {**os.environ, **order["environ"]}
     child = subprocess.Popen(
         order["command"],
         stdin=subprocess.DEVNULL,
-        env={**os.environ, **order["environ"]},
+        # null removes a variable.
+        env={name: value for name, value in environ.items() if value is not None},
         creationflags=_OWN_GROUP,
     )
 

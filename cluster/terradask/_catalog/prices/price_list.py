@@ -84,7 +84,7 @@ class AwsPriceList:
         now: Callable[[], datetime.datetime] | None = None,
     ) -> None:
         self._aws = aws
-        self._pricing = pricing or Aws(pricing_region(aws.region), attempts=2)
+        self._pricing = pricing or aws.in_region(pricing_region(aws.region), attempts=2)
         self._cache = cache or DiskCache("prices")
         self._now = now or (lambda: datetime.datetime.now(datetime.UTC))
         #: Results of this object's lookups.

@@ -239,7 +239,7 @@ class Account:
 
     def _usage_types(self, key: PriceKey) -> list[str]:
         """Return the price list's usage types of the products that a query finds."""
-        pricing = Aws(pricing_region(key.region), attempts=2).client("pricing")
+        pricing = self._aws.in_region(pricing_region(key.region), attempts=2).client("pricing")
         entries = listed(pricing, "get_products", "PriceList", **fields_of(query_for(key)))
         products = [json.loads(entry)["product"]["attributes"] for entry in entries]
         return sorted({str(one.get("usagetype")) for one in products})

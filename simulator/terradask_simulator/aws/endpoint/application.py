@@ -25,6 +25,7 @@ from terradask_simulator.aws.endpoint.answers import (
 )
 from terradask_simulator.aws.endpoint.calls import Call, CallRecorder, identify
 from terradask_simulator.aws.endpoint.signatures import Signatures
+from terradask_simulator.aws.fidelity.assumed_roles import check_role
 from terradask_simulator.aws.fidelity.buckets import check_owner
 from terradask_simulator.aws.fidelity.launch_limits import plan_state
 from terradask_simulator.aws.fidelity.not_yet import check_not_yet, note_served
@@ -130,7 +131,7 @@ class Application:
         refusal = self._throttle.check(operation) or check_owner(operation)
         if refusal is None and self._gate is not None:
             refusal = self._gate.check(operation)
-        return refusal or check_not_yet(operation)
+        return refusal or check_role(operation) or check_not_yet(operation)
 
     def _controlled(self, environ: dict[str, Any], path: str, body: bytes) -> Answer:
         query = {

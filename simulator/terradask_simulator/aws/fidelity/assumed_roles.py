@@ -7,6 +7,9 @@ tests/records/data/sts.json
 AWS (recorded): STS returns a packed size of policies and tags only where AssumeRole has some.
 tests/records/data/sts.json
 
+AWS (reported): STS refuses a role that doesn't exist as one that the caller may not assume.
+https://github.com/uswitch/kiam/issues/33
+
 moto checks only the length of the session's name.
 """
 
@@ -15,9 +18,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from terradask_simulator.aws.backend import ACCOUNT, account_in
 from terradask_simulator.aws.fidelity.patching import around
+from terradask_simulator.aws.iam.operation import Operation, named
+from terradask_simulator.aws.iam.principals import find_principal
+from terradask_simulator.aws.iam.refusals import Refusal, worded
+from terradask_simulator.aws.iam.world import iam_backend
 
-__all__ = ["install"]
+__all__ = ["check_role", "install", "refused_role"]
 
 _ARN = re.compile(r"arn:[^:]+:[^:]+:[^:]*:[^:]*:.+")
 _SESSION_NAME = r"[\w+=,.@-]*"
@@ -60,6 +68,26 @@ def _check_names(arn: str, session: str) -> None:
             "satisfy constraint: Member must satisfy regular expression pattern: "
             f"{_SESSION_NAME}"
         )
+
+
+def check_role(operation: Operation) -> Refusal | None:
+    """Return the error for a role that doesn't exist; call it with the state's lock held."""
+    if (operation.service, operation.name) != ("sts", "AssumeRole"):
+        return None
+    arn = named(operation.parameters, "RoleArn")
+    roles = iam_backend(account_in(arn)).roles.values()
+    if not _ARN.fullmatch(arn) or any(role.arn == arn for role in roles):
+        return None
+    return refused_role(operation)
+
+
+def refused_role(operation: Operation) -> Refusal:
+    """Return the error for a role that the caller may not assume."""
+    principal = find_principal(operation.access_key)
+    caller = principal.arn if principal is not None else f"arn:aws:iam::{ACCOUNT}:root"
+    arn = named(operation.parameters, "RoleArn")
+    message = f"User: {caller} is not authorized to perform: sts:AssumeRole on resource: {arn}"
+    return worded(operation, "AccessDenied", message)
 
 
 def _check_tags(tags: list[str], transitive: list[str], inherited: frozenset[str]) -> None:

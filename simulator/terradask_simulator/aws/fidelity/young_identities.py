@@ -31,11 +31,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.fidelity.assumed_roles import refused_role
 from terradask_simulator.aws.fidelity.clock import now
 from terradask_simulator.aws.iam.mapping.autoscaling import launch_templates
 from terradask_simulator.aws.iam.operation import Operation, named
-from terradask_simulator.aws.iam.principals import find_principal
 from terradask_simulator.aws.iam.refusals import Refusal, worded
 from terradask_simulator.aws.iam.world import World, iam_backend
 from terradask_simulator.aws.switchboard import Setting
@@ -73,13 +72,8 @@ def _role_of_profile(operation: Operation) -> Refusal | None:
 
 
 def _assumed(operation: Operation) -> Refusal | None:
-    arn = named(operation.parameters, "RoleArn")
-    if not _is_young(_role(arn)):
-        return None
-    principal = find_principal(operation.access_key)
-    caller = principal.arn if principal is not None else f"arn:aws:iam::{ACCOUNT}:root"
-    message = f"User: {caller} is not authorized to perform: sts:AssumeRole on resource: {arn}"
-    return worded(operation, "AccessDenied", message)
+    is_young = _is_young(_role(named(operation.parameters, "RoleArn")))
+    return refused_role(operation) if is_young else None
 
 
 def _group(operation: Operation) -> Refusal | None:

@@ -149,11 +149,26 @@ def evaluate(request: Request, policies: Policies | Iterable[Policy]) -> Decisio
         and request.action.lower().startswith(_RESOURCE_DECIDES)
     ):
         return Decision(False, RESOURCE)
+    if _is_elsewhere(request, context):
+        # AWS (documented): For a role of another account, a policy of the caller must allow
+        # AssumeRole beside the role's trust policy.
+        # https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_policies_evaluation-logic-cross-account.html
+        return _grant_of_identity(request, context, all_of, by_resource=False)
     if granted[0] == _BY_SESSION or (
         granted[0] == _BY_ENTITY and not _narrowed_for_role(request, context, all_of)
     ):
         return Decision(True, RESOURCE, granted[1], all_of.resource.name if all_of.resource else "")
     return _grant_of_identity(request, context, all_of, by_resource=granted[0] == _BY_ENTITY)
+
+
+def _is_elsewhere(request: Request, context: Context) -> bool:
+    """Return whether a role to assume is another account's than the caller."""
+    account = "".join(context.get("aws:principalaccount", ()))
+    return (
+        request.action.lower().startswith("sts:assumerole")
+        and bool(account)
+        and request.resource.split(":")[4:5] not in ([account], [])
+    )
 
 
 def _by_kind(policies: Policies) -> list[tuple[str, tuple[Policy, ...]]]:

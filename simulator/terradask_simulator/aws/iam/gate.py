@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 
+from terradask_simulator.aws.backend import account_in
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.documents import Policy
 from terradask_simulator.aws.iam.evaluation import Decision, Policies, Request, evaluate
@@ -32,7 +33,8 @@ class Gate:
         principal = find_principal(operation.access_key, self._owner)
         if principal is None or (principal.is_session and _not_by_session(operation)):
             return unknown_key(operation)
-        world = World(operation.region)
+        # Without a policy: the owner, of the embedded AWS's own account.
+        world = World(operation.region, account=account_in(principal.arn))
         common = _common(operation, principal)
         for need in needs_of(operation, world):
             owned = common | _owner(world.account_of(need.resource))

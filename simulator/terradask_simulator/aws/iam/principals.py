@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from terradask_simulator.aws.access_keys import role_assumed_with, user_with
-from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.backend import account_in
 from terradask_simulator.aws.fidelity.session_tokens import session_of
 from terradask_simulator.aws.iam.documents import MalformedPolicy, Policy
 from terradask_simulator.aws.iam.evaluation import Policies
@@ -68,7 +68,8 @@ def find_entity(arn: str) -> Principal | None:
 
 
 def _role(arn: str) -> Any:
-    return next((one for one in iam_backend().roles.values() if one.arn == arn), None)
+    roles = iam_backend(account_in(arn)).roles.values()
+    return next((one for one in roles if one.arn == arn), None)
 
 
 def _session(assumed: Any) -> Principal | None:
@@ -81,7 +82,7 @@ def _session(assumed: Any) -> Principal | None:
     if assumed.session_name.startswith("i-"):
         # Sessions of instances' roles are named after their instances.
         context["ec2:SourceInstanceARN"] = (
-            f"arn:aws:ec2:{assumed.region_name}:{ACCOUNT}:instance/{assumed.session_name}",
+            f"arn:aws:ec2:{assumed.region_name}:{assumed.account_id}:instance/{assumed.session_name}",
         )
         # AWS (documented): aws:EC2InstanceSourceVPC is present in requests that an instance's own
         # credentials sign. Here only its presence counts.
@@ -101,7 +102,7 @@ def _policies_of(role: Any) -> Policies:
 
 
 def _user(user: Any) -> Principal:
-    backend = iam_backend()
+    backend = iam_backend(account_in(user.arn))
     context = _context(user.arn, "User", user.id, table(backend.list_user_tags(user.name)))
     context["aws:username"] = (user.name,)
     holders = [user, *(group for group in backend.groups.values() if user in group.users)]
@@ -115,7 +116,7 @@ def _user(user: Any) -> Principal:
 
 def _context(arn: str, kind: str, user_id: str, tags: dict[str, str]) -> dict[str, tuple[str, ...]]:
     return {
-        "aws:PrincipalAccount": (ACCOUNT,),
+        "aws:PrincipalAccount": (account_in(arn),),
         "aws:PrincipalArn": (arn,),
         "aws:PrincipalIsAWSService": ("false",),
         "aws:PrincipalType": (kind,),
@@ -129,10 +130,9 @@ def _inline(policies: dict[str, Any]) -> list[Policy]:
 
 
 def _managed(arns: Iterable[str]) -> list[Policy]:
-    known = iam_backend().managed_policies
     found = []
     for arn in arns:
-        held = known.get(arn)
+        held = iam_backend(account_in(arn)).managed_policies.get(arn)
         # A deleted boundary allows nothing.
         documents = (
             [version.document for version in held.versions if version.is_default]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT
+from terradask_simulator.aws.backend import ACCOUNT, account_in
 from terradask_simulator.aws.fidelity.buckets import FOREIGN
 from terradask_simulator.aws.fidelity.group_zones import warmed
 from terradask_simulator.aws.session_manager.sessions import owner_tags
@@ -17,11 +17,11 @@ __all__ = ["TemplateData", "World", "iam_backend", "table"]
 _NOTHING = '{"Statement": []}'
 
 
-def iam_backend() -> Any:
-    """Return moto's IAM."""
+def iam_backend(account: str = ACCOUNT) -> Any:
+    """Return moto's IAM of an account."""
     from moto.iam.models import iam_backends
 
-    return iam_backends[ACCOUNT]["aws"]
+    return iam_backends[account]["aws"]
 
 
 def table(tags: Any) -> dict[str, str]:
@@ -164,14 +164,14 @@ class World:
         if found is None:
             return None
         tags = (
-            iam_backend().list_user_tags(found.name)
+            iam_backend(self.account).list_user_tags(found.name)
             if kind == "user"
             else getattr(found, "tags", None)
         )
         return str(found.arn), table(tags)
 
     def _identity(self, kind: str, name: str) -> Any:
-        iam = iam_backend()
+        iam = iam_backend(self.account)
         if kind == "policy":
             own = f"arn:{self.partition}:iam::{self.account}:policy/{name}"
             return iam.managed_policies.get(name) or iam.managed_policies.get(own)
@@ -212,7 +212,8 @@ class World:
             key = self._key(resource)
             return key.policy if key is not None else None
         if action.startswith("sts:AssumeRole"):
-            role = self._identity("role", resource.rpartition("/")[2])
+            there = replace(self, account=account_in(resource))
+            role = there._identity("role", resource.rpartition("/")[2])
             return role.assume_role_policy_document if role is not None else _NOTHING
         return None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from terradask_simulator.aws.backend import ACCOUNT, STATE_LOCK, ec2_backends
+from terradask_simulator.aws.backend import STATE_LOCK, ec2_backends, every_account
 
 __all__ = ["network_table", "rules_of"]
 
@@ -101,7 +101,8 @@ def _names() -> dict[str, dict[str, str]]:
     from moto.route53.models import route53_backends
 
     found: dict[str, dict[str, str]] = {}
-    for zone in route53_backends[ACCOUNT]["aws"].zones.values():
+    zones = (zone for one in every_account(route53_backends) for zone in one.zones.values())
+    for zone in zones:
         if zone.private_zone:
             for vpc in zone.vpcs:
                 found.setdefault(vpc["vpc_id"], {}).update(_records(zone))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from terradask_simulator.aws.backend import account_in
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.mapping.need import Facts, Need, pass_role
 from terradask_simulator.aws.iam.operation import Operation, Parameters, named, tags_of, texts
@@ -62,7 +63,8 @@ def sts_needs(operation: Operation, world: World) -> Iterator[Need]:
     facts: Facts = {"sts:RoleSessionName": (named(parameters, "RoleSessionName"),)}
     if named(parameters, "ExternalId"):
         facts["sts:ExternalId"] = (named(parameters, "ExternalId"),)
-    found = world.identity("role", role.rpartition("/")[2])
+    there = replace(world, account=account_in(role))
+    found = there.identity("role", role.rpartition("/")[2])
     yield Need(action, role, "role", has_tags=found[1] if found else None, context=facts)
 
 
