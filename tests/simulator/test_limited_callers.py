@@ -89,6 +89,10 @@ def asked(owner: Account, *types: str, **sizes: int) -> dict[str, Any]:
     }
 
 
+def named_group() -> dict[str, Any]:
+    return {"AutoScalingGroupName": GROUP}
+
+
 def mixed(*types: str) -> dict[str, Any]:
     template = {"LaunchTemplateName": "terradask-default-worker", "Version": "1"}
     overrides = [{"InstanceType": one} for one in types]
@@ -134,6 +138,89 @@ def test_a_client_of_ones_own_makes_and_changes_no_group_beyond_them(
     for beyond in ({"MaxSize": 4}, {"MixedInstancesPolicy": mixed("m7i.large")}):
         assert acting.refused(task.update_auto_scaling_group, **named, **beyond)
     assert acting.refused(task.create_auto_scaling_group, **asked(owner, "m7i.large", MaxSize=1))
+
+
+def test_no_other_call_makes_a_group_larger_or_of_other_types(
+    mine: Account, owner: Account, clients: contextlib.ExitStack
+) -> None:
+    groups, ec2, named = mine.client("autoscaling"), mine.client("ec2"), named_group()
+    groups.create_auto_scaling_group(**asked(owner, "m7i.large", MaxSize=2))
+    clients.callback(groups.delete_auto_scaling_group, **named, ForceDelete=True)
+    instance = "i-0123456789abcdef0"
+    template = {"LaunchTemplateName": "terradask-default-worker"}
+    role = f"arn:aws:iam::{ACCOUNT}:role/limited"
+    calls: list[tuple[Any, dict[str, Any]]] = [
+        (
+            groups.put_scheduled_update_group_action,
+            {**named, "ScheduledActionName": "x", "StartTime": "2030-01-01", "MaxSize": 50},
+        ),
+        (
+            groups.batch_put_scheduled_update_group_action,
+            {
+                **named,
+                "ScheduledUpdateGroupActions": [
+                    {"ScheduledActionName": "x", "StartTime": "2030-01-01", "MaxSize": 50}
+                ],
+            },
+        ),
+        (
+            groups.start_instance_refresh,
+            {**named, "DesiredConfiguration": {"MixedInstancesPolicy": mixed("p5.48xlarge")}},
+        ),
+        (groups.attach_instances, {**named, "InstanceIds": [instance]}),
+        (
+            groups.create_launch_configuration,
+            {"LaunchConfigurationName": "x", "ImageId": "ami-0", "InstanceType": "p5.48xlarge"},
+        ),
+        (
+            groups.create_auto_scaling_group,
+            {"AutoScalingGroupName": f"{GROUP}-2", "MinSize": 0, "MaxSize": 1}
+            | {"InstanceId": instance},
+        ),
+        (
+            groups.create_or_update_tags,
+            {
+                "Tags": [
+                    {
+                        "ResourceId": GROUP,
+                        "ResourceType": "auto-scaling-group",
+                        "Key": "terradask:cluster",
+                        "Value": "another",
+                        "PropagateAtLaunch": True,
+                    }
+                ]
+            },
+        ),
+        (
+            ec2.create_launch_template_version,
+            {**template, "LaunchTemplateData": {"InstanceType": "p5.48xlarge"}},
+        ),
+        (ec2.modify_launch_template, {**template, "DefaultVersion": "1"}),
+        (
+            ec2.create_fleet,
+            {
+                "LaunchTemplateConfigs": [
+                    {"LaunchTemplateSpecification": {**template, "Version": "1"}}
+                ],
+                "TargetCapacitySpecification": {"TotalTargetCapacity": 9},
+            },
+        ),
+        (ec2.request_spot_instances, {"LaunchSpecification": {"ImageId": "ami-0"}}),
+        (
+            ec2.request_spot_fleet,
+            {"SpotFleetRequestConfig": {"IamFleetRole": role, "TargetCapacity": 9}},
+        ),
+        (
+            ec2.modify_instance_attribute,
+            {"InstanceId": instance, "InstanceType": {"Value": "p5.48xlarge"}},
+        ),
+        (
+            ec2.create_capacity_reservation,
+            {"InstanceType": "p5.48xlarge", "InstanceCount": 9, "InstancePlatform": "Linux/UNIX"},
+        ),
+    ]
+    for call, parameters in calls:
+        assert acting.refused(call, **parameters), call.__name__
 
 
 @pytest.mark.parametrize("instance_type", ["c7i.large", "g5.xlarge", "m7i.24xlarge"])

@@ -4,6 +4,7 @@ scheduler's host; and none of them can change the limits.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -24,6 +25,7 @@ from terradask_simulator import Simulator
 
 from ..command import in_this_process
 from ..waiting import HANG_SECONDS, eventually
+from .acting import Account, code_of, host, refused
 from .left_alone import numbers
 
 pytestmark = [pytest.mark.simulator, pytest.mark.life]
@@ -194,6 +196,99 @@ def test_of_two_starts_in_the_same_second_one_is_refused(
         assert workspace.deployment(loser).current_run() is None
         for name in names:
             workspace.destroy_cluster(name)
+
+
+def test_what_a_users_own_calls_add_is_counted_and_nothing_is_added_to_it(
+    etl: Cluster, sim: Simulator, policies: Policies, tmp_path: Path
+) -> None:
+    lia = sim.environ_of("lia", *policies["user"])
+    group = "terradask-default-sums-workers"
+    with contextlib.ExitStack() as clients:
+        own = Account(sim, lia, clients).client("autoscaling")
+        # AWS knows no sum: only the group's maximum holds this call.
+        own.set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=5)
+        eventually(lambda: numbers(sim, "sums") == (5, 5))
+        assert code_of(own.set_desired_capacity, AutoScalingGroupName=group, DesiredCapacity=10)
+        etl.scale(9)
+        time.sleep(1)
+        assert numbers(sim, "sums")[0] == 5
+        shown = in_this_process("status", "sums", "--json", environ=lia, folder=tmp_path)
+        (held, *_) = json.loads(shown.stdout)["limits"]
+        assert held.startswith("no worker can be added: team blue may use 5 hosts at once")
+        text = in_this_process("status", "sums", environ=lia, folder=tmp_path).stdout
+        assert f"\nlimit      {held}" in text
+        # The tags of a group are its users': forged, they count for the workspace all the same.
+        forged = {"team": "", "terradask:run:owner": "nobody", "terradask:run:size": "vcpus=0"}
+        own.create_or_update_tags(
+            Tags=[
+                {
+                    "ResourceId": group,
+                    "ResourceType": "auto-scaling-group",
+                    "Key": key,
+                    "Value": value,
+                    "PropagateAtLaunch": False,
+                }
+                for key, value in forged.items()
+            ]
+        )
+        for caller, month in (("bob", 0.0), ("setup", None)):
+            kind = "setup" if caller == "setup" else "user"
+            environ = sim.environ_of(caller, *policies[kind])
+            seen = in_this_process("limits", "--json", environ=environ, folder=tmp_path)
+            assert seen.returncode == 0, seen.stderr
+            rows = {
+                (row["scope"], row["measure"]): row
+                for row in json.loads(seen.stdout)["limits"]
+                if row["scope"] == "workspace"
+            }
+            assert rows["workspace", "hosts"]["used"] == 6.0
+            spent = rows["workspace", "monthly_usd"]["used"]
+            assert (spent is None) is (month is None)
+            assert ("this month's cost isn't known" in seen.stderr) is (month is None)
+
+
+def test_a_start_of_a_cluster_that_was_raised_by_hand_is_compared(
+    sim: Simulator, policies: Policies
+) -> None:
+    with (
+        sim.hollow_hosts(),
+        sim.acting_as("lia", *policies["user"]),
+        contextlib.ExitStack() as clients,
+    ):
+        workspace = Workspace.load()
+        deployment = workspace.apply(workspace.plan_cluster("byhand", max_workers=9, **BLUE))
+        own = Account(sim, sim.environ_of("lia", *policies["user"]), clients)
+        own.client("autoscaling").set_desired_capacity(
+            AutoScalingGroupName="terradask-default-byhand-workers", DesiredCapacity=1
+        )
+        try:
+            with pytest.raises(QuotaExceeded, match="team blue may use 5 hosts at once"):
+                deployment.start(n_workers=9)
+            assert numbers(sim, "byhand")[0] == 1
+        finally:
+            workspace.destroy_cluster("byhand")
+
+
+def test_a_task_with_its_schedulers_rights_changes_no_limit_and_no_size(
+    etl: Cluster, sim: Simulator
+) -> None:
+    bucket = "terradask-default-123456789012-us-east-1"
+    group = {"AutoScalingGroupName": "terradask-default-sums-workers"}
+    with contextlib.ExitStack() as clients:
+        owner = Account(sim, sim.environ, clients)
+        task = host(owner, sim, clients, "terradask-default-scheduler")
+        s3, groups = task.client("s3"), task.client("autoscaling")
+        for key in ("workspace.json", "host/limits.json", "accounts/starting.json"):
+            assert refused(s3.put_object, Bucket=bucket, Key=key, Body=b"{}")
+            assert refused(s3.delete_object, Bucket=bucket, Key=key)
+        tag = {"Key": "terradask:run:size", "Value": "vcpus=0", "PropagateAtLaunch": False}
+        named = {"ResourceId": group["AutoScalingGroupName"], "ResourceType": "auto-scaling-group"}
+        assert refused(groups.create_or_update_tags, Tags=[{**named, **tag}])
+        assert refused(groups.update_auto_scaling_group, **group, MaxSize=50)
+        # Up to the group's maximum, AWS holds no number that it sets.
+        groups.set_desired_capacity(**group, DesiredCapacity=3)
+        assert code_of(groups.set_desired_capacity, **group, DesiredCapacity=10)
+        eventually(lambda: numbers(sim, "sums") == (3, 3))
 
 
 @pytest.mark.parametrize("key", ["workspace.json", "host/limits.json"])
