@@ -7,11 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from terradask_host.document_fields import Record
 from terradask_host.documents import FORMAT, moment_text, plain_lines
 from terradask_host.gauges import number
+
+T = TypeVar("T")
 
 #: Largest document, compressed and unpacked.
 MOST_USAGE_BYTES = 2**20
@@ -60,30 +62,33 @@ class HostUsage:
         }
         return cls(host, **facts, was_used=bool(was_used), has_gpus=bool(has_gpus))
 
-    def plus(self, other: HostUsage) -> Self:
+    def plus(self, other: HostUsage) -> HostUsage:
         """Return it with a later part added."""
-        return type(self)(
-            self.host,
-            **{
-                each.name: _LARGEST.get(each.name, sum)(
-                    (getattr(self, each.name), getattr(other, each.name))
-                )
-                for each in fields(self)
-                if each.name != "host"
-            },
-        )
+        return _added(self, other)
 
 
-#: Values of which the largest counts. Others are added.
-_LARGEST: Mapping[str, Any] = {
-    "workers": max,
-    "threads": max,
-    "memory_limit_bytes": max,
-    "memory_share_max": max,
-    "was_used": max,
-    "has_gpus": max,
-    "hosts": max,
-}
+#: Values of which the largest or the smallest counts. Others are added.
+_LARGEST = frozenset(
+    {
+        *("host", "workers", "threads", "memory_limit_bytes", "memory_share_max"),
+        *("was_used", "has_gpus", "hosts"),
+    }
+)
+_SMALLEST = frozenset({"unused_hosts", "unused_host_seconds"})
+
+
+def _added(one: T, other: T) -> T:
+    """Return two parts as one. Called for each host every few seconds."""
+    pairs = zip(vars(one).items(), vars(other).values(), strict=True)
+    values = (
+        max(value, more)
+        if name in _LARGEST
+        else min(value, more)
+        if name in _SMALLEST
+        else value + more
+        for (name, value), more in pairs
+    )
+    return type(one)(*values)
 
 
 @dataclass(frozen=True)
@@ -150,19 +155,11 @@ class GroupUsage(Record):
             **facts,
         )
 
-    def plus(self, other: GroupUsage) -> Self:
+    def plus(self, other: GroupUsage) -> GroupUsage:
         """Return the sum with another process of the same run, which may have had the same hosts:
         those that neither used count once.
         """
-        least = {"unused_hosts": min, "unused_host_seconds": min}
-        return type(self)(
-            **{
-                each.name: {**_LARGEST, **least}.get(each.name, sum)(
-                    (getattr(self, each.name), getattr(other, each.name))
-                )
-                for each in fields(self)
-            }
-        )
+        return _added(self, other)
 
     @property
     def memory_share_mean(self) -> float:

@@ -7,6 +7,8 @@ import datetime
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 
 import msgpack
@@ -14,18 +16,25 @@ import pytest
 
 from terradask._aws.s3 import ObjectStore
 from terradask._aws.session import Aws
+from terradask._catalog.instance_types.model import Supply
 from terradask._dask.dashboard import DashboardForward
+from terradask._observe import run_advice
 from terradask._observe.advice import Advice
 from terradask._observe.events import Event
 from terradask._observe.record import ClusterRecord
 from terradask._observe.reports import store as report_stores
-from terradask._observe.reports.report import RunReport, read_report
+from terradask._observe.reports.report import RunReport, advice_of, read_report
 from terradask._observe.reports.store import ReportStore
-from terradask.errors import DocumentFormat, ReportNotFound
+from terradask._observe.run_costs.account import Account, AccountGroup, Use
+from terradask._observe.run_costs.book import AccountBook
+from terradask.cli import _cost
+from terradask.errors import AccessDenied, DocumentFormat, ReportNotFound
 from terradask_host.commands import FORMAT, MakeReport
 from terradask_host.usage import RunUsage
 
+from ..command import in_this_process
 from ..moto_account import moto_account
+from .test_advice import WELL, supply
 
 BUCKET = "terradask-default-123456789012-us-east-1"
 FIRST, LAST = "20261120T051500Z-1f3a9c", "20261121T051500Z-0b"
@@ -90,6 +99,24 @@ def test_a_report_of_a_cluster_that_is_gone_comes_with_the_events_that_are_kept(
     assert missing.value.runs == (LAST,)
 
 
+def test_advice_is_printed_without_a_report_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(_: str | None) -> None:
+        raise ReportNotFound("etl", LAST, [])
+
+    deployment = SimpleNamespace(
+        report=nothing,
+        advice=lambda run: (Advice("memory", "workers", f"little in {run}", "x = 1"),),
+    )
+    workspace = SimpleNamespace(deployment=lambda _: deployment)
+    monkeypatch.setattr(_cost, "load_workspace", lambda: workspace)
+    done = in_this_process("report", "etl", "--run", LAST)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.splitlines()[:2] == [f"little in {LAST}", "    x = 1"]
+    # What can't be read hides no error.
+    deployment.advice = nothing
+    assert in_this_process("report", "etl", "--run", LAST).returncode == 1
+
+
 def test_the_page_takes_nothing_for_markup() -> None:
     hostile = "<script>'\"&</script>\x1b[2J"
     event = Event(AT, hostile, hostile, "joined", step=hostile, reason=hostile)
@@ -118,6 +145,38 @@ def test_the_use_of_a_runs_schedulers_is_added_up(aws: Aws) -> None:
     assert found.seconds == 90
     # They are no performance reports.
     assert store.list() == []
+
+
+def test_advice_is_that_of_the_last_run_with_its_account_and_prices(
+    aws: Aws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = ClusterRecord(aws, BUCKET, "etl")
+    assert advice_of(record) == ()
+    put(aws, f"{FIRST}/1.usage.json.gz", usage_of(3600.0))
+    busy = {"scheduler_busy_seconds": 3600.0, "groups": {"workers": asdict(WELL)}}
+    put(aws, f"{LAST}/1.usage.json.gz", usage_of(3600.0, **busy))
+    # Without an account and prices, the rest.
+    assert [one.rule for one in advice_of(record)] == ["scheduler"]
+    assert advice_of(record, FIRST) == ()
+    uses = {"i-1": Use("i-1", "workers", "m6i.xlarge", "aws", "us-east-1a", 1, 3601)}
+    groups = {"workers": AccountGroup("on-demand", ("m6i.xlarge", "m5.xlarge"))}
+    account = Account(LAST, "etl", "me", 1, groups, uses=uses)
+    assert AccountBook(aws, BUCKET).write(account)
+    zones = []
+
+    def offer(_: ClusterRecord, found: list[str]) -> Supply:
+        zones.extend(found)
+        return supply()
+
+    monkeypatch.setattr(run_advice, "_supply", offer)
+    assert [one.rule for one in advice_of(record)] == ["price", "scheduler"]
+    assert zones == ["us-east-1a"]
+
+    def refuse(*_: object) -> Supply:
+        raise AccessDenied("ec2:DescribeInstanceTypes", "no right")
+
+    monkeypatch.setattr(run_advice, "_supply", refuse)
+    assert [one.rule for one in advice_of(record)] == ["scheduler"]
 
 
 @pytest.mark.parametrize(

@@ -545,7 +545,7 @@ class Deployment:
         Parameters
         ----------
         run
-            Id of the run. By default the current one; without one there is no advice.
+            Id of the run. By default the current one, or the last one.
         hosts
             The reports of its hosts, if they have been read.
 

@@ -5,6 +5,7 @@ of deleted clusters.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import csv
 import io
 import webbrowser
@@ -164,13 +165,22 @@ def report(name: str, *, run: str | None, output: Path | None, opens: bool, list
 
     Reports of stopped and deleted clusters are kept for 30 days. The page loads and sends nothing.
     """
+    from terradask.errors import ReportNotFound, TerradaskError
+
     if lists and (output is not None or opens or run is not None):
         raise click.UsageError("--list goes with none of --run, --output and --open")
     deployment = load_workspace().deployment(name)
     if lists:
         return _list(deployment)
     why = None if run is not None else _request_report(deployment)
-    found = deployment.report(run)
+    try:
+        found = deployment.report(run)
+    except ReportNotFound:
+        # Without tasks, or with performance_report = "off", there is none.
+        with contextlib.suppress(TerradaskError):
+            for one in deployment.advice(run):
+                message(str(one))
+        raise
     if why is not None:
         message(f"{name}: no new report: {why}")
     path = found.save(output)

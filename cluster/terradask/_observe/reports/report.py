@@ -109,7 +109,8 @@ def read_report(record: ClusterRecord, run: str | None) -> RunReport:
 def advice_of(
     record: ClusterRecord, run_id: str | None = None, hosts: Sequence[HostReport] | None = None
 ) -> tuple[Advice, ...]:
-    """Return the advice on a run, or on the current one; its hosts' reports are read, unless given.
+    """Return the advice on a run, on the current one, or without that on the last one; its hosts'
+    reports are read, unless given.
 
     The events of a run that has ended are stored beside its report.
     """
@@ -118,9 +119,9 @@ def advice_of(
 
     if run_id is None:
         run = record.run()
-        if run is None:
+        run_id = report_store(record).last_observed() if run is None else run.run_id
+        if run_id is None:
             return ()
-        run_id = run.run_id
     if (document := report_store(record).events(run_id)) is not None:
         return read_advice(record, run_id, read_events(document))
     if hosts is None:

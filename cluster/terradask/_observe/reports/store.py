@@ -114,6 +114,11 @@ class ReportStore:
             total = other if total is None else total.plus(other)
         return total
 
+    def last_observed(self) -> str | None:
+        """Return the id of the last run whose use of workers is stored."""
+        found = (_USAGE.fullmatch(name) for name in self._store.names())
+        return max((each["run"] for each in found if each), default=None)
+
     def _read_usage(self, name: str) -> RunUsage | None:
         try:
             found = self._store.read(name, most_bytes=MOST_USAGE_BYTES)
