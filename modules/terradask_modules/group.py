@@ -12,6 +12,7 @@ from terradask_modules.aws import (
     at,
 )
 from terradask_modules.kinds.placement_group import ADDRESS, placement_group_name
+from terradask_modules.reservations import group_specification
 from terradask_modules.where import Where
 
 #: AWS (documented, asg-strategies): Auto Scaling's strategy price-capacity-optimized, which AWS
@@ -54,6 +55,14 @@ class InstanceGroup(Construct):
         ``on-demand`` or ``spot``: a group never mixes them, and AWS moves nothing between them.
     placement_group
         Name of its placement group, or None.
+    reservation
+        The capacity reservation, or the resource group of some, that it launches into; ``open`` or
+        ``none``. None: as EC2 does.
+    is_block
+        Whether that is a capacity block, whose type and market are in the launch template. AWS
+        (documented): Auto Scaling supports no capacity block in a group with a mixed instances
+        policy.
+        https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html
     """
 
     def __init__(
@@ -70,6 +79,8 @@ class InstanceGroup(Construct):
         tags: Mapping[str, str],
         market: str = "on-demand",
         placement_group: str | None = None,
+        reservation: str | None = None,
+        is_block: bool = False,
     ) -> None:
         super().__init__(scope, f"group-{group}")
         self.name = name
@@ -85,7 +96,11 @@ class InstanceGroup(Construct):
             max_size=max_size,
             vpc_zone_identifier=list(subnet_ids),
             placement_group=placement_group,
-            mixed_instances_policy={
+            capacity_reservation_specification=group_specification(reservation),
+            launch_template={"id": template_id, "version": template_version} if is_block else None,
+            mixed_instances_policy=None
+            if is_block
+            else {
                 "instances_distribution": _DISTRIBUTION[market],
                 "launch_template": {
                     "launch_template_specification": {

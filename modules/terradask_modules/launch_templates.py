@@ -10,6 +10,7 @@ from typing import Any
 
 from terradask_modules.aws import Construct, LaunchTemplate, at
 from terradask_modules.names import ROOT_DEVICE
+from terradask_modules.reservations import BLOCK
 from terradask_modules.where import Where
 
 #: AWS (documented, gp3-performance): A gp3 volume of EBS has 3,000 IOPS and 125 MiB/s in its price,
@@ -45,6 +46,8 @@ class HostTemplate:
     disk_throughput_mibps: int | None = None
     #: KMS key of the volume; None: AWS's own.
     kms_key_arn: str | None = None
+    #: The type, where hosts run in a capacity block; None: that of their group.
+    block_type: str | None = None
 
     @property
     def name(self) -> str:
@@ -63,6 +66,21 @@ class HostTemplate:
         if throughput is None:
             return {}
         return {"throughput": throughput, "iops": max(_GP3_IOPS, throughput * _IOPS_PER_MIBPS)}
+
+
+def _in_block(instance_type: str | None) -> dict[str, Any]:
+    """Return a template's members for a capacity block, which its group targets.
+
+    AWS (documented, cr-block-template): Auto Scaling launches into a capacity block by the market
+    type of its launch template, beside the target of the group.
+    https://docs.aws.amazon.com/autoscaling/ec2/userguide/target-capacity-reservations.html
+    """
+    if instance_type is None:
+        return {}
+    return {
+        "instance_type": instance_type,
+        "instance_market_options": {"market_type": BLOCK},
+    }
 
 
 class Templates(Construct):
@@ -119,6 +137,7 @@ class Templates(Construct):
             image_id=host.image_id,
             instance_initiated_shutdown_behavior="terminate",
             iam_instance_profile=dict(host.profile),
+            **_in_block(host.block_type),
             metadata_options={
                 "http_endpoint": "enabled",
                 "http_tokens": "required",

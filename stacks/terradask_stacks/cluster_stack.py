@@ -219,8 +219,19 @@ class ClusterStack(TerraformStack):
         groups = {name_of(group): group for group in self._groups}
         with_gpus = {name for name, group in groups.items() if has_gpu_image(group, lock)}
         disks = self._cluster.own_disks if lock.network_disks_gib is None else {}
-        # A group whose image isn't that of the other workers can't share their template.
-        alike = {name for name in groups if (name in with_gpus) == ("worker" in with_gpus)}
+        blocks = {name: group.instance_types[0] for name, group in groups.items() if group.is_block}
+        # A group whose image isn't that of the other workers can't share their template, nor one
+        # with a capacity block.
+        alike = {
+            name
+            for name in groups
+            if name == "worker"
+            or (
+                (name in with_gpus) == ("worker" in with_gpus)
+                and not blocks.keys() & {name, "worker"}
+            )
+        }
+        disks |= {name: disks.get(name, disks.get("worker", Disk())) for name in sorted(blocks)}
         if "worker" in disks or workspace.isolation == "cluster":
             apart = groups.keys() - alike - disks.keys() - set(ROLES)
             disks |= {name: disks.get("worker", Disk()) for name in sorted(apart)}
@@ -238,6 +249,7 @@ class ClusterStack(TerraformStack):
             ssh=openings(self._cluster.ssh_ingress),
             scheduler_ports=self._cluster.ports_for_workers,
             with_gpus=with_gpus,
+            blocks=blocks,
         )
         made = own.isolated(self) if workspace.isolation == "cluster" else own.shared(self)
         return {
@@ -283,6 +295,8 @@ class ClusterStack(TerraformStack):
             instance_types=group.instance_types,
             market=group.market,
             placement_group=placement_group,
+            reservation=group.reservation,
+            is_block=group.is_block,
             tags=merged(self._tags, {TAG_ROLE: group.role, TAG_GROUP: group.key}),
         )
 

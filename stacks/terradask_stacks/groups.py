@@ -11,6 +11,7 @@ from typing import Literal
 from terradask_modules.errors import InvalidInput
 from terradask_modules.markets import MARKETS_OF_POLICY, Market, SpotPolicy
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP, market_group
+from terradask_modules.reservations import NONE, is_targeted
 from terradask_stacks.lock import ClusterLock
 from terradask_stacks.settings import ClusterSettings
 
@@ -29,11 +30,14 @@ class WorkerGroup:
         As of the settings.
     resources
         Dask's resources of each of its workers.
+    reservation
+        Where its capacity is reserved, as of the settings.
     """
 
     name: str
     max_workers: int
     spot_policy: SpotPolicy
+    reservation: str | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -65,6 +69,11 @@ class ClusterGroup:
         The group of workers whose hosts these are; None for the scheduler's.
     resources
         Dask's resources of each worker on its hosts.
+    reservation
+        The capacity reservation, or the resource group of some, that it launches into; ``open`` or
+        ``none``. None: as EC2 does.
+    is_block
+        Whether that reservation is a capacity block.
     """
 
     key: str
@@ -75,12 +84,17 @@ class ClusterGroup:
     market: Market = "on-demand"
     worker_group: str | None = None
     resources: Mapping[str, float] = field(default_factory=dict)
+    reservation: str | None = None
+    is_block: bool = False
 
 
 def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
     """Return a cluster's groups of workers: first the default one, then the named ones, by name."""
     always = WorkerGroup(
-        name=WORKER_GROUP, max_workers=cluster.max_workers, spot_policy=cluster.spot_policy
+        name=WORKER_GROUP,
+        max_workers=cluster.max_workers,
+        spot_policy=cluster.spot_policy,
+        reservation=cluster.capacity_reservation,
     )
     named = [
         WorkerGroup(
@@ -88,10 +102,19 @@ def worker_groups_of(cluster: ClusterSettings) -> tuple[WorkerGroup, ...]:
             max_workers=group.max_workers,
             spot_policy=group.spot_policy or cluster.spot_policy,
             resources=group.resources,
+            reservation=group.capacity_reservation,
         )
         for name, group in sorted(cluster.worker_groups.items())
     ]
     return (always, *named)
+
+
+def scheduler_reservation(cluster: ClusterSettings) -> str | None:
+    """Return the scheduler's reservation: none if workers name theirs, so that it takes none of
+    what is counted for them.
+    """
+    reservations = {group.reservation for group in worker_groups_of(cluster)}
+    return NONE if NONE in reservations or any(map(is_targeted, reservations)) else None
 
 
 def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup, ...]:
@@ -105,6 +128,7 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
         max_size=1,
         instance_types=tuple(lock.scheduler_instance_types),
         zones=(lock.zone,),
+        reservation=scheduler_reservation(cluster),
     )
     workers = [
         ClusterGroup(
@@ -117,6 +141,8 @@ def groups_of(cluster: ClusterSettings, lock: ClusterLock) -> tuple[ClusterGroup
             market=market,
             worker_group=group.name,
             resources=group.resources,
+            reservation=group.reservation,
+            is_block=group.name in lock.capacity_blocks,
         )
         for group in worker_groups_of(cluster)
         for market in group.markets

@@ -110,7 +110,14 @@ class ClusterLock(_Model):
     """What a cluster's stack was made from, in addition to its settings."""
 
     _unless_empty = frozenset(
-        {"gpus", "gpu_image", "container", "network_disks_mibps", "task_policies"}
+        {
+            "gpus",
+            "gpu_image",
+            "capacity_blocks",
+            "container",
+            "network_disks_mibps",
+            "task_policies",
+        }
     )
 
     account: str = Field(pattern=r"^[0-9]{12}$", description="The AWS account's number.")
@@ -146,6 +153,9 @@ class ClusterLock(_Model):
     gpu_image: bool = Field(
         default=False,
         description="Whether hosts with GPUs have an image with drivers, from the network.",
+    )
+    capacity_blocks: list[str] = Field(
+        default=[], description="Groups of workers whose capacity reservation is a capacity block."
     )
     container: str | None = Field(
         default=None, description="The container image that hosts run, with its digest."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from terradask_modules.aws import Construct, Fn, Token
@@ -90,6 +90,8 @@ class OwnTemplates:
         The scheduler's ports for workers of an isolated cluster.
     with_gpus
         The roles and groups of workers whose hosts have the image with drivers.
+    blocks
+        Role or group of workers whose hosts run in a capacity block -> its type.
     """
 
     hosts: PolicyScope
@@ -101,6 +103,7 @@ class OwnTemplates:
     ssh: Sequence[Ingress] = ()
     scheduler_ports: Ports = SCHEDULER_PORTS
     with_gpus: Collection[str] = ()
+    blocks: Mapping[str, str] = field(default_factory=dict)
 
     def isolated(self, scope: Construct) -> Mapping[str, Any]:
         """Create roles, security groups and launch templates; return role, or group of workers with
@@ -200,6 +203,7 @@ class OwnTemplates:
             public_address=baseline.text("launch", "public_address", role),
             kms_key_arn=baseline.optional("kms_key_arn"),
             profile=profile,
+            block_type=self.blocks.get(group or role),
         )
 
     def _templates(self, scope: Construct, hosts: list[HostTemplate]) -> Mapping[str, Any]:

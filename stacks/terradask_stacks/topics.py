@@ -48,6 +48,7 @@ CLUSTER_TOPICS: Mapping[str, tuple[str, ...]] = {
         "use_best_zone",
         "allow_cross_zone",
         "placement_group",
+        "capacity_reservation",
         "capacity_timeout",
         "capacity_timeout_seconds",
     ),

@@ -116,6 +116,21 @@ def check_disks_offered(
         raise SettingsError(findings)
 
 
+def check_blocks(workspace: WorkspaceSettings, network: NetworkSettings, lock: ClusterLock) -> None:
+    """Refuse capacity blocks, which a launch template must name, if clusters have none of their
+    own. Raises `SettingsError`.
+    """
+    if lock.capacity_blocks and not own_templates(workspace, network):
+        raise SettingsError.of(
+            where="network.cluster_launch_templates",
+            problem="a launch template names a capacity block, and clusters of this network have "
+            "none of their own",
+            given=False,
+            allowed='true, or workspace.isolation = "cluster"',
+            advice="set network.cluster_launch_templates = true and run: terradask apply network",
+        )
+
+
 def disk_conditions(
     name: str, workspace: WorkspaceSettings, cluster: ClusterSettings, lock: ClusterLock
 ) -> list[tuple[str, str]]:

@@ -397,3 +397,37 @@ def test_a_kind_costs_what_its_entry_says(monkeypatch: pytest.MonkeyPatch):
     for price, listed in ((FREE, []), (Charge("keys", "by use"), [("keys", False, False)])):
         monkeypatch.setitem(KINDS, "aws_key_pair", ResourceKind("aws_key_pair", price=price))
         assert of_key_pair() == listed
+
+
+def reserved(plan: dict[str, Any], **target: list[str]) -> dict[str, Any]:
+    resource(plan, "aws_autoscaling_group.workers")["capacity_reservation_specification"] = [
+        {
+            "capacity_reservation_preference": "capacity-reservations-only",
+            "capacity_reservation_target": [target],
+        }
+    ]
+    return plan
+
+
+def test_a_reservations_hosts_count_on_demand_and_its_unused_machines_not():
+    plain = workers(document("cluster"))
+    listed = workers(reserved(document("cluster"), capacity_reservation_ids=["cr-1"]))
+    assert listed.keys() == plain.keys()
+    (on_demand,) = (one for one in listed.values() if one.market == "on-demand")
+    assert on_demand.note == (
+        "in cr-1, which costs this for each machine, used or not; its unused ones aren't counted"
+    )
+
+
+def test_a_capacity_block_is_paid_already():
+    plan = reserved(document("cluster"), capacity_reservation_ids=["cr-1"])
+    group = resource(plan, "aws_autoscaling_group.workers")
+    named = group.pop("mixed_instances_policy")[0]["launch_template"][0]
+    template = named["launch_template_specification"][0]
+    group["launch_template"] = [
+        {"id": template["launch_template_id"], "version": template["version"]}
+    ]
+    assert not [name for name in workers(plan) if "Linux" in name]
+    shown = workers(plan, counted=False)
+    (on_demand,) = (one for one in shown.values() if one.market == "on-demand")
+    assert on_demand.note == "in a capacity block, which is paid in advance; not in the totals"

@@ -57,7 +57,8 @@ def _template(found: Mapping[str, Any]) -> str:
     policy = (found.get("MixedInstancesPolicy") or {}).get("LaunchTemplate") or {}
     if any(each.get("LaunchTemplateSpecification") for each in policy.get("Overrides", ())):
         return ""
-    template = policy.get("LaunchTemplateSpecification") or {}
+    # A group in a capacity block has no policy.
+    template = policy.get("LaunchTemplateSpecification") or found.get("LaunchTemplate") or {}
     return str(template.get("LaunchTemplateName", ""))
 
 

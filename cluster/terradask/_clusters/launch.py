@@ -9,12 +9,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from terradask._catalog.quotas.launch import Hosts, LaunchCheck
+from terradask._catalog.reservations import ReservedHosts, check_reserved, reserved_hosts
 from terradask_modules.names import SCHEDULER_GROUP, WORKER_GROUP
+from terradask_modules.reservations import BLOCK, is_targeted
 from terradask_stacks.numbers import DEFAULT_WORKERS, first_of
 
 if TYPE_CHECKING:
     from terradask._aws.session import Aws
     from terradask._observe.documents import Descriptor
+    from terradask._observe.record import ClusterRecord
     from terradask_stacks.lock import ClusterLock
     from terradask_stacks.settings import ClusterSettings
 
@@ -24,20 +27,68 @@ def planned_launch(cluster: ClusterSettings, lock: ClusterLock) -> list[Hosts]:
     from terradask_stacks.groups import groups_of, worker_groups_of
 
     most = {group.name: group.max_workers for group in worker_groups_of(cluster)}
+    start = _planned_numbers(cluster)
+    pools = (
+        (
+            group.worker_group or SCHEDULER_GROUP,
+            BLOCK if group.is_block else group.market,
+            group.instance_types,
+        )
+        for group in groups_of(cluster, lock)
+    )
+    return _hosts(pools, start, most)
+
+
+def _planned_numbers(cluster: ClusterSettings) -> dict[str, int]:
     unnamed = (
         min(DEFAULT_WORKERS, cluster.max_workers)
         if (first := first_of(cluster.n_workers)) is None
         else first
     )
-    start = {
-        WORKER_GROUP: unnamed,
-        **{each: group.n_workers for each, group in cluster.worker_groups.items()},
-    }
-    pools = (
-        (group.worker_group or SCHEDULER_GROUP, group.market, group.instance_types)
-        for group in groups_of(cluster, lock)
-    )
-    return _hosts(pools, start, most)
+    named = {each: group.n_workers for each, group in cluster.worker_groups.items()}
+    return {WORKER_GROUP: unnamed, **named}
+
+
+def check_planned_reservations(
+    aws: Aws,
+    name: str,
+    cluster: ClusterSettings,
+    lock: ClusterLock,
+    *,
+    starts: bool,
+    warn: Callable[[str], None],
+) -> None:
+    """Compare a planned cluster with its capacity reservations, as `check_reserved`."""
+    from terradask_stacks.groups import groups_of
+
+    hosts = reserved_hosts(groups_of(cluster, lock), _planned_numbers(cluster))
+    check_reserved(aws, name, hosts, starts=starts, warn=warn)
+
+
+def check_reservations_at_start(
+    record: ClusterRecord, numbers: Mapping[str, int], warn: Callable[[str], None]
+) -> None:
+    """Compare a deployed cluster's start with its capacity reservations, as `check_reserved`."""
+    from terradask_stacks.groups import worker_groups_of
+
+    descriptor = record.descriptor
+    hosts = [
+        ReservedHosts(
+            group.name,
+            group.reservation,
+            pool.instance_types,
+            pool.zones,
+            numbers.get(group.name, 0),
+            # The plan has warned of a limit above what is reserved.
+            0,
+        )
+        for group in worker_groups_of(descriptor.cluster_settings)
+        if group.reservation is not None and is_targeted(group.reservation)
+        for pool in (descriptor.pools[descriptor.worker_groups[group.name][0]],)
+    ]
+    # Hosts of a run that goes on are in the reservation already.
+    if hosts and record.current_run() is None:
+        check_reserved(record.aws, descriptor.cluster, hosts, starts=True, warn=warn)
 
 
 def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> list[Hosts]:
@@ -45,7 +96,11 @@ def deployed_launch(descriptor: Descriptor, numbers: Mapping[str, int]) -> list[
     most = {group: descriptor.most_workers(group) for group in descriptor.worker_groups}
     keys = {SCHEDULER_GROUP: [SCHEDULER_GROUP], **descriptor.worker_groups}
     found = ((group, descriptor.pools[key]) for group, names in keys.items() for key in names)
-    pools = ((group, pool.market, pool.instance_types) for group, pool in found)
+    blocks = descriptor.lock.get("capacity_blocks", ())
+    pools = (
+        (group, BLOCK if group in blocks else pool.market, pool.instance_types)
+        for group, pool in found
+    )
     return _hosts(pools, numbers, most)
 
 

@@ -21,7 +21,7 @@ from terradask._aws.s3 import as_json
 from terradask._catalog.quotas.launch import LaunchCheck
 from terradask._clusters.built_environments import BuiltEnvironments, environment_id
 from terradask._clusters.dask_config import portable_config
-from terradask._clusters.launch import deployed_launch
+from terradask._clusters.launch import check_reservations_at_start, deployed_launch
 from terradask._clusters.lifetime import lifetime_policy
 from terradask._clusters.limits import StartLimits, check_start
 from terradask._clusters.private_envs import warn_of_secrets
@@ -192,14 +192,14 @@ class Starter:
         """
         snapshot = self._snapshot(change, check_quotas)
         try:
-            groups, plan = self._planned(snapshot, life)
+            groups, plan = self._planned(snapshot, life, warn)
             is_outdated = self.record.update_descriptor(snapshot.descriptor.result())
         except Exception:
             is_outdated = self.record.update_descriptor(snapshot.descriptor.result())
             if not is_outdated:
                 raise
         if is_outdated:
-            groups, plan = self._planned(self._snapshot(change, check_quotas), life)
+            groups, plan = self._planned(self._snapshot(change, check_quotas), life, warn)
         self._resume(groups, warn)
         return self.start_planned(plan, warn)
 
@@ -225,10 +225,14 @@ class Starter:
         return _StartSnapshot.begin(self.record, settings, check_quotas)
 
     def _planned(
-        self, snapshot: _StartSnapshot, life: LifetimePolicy | None
+        self,
+        snapshot: _StartSnapshot,
+        life: LifetimePolicy | None,
+        warn: Callable[[str], None],
     ) -> tuple[dict[str, Group], RunPlan]:
         check_may_change(self.record.aws, self.record.descriptor, "start it")
         plan = plan_run(self.record, snapshot, self.root, life)
+        check_reservations_at_start(self.record, plan.numbers, warn)
         return snapshot.groups.result(), plan
 
     def start_planned(self, plan: RunPlan, warn: Callable[[str], None]) -> Run:

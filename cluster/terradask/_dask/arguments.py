@@ -75,8 +75,9 @@ class ClusterArguments:
         Groups of workers with their own instances, by name: ``{"gpu": {"gpu": 1, "n_workers": 2,
         "resources": {"GPU": 1}}}``. Keys of each are ``cpu``, ``memory``, ``gpu``, ``gpu_type``,
         ``vm_types``, ``n_workers`` (0 by default), ``max_workers`` (20), ``spot_policy``,
-        ``disk_size`` and ``disk_throughput`` (the cluster's) and ``resources`` (Dask's, by which
-        tasks find them). The other arguments for workers don't apply to these groups.
+        ``capacity_reservation``, ``disk_size`` and ``disk_throughput`` (the cluster's) and
+        ``resources`` (Dask's, by which tasks find them). The other arguments for workers don't
+        apply to these groups.
     workers_per_host
         Dask workers on each instance, which share its threads and memory. By default 1. `n_workers`
         and `scale` still count instances.
@@ -151,6 +152,11 @@ class ClusterArguments:
     placement_group
         Whether all hosts are placed close to each other in a cluster placement group, for a faster
         network. By default False.
+    capacity_reservation
+        Capacity that is reserved in EC2, for workers: the id of a reservation or a capacity block,
+        ``"cr-0123456789abcdef0"``, or the ARN of a resource group of reservations. Workers run
+        there alone, with its instance type, in its zone. ``"open"``: any open reservation that
+        matches, then on demand; ``"none"``: none. By default an open one that matches, as EC2 does.
     capacity_timeout
         How long to go on requesting instances while AWS has none: ``"10 minutes"``, or seconds, at
         most 25 minutes. A cluster that is made here, in a zone that isn't named, moves to the next
@@ -439,6 +445,7 @@ class ClusterArguments:
     use_best_zone: bool | None = field(default=None, metadata=STRUCTURE)
     allow_cross_zone: bool | None = field(default=None, metadata=STRUCTURE)
     placement_group: bool | None = field(default=None, metadata=STRUCTURE)
+    capacity_reservation: str | None = field(default=None, metadata=STRUCTURE)
     capacity_timeout: Duration | None = field(
         default=None, metadata=run_setting("capacity_timeout_seconds")
     )

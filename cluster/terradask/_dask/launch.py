@@ -175,7 +175,12 @@ class Launch:
     def _zones(self) -> frozenset[str]:
         """Return the zones that the cluster may move to: none, if another plan was reviewed."""
         settings = self.settings
-        if self.made.origin != "created" or not settings.use_best_zone or settings.zone_name:
+        if (
+            self.made.origin != "created"
+            or not settings.use_best_zone
+            or settings.zone_name
+            or settings.has_reservation
+        ):
             return frozenset()
         return frozenset(self.made.workspace.baseline().zones)
 

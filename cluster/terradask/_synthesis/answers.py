@@ -37,7 +37,12 @@ from terradask_stacks.ingress import check_dashboard_https, check_ingress, check
 from terradask_stacks.loading import LoadedSettings
 from terradask_stacks.lock import ClusterLock, NetworkLock, read_lock, write_lock
 from terradask_stacks.settings import ClusterSettings, IngressRule, NetworkSettings, Settings
-from terradask_stacks.worker_disks import check_disks_offered, locked_disks, network_disks
+from terradask_stacks.worker_disks import (
+    check_blocks,
+    check_disks_offered,
+    locked_disks,
+    network_disks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container
@@ -260,6 +265,7 @@ class ClusterResolver:
             "task_policies": policies,
         }
         check_gpu_drivers(settings.cluster, lock, network)
+        check_blocks(settings.workspace, network, lock)
         answers = replace(answers, lock=lock.model_copy(update=found))
         check_gpu_disks(settings, answers.lock, read_lock(self.loaded.lock_path).network)
         return answers
@@ -344,7 +350,9 @@ def group_types(
         lock = locked.get(name)
         if lock is not None and lock.asked == requested_hardware(cluster):
             found[name] = types_in(lock)
-        elif all(request.is_by_name for request in cluster.hardware_requests.values()):
+        elif not cluster.has_reservation and all(
+            request.is_by_name for request in cluster.hardware_requests.values()
+        ):
             found[name] = named_or_default(cluster)
         else:
             wanted = (

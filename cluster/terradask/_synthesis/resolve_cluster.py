@@ -89,6 +89,7 @@ def resolve_cluster(
         worker_instance_types=types[WORKER_GROUP],
         group_instance_types={name: types[name] for name in sorted(cluster.worker_groups)},
         gpus=found.gpus(),
+        capacity_blocks=list(found.blocks),
         asked=requested_hardware(cluster),
         reasons=reasons,
         creator=creator,
@@ -129,7 +130,8 @@ def zones_for(cluster: ClusterSettings, place: Place) -> list[str]:
             allowed=", ".join(zones),
             advice=f"choose one of these, or add {adds} and run: terradask apply network",
         )
-    if cluster.allow_cross_zone:
+    # A reservation decides.
+    if cluster.allow_cross_zone or (cluster.has_reservation and named is None):
         return zones
     if named is not None:
         return [named]

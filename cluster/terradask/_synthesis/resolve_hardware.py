@@ -26,7 +26,13 @@ from terradask._catalog.instance_types.model import Catalog
 from terradask._catalog.instance_types.zones import ZoneEvidence, ZoneFailure, rank_zones, why_best
 from terradask._catalog.prices.price_list import fetch_spot_prices
 from terradask._catalog.prices.products import prices_in
+from terradask._catalog.reservations import Reserved, reserved_for
 from terradask._common.progress import Message, Progress, Warned
+from terradask._synthesis.reserved_hardware import (
+    reserved_misfit,
+    with_reserved_types,
+    zones_of_reserved,
+)
 from terradask.errors import AwsError, InvalidInput, NoMatchingType
 from terradask_host.rules.launch_problem import launch_failure, read_problem
 from terradask_modules.markets import ON_DEMAND_ALONE, Market
@@ -66,6 +72,8 @@ class ClusterHardware:
     why_zone: str = ""
     #: Group of workers -> the zones that offer any of its types. Empty: all are in `zone`.
     worker_zones: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    #: Groups of workers in a capacity block.
+    blocks: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> Architecture:
@@ -119,6 +127,8 @@ def requested_hardware(cluster: ClusterSettings) -> dict[str, dict[str, Any]]:
     for group in worker_groups_of(cluster):
         if group.spot_policy != "on-demand":
             asked[group.name]["spot_policy"] = group.spot_policy
+        if group.reservation is not None:
+            asked[group.name]["capacity_reservation"] = group.reservation
     # Some types can't be in a placement group.
     return (
         {group: {**request, "placement_group": True} for group, request in asked.items()}
@@ -144,7 +154,41 @@ def find_hardware(
 
     Raises `InvalidInput`, `NoMatchingType`, `UnknownInstanceType`.
     """
-    requests = cluster.hardware_requests
+    reserved = reserved_for(aws, worker_groups_of(cluster))
+    find = partial(
+        _find_hardware,
+        cluster,
+        zones,
+        aws,
+        progress=progress,
+        preferred=preferred,
+        workspace=workspace,
+        with_catalog=with_catalog,
+    )
+    blocks = tuple(sorted(group for group, one in reserved.items() if one.is_block))
+    firm = {group: one for group, one in reserved.items() if one.is_firm}
+    if firm.keys() != reserved.keys():
+        try:
+            return replace(find(reserved=reserved), blocks=blocks)
+        except InvalidInput as error:
+            # An open reservation is a preference.
+            progress(Message(f"no open capacity reservation fits: {error.problem}"))
+    return replace(find(reserved=firm), blocks=blocks)
+
+
+def _find_hardware(
+    cluster: ClusterSettings,
+    zones: Sequence[str],
+    aws: Aws,
+    *,
+    progress: Progress,
+    preferred: str | None,
+    workspace: str | None,
+    with_catalog: bool,
+    reserved: Mapping[str, Reserved],
+) -> ClusterHardware:
+    requests = with_reserved_types(cluster.hardware_requests, reserved)
+    zones = zones if cluster.allow_cross_zone else zones_of_reserved(zones, reserved)
     markets = {group.name: frozenset(group.markets) for group in worker_groups_of(cluster)}
 
     def evidence(spot_types: Sequence[str]) -> ZoneEvidence:
@@ -156,16 +200,18 @@ def find_hardware(
         return found
 
     if not with_catalog and all(request.is_by_name for request in requests.values()):
-        catalog = _catalog_of_names(cluster, zones, aws)
+        catalog = _catalog_of_names(cluster, requests, zones, aws)
         if catalog is not None:
             catalog = _placeable(catalog, requests) if cluster.placement_group else catalog
             one = with_one_architecture(requests, catalog)
-            return _Chooser(cluster, one, catalog, {}, markets, preferred, evidence).best(zones)
+            return _Chooser(cluster, one, catalog, {}, markets, preferred, evidence, reserved).best(
+                zones
+            )
     what = "the region's instance types and prices, which are cached for a day and a week"
     progress(Message(f"reading {what}"))
     catalog, prices = priced_catalog(aws)
     one = with_one_architecture(requests, catalog)
-    chooser = _Chooser(cluster, one, catalog, prices, markets, preferred, evidence)
+    chooser = _Chooser(cluster, one, catalog, prices, markets, preferred, evidence, reserved)
     if not cluster.placement_group:
         return chooser.best(zones)
     try:
@@ -197,9 +243,10 @@ def _placeable(catalog: Catalog, requests: Mapping[str, HardwareRequest]) -> Cat
     )
 
 
-def _catalog_of_names(cluster: ClusterSettings, zones: Sequence[str], aws: Aws) -> Catalog | None:
+def _catalog_of_names(
+    cluster: ClusterSettings, requests: Requests, zones: Sequence[str], aws: Aws
+) -> Catalog | None:
     """Return the types if names suffice; None if types must be chosen from the region's catalog."""
-    requests = cluster.hardware_requests
     named = {name for request in requests.values() for name in request.vm_types}
     silent = any(request.is_silent for request in requests.values())
     # Named types determine the architecture of other groups.
@@ -250,6 +297,8 @@ class _Chooser:
     #: The zone to keep.
     preferred: str | None
     evidence: EvidenceOf
+    #: Group of workers -> the machines that are reserved for it.
+    reserved: Mapping[str, Reserved] = field(default_factory=dict)
 
     def best(self, zones: Sequence[str]) -> ClusterHardware:
         """Return the choice in the best zone."""
@@ -304,7 +353,11 @@ class _Chooser:
         choices = self._choices(zones, scheduler_zones=[zone])
         spread = {
             group: tuple(
-                sorted(where for where in zones if self.catalog.zones[where] & set(choice.names))
+                sorted(
+                    where
+                    for where in zones
+                    if self._catalog_of(group).zones[where] & set(choice.names)
+                )
             )
             for group, choice in choices.items()
             if group != SCHEDULER_GROUP
@@ -317,7 +370,7 @@ class _Chooser:
         """Choose for the workers first, since the scheduler follows the unnamed group's."""
         own = scheduler_zones or zones
         choices = {
-            group: self._choice(request, zones, self.markets[group])
+            group: self._workers_choice(group, request, zones)
             for group, request in self.requests.items()
             if group != SCHEDULER_GROUP
         }
@@ -329,6 +382,25 @@ class _Chooser:
                 scheduler, workers, self.catalog, self.prices, zones=own
             )
         return choices
+
+    def _catalog_of(self, group: str) -> Catalog:
+        """Return the types that a group's hosts may have: those reserved for it, if any are."""
+        reserved, catalog = self.reserved.get(group), self.catalog
+        if reserved is None:
+            return catalog
+        zones = {zone: names & reserved.types_in(zone) for zone, names in catalog.zones.items()}
+        return replace(catalog, zones=zones)
+
+    def _workers_choice(self, group: str, request: HardwareRequest, zones: Sequence[str]) -> Choice:
+        reserved = self.reserved.get(group)
+        if reserved is None:
+            return self._choice(request, zones, self.markets[group])
+        catalog = self._catalog_of(group)
+        try:
+            choice = replace(self, catalog=catalog)._choice(request, zones, self.markets[group])
+        except NoMatchingType as error:
+            raise reserved_misfit(request, reserved, catalog) from error
+        return replace(choice, rule=reserved.rule)
 
     def _choice(
         self, request: HardwareRequest, zones: Sequence[str], markets: frozenset[Market]

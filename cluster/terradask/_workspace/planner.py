@@ -248,6 +248,8 @@ class Planner:
         QuotaExceeded
             If AWS lets the account run fewer vCPUs than the cluster starts with, whatever else
             runs.
+        NoCapacity
+            If a capacity reservation has ended, or has fewer machines than the cluster starts with.
         StateConflict
             If the state is older than the one that the last apply left; `accept_older_state` goes
             on from it.
@@ -272,6 +274,8 @@ class Planner:
         QuotaExceeded
             If AWS lets the account run fewer vCPUs than the cluster starts with, beside what runs
             now.
+        NoCapacity
+            If a capacity reservation can't be used now, or has too few free machines.
         TerradaskError
             As `plan_cluster` does.
         """
@@ -288,7 +292,7 @@ class Planner:
         out: str | os.PathLike[str] | None = None,
     ) -> Plan:
         from terradask._catalog.quotas.launch import LaunchCheck
-        from terradask._clusters.launch import planned_launch
+        from terradask._clusters.launch import check_planned_reservations, planned_launch
         from terradask._clusters.limits import check_plan
 
         validate_cluster_name(name)
@@ -308,6 +312,14 @@ class Planner:
                     answers.settings,
                     answers.lock,
                     name,
+                    starts=starts,
+                    warn=self._context.warn,
+                )
+                check_planned_reservations(
+                    self.aws,
+                    name,
+                    answers.settings.cluster,
+                    answers.lock,
                     starts=starts,
                     warn=self._context.warn,
                 )

@@ -247,6 +247,9 @@ class NoCapacity(ClusterError):
     kinds
         The missing things: ``capacity``, ``quota``, ``addresses``, ``unsupported`` (the type, in
         this zone), or another.
+    given, allowed
+        A capacity reservation's machines, and the number that would fit. By default `given`
+        follows from `wanted`.
     """
 
     exit_code = 7
@@ -260,9 +263,12 @@ class NoCapacity(ClusterError):
         problems: Mapping[str, Sequence[str]] | None = None,
         advice: str | None = None,
         kinds: Iterable[str] = (),
+        given: str | None = None,
+        allowed: str | None = None,
     ) -> None:
-        given = None if wanted is None else f"0 of {wanted} instances"
-        super().__init__(problem, cluster=cluster, given=given, advice=advice)
+        if given is None and wanted is not None:
+            given = f"0 of {wanted} instances"
+        super().__init__(problem, cluster=cluster, given=given, allowed=allowed, advice=advice)
         self.wanted = wanted
         self.problems = {group: list(found) for group, found in (problems or {}).items()}
         self.kinds = frozenset(kinds)

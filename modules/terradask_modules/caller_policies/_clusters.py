@@ -39,11 +39,15 @@ def see_clusters(scope: CallerScope) -> list[Statement]:
                 "autoscaling:DescribeAutoScalingGroups",
                 # Why launches fail, and which zone a new cluster should avoid.
                 "autoscaling:DescribeScalingActivities",
+                "ec2:DescribeCapacityReservations",
                 "ec2:DescribeInstanceTypeOfferings",
                 "ec2:DescribeInstanceTypes",
                 "ec2:DescribeLaunchTemplateVersions",
                 *of_ec2(see_in_ec2(of_each())),
                 "ec2:DescribeSpotPriceHistory",
+                # AWS (believed): Resource Groups needs no other right to list a group of
+                # reservations, which has no query by tags or by a stack.
+                "resource-groups:ListGroupResources",
             ],
         ),
         see_prices(),
@@ -352,6 +356,16 @@ def _launch(scope: CallerScope) -> list[Statement]:
             "ec2:RunInstances",
             scope.images,
             both(from_template, {"Bool": {"ec2:IsLaunchTemplateResource": "true"}}),
+        ),
+        # Beside an instance, which the statement above binds. AWS (cr-rights): a resource group has
+        # no condition keys. A reservation may be another account's, which has shared it.
+        allow(
+            "LaunchIntoReservations",
+            "ec2:RunInstances",
+            [
+                scope.where.aws_arn("ec2", "capacity-reservation/*").replace("::", ":*:"),
+                scope.where.arn("resource-groups", "group/*"),
+            ],
         ),
         scope.tag_at_birth(
             "TagAtLaunch", scope.ec2(*_BORN_WITH_AN_INSTANCE), scope.tagged_as_own, "RunInstances"

@@ -58,6 +58,33 @@ def test_launching_by_a_template():
     assert found["iam:PassRole", "role"] == {"iam:PassedToService": ("ec2.amazonaws.com",)}
 
 
+def test_a_group_that_names_reservations_needs_to_launch_into_them():
+    world = SmallWorld(templates={"lt-1": TEMPLATE})
+    reserved = f"arn:aws:resource-groups:{REGION}:{ACCOUNT}:group/reserved"
+    target = "CapacityReservationSpecification__CapacityReservationTarget__"
+    operation = query(
+        "autoscaling",
+        "CreateAutoScalingGroup",
+        AutoScalingGroupName="a-g",
+        MaxSize="4",
+        VPCZoneIdentifier="subnet-1",
+        LaunchTemplate__LaunchTemplateId="lt-1",
+        LaunchTemplate__Version="3",
+        **{
+            f"{target}CapacityReservationIds__member__1": "cr-1",
+            f"{target}CapacityReservationResourceGroupArns__member__1": reserved,
+        },
+    )
+    needs = {need.kind: need for need in needs_of(operation, world)}
+    one, group = needs["capacity-reservation"], needs["group"]
+    assert (one.resource, group.resource) == (f"{EC2}capacity-reservation/cr-1", reserved)
+    found = context_of(one, {})
+    assert found["ec2:LaunchTemplate"] == (f"{EC2}launch-template/lt-1",)
+    assert found["ec2:IsLaunchTemplateResource"] == ("false",)
+    # A group of Resource Groups has no condition keys.
+    assert "ec2:LaunchTemplate" not in context_of(group, {})
+
+
 # https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-api-permissions.html
 def test_a_group_on_a_template_needs_what_its_launches_need():
     world = SmallWorld(templates={"lt-1": TEMPLATE})

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from terradask_modules.markets import SpotPolicy
+from terradask_modules.reservations import is_targeted
 from terradask_stacks.hardware.architecture import is_arm_name
 from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.numbers import NWorkers, most_of
@@ -17,6 +18,7 @@ from terradask_stacks.settings.disks import Disk, DiskSettings
 from terradask_stacks.settings.hardware import HardwareSettings
 from terradask_stacks.settings.ingress import IngressRule
 from terradask_stacks.settings.life import LifeSettings
+from terradask_stacks.settings.reservations import Reservation, spot_refusal
 from terradask_stacks.settings.software import SoftwareSettings
 from terradask_stacks.settings.variables import VariableSettings
 from terradask_stacks.settings.worker_groups import MOST_GROUPS, GroupName, WorkerGroupSettings
@@ -61,6 +63,18 @@ class CapacitySettings(Section):
         "which missing instances are requested on-demand. A failed Spot launch requests them "
         "at once.",
     )
+    capacity_reservation: Reservation | None = Field(
+        default=None,
+        description="Capacity that is reserved in EC2, for workers without a named group: the id "
+        "of a reservation or capacity block, or the ARN of a resource group of reservations: "
+        "workers run there alone, with its type and zone. 'open': any open reservation that "
+        "matches, then on-demand; 'none': none. Unset: as EC2 does, an open one that matches.",
+    )
+
+    @model_validator(mode="after")
+    def _reserves_no_spot(self) -> CapacitySettings:
+        spot_refusal("cluster.capacity_reservation", self.capacity_reservation, self.spot_policy)
+        return self
 
 
 SchedulerOptions = Annotated[dict[str, Any], AfterValidator(check_scheduler_options)]
@@ -233,6 +247,12 @@ class ClusterSettings(
         return self.max_workers + sum(group.max_workers for group in self.worker_groups.values())
 
     @property
+    def has_reservation(self) -> bool:
+        """Whether workers of any group run in a capacity reservation alone, in its zone."""
+        groups = (group.capacity_reservation for group in self.worker_groups.values())
+        return any(map(is_targeted, (self.capacity_reservation, *groups)))
+
+    @property
     def own_disk_settings(self) -> dict[str, int]:
         """What is set of disks, by setting, those of groups of workers included."""
         groups = {
@@ -297,6 +317,20 @@ class ClusterSettings(
                     "leave worker_class out, or use threads: workers without a nanny would "
                     "share one process"
                 ),
+            )
+        for name, group in self.worker_groups.items():
+            spot_refusal(
+                f"cluster.worker_groups.{name}.capacity_reservation",
+                group.capacity_reservation,
+                group.spot_policy or self.spot_policy,
+            )
+        # AWS (documented): EC2 makes a reservation within one placement group, or within none.
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html
+        if self.placement_group and self.has_reservation:
+            raise refuse(
+                "cluster.placement_group is true, and workers have a capacity reservation",
+                allowed="one of them: the reservation isn't in the cluster's own placement group",
+                advice="leave out placement_group, or capacity_reservation",
             )
         if self.placement_group and self.allow_cross_zone:
             raise refuse(

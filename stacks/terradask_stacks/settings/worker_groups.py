@@ -17,6 +17,7 @@ from terradask_stacks.hardware.request import HardwareRequest
 from terradask_stacks.settings.base import DiskSize, InstanceTypes, Section
 from terradask_stacks.settings.disks import Disk, Throughput
 from terradask_stacks.settings.hardware import Cores, Gpus, GpuType, Memory
+from terradask_stacks.settings.reservations import Reservation
 from terradask_stacks.validators.refusal import matching, refusal_of, refuse
 
 #: The role of an isolated cluster's scheduler names every Auto Scaling group in its policy.
@@ -66,6 +67,11 @@ class WorkerGroupSettings(Section):
     )
     spot_policy: SpotPolicy | None = Field(
         default=None, description="Market of the group's workers. Unset: the cluster's spot_policy."
+    )
+    capacity_reservation: Reservation | None = Field(
+        default=None,
+        description="Reserved capacity of the group's workers, as the cluster's "
+        "capacity_reservation, which doesn't count for them.",
     )
     disk_size: DiskSize | None = Field(
         default=None,

@@ -66,6 +66,8 @@ UNSEEN: dict[str, str] = {
     ),
     "autoscaling:ResumeProcesses": "a start, for groups that AWS suspended",
     "autoscaling:SetInstanceProtection": "Cluster.close, for hosts that others have protected",
+    "ec2:DescribeCapacityReservations": "a cluster with capacity_reservation",
+    "resource-groups:ListGroupResources": "the same, for a group of reservations",
     "ec2:DescribeImages": "plan with network.image",
     "ec2:CreatePlacementGroup": "a cluster with placement_group",
     "ec2:DeletePlacementGroup": "the same",

@@ -91,8 +91,10 @@ def test_reference_of_aws_agrees(caller: Caller, given: CallerScope) -> None:
             rows = reference(action)
             if resources == ["*"]:
                 # Right for actions that know no resource, and for describing, which is never bound
-                # further here.
-                if not any(arn == "*" for _, arn, _, _ in rows):
+                # further here; members of a group of reservations are described too.
+                if action != "resource-groups:ListGroupResources" and not any(
+                    arn == "*" for _, arn, _, _ in rows
+                ):
                     wrong.append(f"{sid}: {action} knows resources")
                 unused.clear()
                 continue
@@ -129,15 +131,17 @@ def test_what_changes_something_is_bound_to_the_workspace(
         if writes and not named and not tagged:
             loose.append(statement["Sid"])
     # The address in the same request must be the workspace's; the template names the image; the
-    # hosted zone is AWS's; quotas and service-linked roles are the account's. The document of
-    # sessions is AWS's, and sessions are named after who opened them. A subscription is ended by an
-    # id that AWS has chosen, for which IAM knows no resource.
+    # hosted zone is AWS's; a reservation is its owner's, shared by other means; quotas and
+    # service-linked roles are the account's. The document of sessions is AWS's, and sessions are
+    # named after who opened them. A subscription is ended by an id that AWS has chosen, for which
+    # IAM knows no resource.
     assert set(loose) <= {
         "AskForQuotas",
         "EndSubscriptions",
         "ForwardPortsInSessions",
         "KeepOwnSessions",
         "LaunchImageOfTemplate",
+        "LaunchIntoReservations",
         "MakeServiceRoles",
         "NameInterfaceEndpoints",
         "NameInterfacesOfNatGateways",

@@ -91,6 +91,7 @@ def test_command_follows_the_isolation_of_clusters(
         "terradask-team-user-1",
         "terradask-team-user-2",
         "terradask-team-user-3",
+        "terradask-team-user-4",
     ]
 
 

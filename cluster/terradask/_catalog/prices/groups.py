@@ -134,6 +134,13 @@ _CROSS_ZONE = (
     "in several zones: AWS charges for each GB between them, in both directions; not in the totals"
 )
 
+#: AWS (documented, cr-price): EC2 bills a capacity reservation at the on-demand rate, used or not,
+#: and an instance in it not again. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservations-pricing-billing.html
+_RESERVED = "in {}, which costs this for each machine, used or not; its unused ones aren't counted"
+#: AWS (documented, cr-block-price): A capacity block's price is paid in advance, and an instance of
+#: Linux in it costs nothing more. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-pricing-billing.html
+_BLOCK = "in a capacity block, which is paid in advance; not in the totals"
+
 _MARKETS: tuple[Market, ...] = ("on-demand", "spot")
 
 
@@ -189,7 +196,13 @@ def group_components(
     zones = tuple(_entry(group, stack).get("zones") or filter(None, [stack.descriptor.get("zone")]))
     if types:
         yield from _instances(
-            part, _by_market(group, sizes), sizes, types, region=region, zones=zones
+            part,
+            _by_market(group, sizes),
+            sizes,
+            types,
+            region=region,
+            zones=zones,
+            reserved=_reserved(group),
         )
     else:
         problem = "neither the group nor its launch template names its instance types"
@@ -210,7 +223,9 @@ def _instances(
     *,
     region: str,
     zones: tuple[str, ...],
+    reserved: str | None,
 ) -> Iterator[Component]:
+    notes = [reserved, _CROSS_ZONE if len(zones) > 1 else None]
     for market in _MARKETS:
         counted = planned[market].maximum > 0 or (market == "on-demand" and sizes.maximum == 0)
         shown = planned[market] if counted else sizes
@@ -225,14 +240,26 @@ def _instances(
             desired=shown.desired,
             maximum=shown.maximum,
             market=market,
-            note=(_CROSS_ZONE if len(zones) > 1 else None)
+            note="; ".join(filter(None, notes)) or None
             if counted
             else "to compare; not in the totals",
             problem="the plan doesn't name the zone of the spot price"
             if market == "spot" and not zones
             else None,
-            counted=counted,
+            counted=counted and reserved != _BLOCK,
         )
+
+
+def _reserved(group: PlannedResource) -> str | None:
+    """Return the remark on the price of hosts whose machines are reserved."""
+    given = _first(group.values.get("capacity_reservation_specification"))
+    target = _first(given.get("capacity_reservation_target"))
+    kinds = ("capacity_reservation_ids", "capacity_reservation_resource_group_arns")
+    names = [name for kind in kinds for name in target.get(kind) or ()]
+    if not names:
+        return None
+    is_block = not group.values.get("mixed_instances_policy")
+    return _BLOCK if is_block else _RESERVED.format(", ".join(names))
 
 
 def _volumes(

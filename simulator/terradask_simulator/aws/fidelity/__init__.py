@@ -36,6 +36,7 @@ _MODULES = (
     "keys",
     "launch_templates",
     "launches",
+    "capacity_reservations",
     "descriptions",
     "slow_instances",
     "log_events",

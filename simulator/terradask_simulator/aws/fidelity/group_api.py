@@ -35,6 +35,7 @@ _KEPT = (
     ("Context", "context", False),
     ("DesiredCapacityType", "desired_capacity_type", False),
     ("PlacementGroup", "placement_group", False),
+    ("CapacityReservationSpecification", "_embedded_reservations", False),
 )
 
 #: AWS (documented): more names need a larger MaxRecords.
@@ -44,10 +45,10 @@ _MOST_NAMES = 50
 # AWS (recorded): a group is described with the defaults of what it was not given.
 # tests/records/data/autoscaling-groups.json
 _DEFAULTS = {
-    "CapacityReservationSpecification": {"CapacityReservationPreference": "default"},
     "InstanceLifecyclePolicy": {"RetentionTriggers": {"TerminateHookAbandon": "terminate"}},
     "TrafficSources": [],
 }
+_RESERVATIONS = {"CapacityReservationPreference": "default"}
 _ZONES = {"CapacityDistributionStrategy": "balanced-best-effort"}
 
 _GROUPS_QUOTA = ("autoscaling", "L-CDE20ADC")
@@ -61,6 +62,9 @@ def install() -> None:
     # moto finds a member under the API's name first.
     for name, value in _DEFAULTS.items():
         setattr(FakeAutoScalingGroup, name, value)
+    FakeAutoScalingGroup.CapacityReservationSpecification = property(
+        lambda group: getattr(group, "_embedded_reservations", None) or _RESERVATIONS
+    )
     FakeAutoScalingGroup.AvailabilityZoneDistribution = property(
         lambda group: getattr(group, "availability_zone_distribution", None) or _ZONES
     )

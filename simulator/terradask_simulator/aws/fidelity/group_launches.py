@@ -13,6 +13,7 @@ from collections import Counter
 from typing import Any
 
 from terradask_simulator.aws.backend import now_text
+from terradask_simulator.aws.fidelity.capacity_reservations import targeting
 from terradask_simulator.aws.fidelity.group_activities import record
 from terradask_simulator.aws.fidelity.group_pools import (
     Pool,
@@ -171,19 +172,20 @@ def _run(group: Any, pool: Pool, count: int, *, warm: bool) -> list[Any]:
         raise EC2ClientError("Unsupported", text)
     template, ec2 = dict(pool.template), group.ec2_backend
     version = ec2._get_template_from_args(template)
-    reservation = ec2.run_instances(
-        version.image_id,
-        count,
-        version.user_data,
-        list(version.security_groups),
-        instance_type=wanted,
-        is_instance_type_default=False,
-        tags={"instance": {**group.get_propagated_tags(), ASG_NAME_TAG: group.name}},
-        launch_template=template,
-        instance_market_options="spot" if pool.market == "spot" else None,
-        placement=zone,
-        subnet_id=pool.place.subnet_id,
-    )
+    with targeting(group.CapacityReservationSpecification):
+        reservation = ec2.run_instances(
+            version.image_id,
+            count,
+            version.user_data,
+            list(version.security_groups),
+            instance_type=wanted,
+            is_instance_type_default=False,
+            tags={"instance": {**group.get_propagated_tags(), ASG_NAME_TAG: group.name}},
+            launch_template=template,
+            instance_market_options="spot" if pool.market == "spot" else None,
+            placement=zone,
+            subnet_id=pool.place.subnet_id,
+        )
     for instance in reservation.instances:
         instance.autoscaling_group = group
         instance._embedded_template = {

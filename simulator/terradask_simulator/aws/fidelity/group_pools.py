@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from terradask_simulator.aws.fidelity.capacity_reservations import free_in
 from terradask_simulator.aws.fidelity.group_zones import Place
 from terradask_simulator.aws.fidelity.launch_limits import free_capacity, offered
 from terradask_simulator.aws.fidelity.pricing_list import instance_price
@@ -57,6 +58,10 @@ def pools_of(group: Any, place: Place, market: str) -> list[Pool]:
         pools.append(Pool(tuple(own.items()), wanted, place, market))
     if _strategy(group, market) in ("lowest-price", "price-capacity-optimized"):
         pools.sort(key=_price)
+    reserved = group.CapacityReservationSpecification
+    if reserved["CapacityReservationPreference"] == "capacity-reservations-first":
+        ec2 = group.ec2_backend
+        pools.sort(key=lambda pool: not free_in(ec2, reserved, pool.instance_type, place.zone))
     return pools
 
 

@@ -132,6 +132,8 @@ def vcpu_quota(instance_type: str, market: str) -> str:
     """Return the code of the quota that counts an instance's vCPUs on a market (``on-demand`` or
     ``spot``); empty without such a quota.
     """
+    if market == "capacity-block":
+        return ""
     if market == "spot" and instance_type.startswith("p5"):
         return _P5_SPOT
     found = re.match("[a-z]+", instance_type)
@@ -239,6 +241,7 @@ def _running(backend: Any, shortage: Shortage) -> int:
     return sum(
         shortage.covers(one.instance_type, one.placement.zone or "", one.lifecycle or "on-demand")
         for one in _alive(backend)
+        if getattr(one, "_embedded_reservation", None) is None
     )
 
 

@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from terradask_simulator.aws.fidelity.capacity_reservations import reserve
 from terradask_simulator.aws.fidelity.images import check_architecture, check_root_volume
 from terradask_simulator.aws.fidelity.launch_limits import (
     check_account,
@@ -75,8 +76,12 @@ def install() -> None:
         if kwargs["metadata_options"].get("InstanceMetadataTags") == "enabled":
             _check_tag_keys(tags["instance"])
         wanted_profile = _profile(backend, data, kwargs)
-        _check_pool(backend, image_id or data.get("ImageId", ""), data, kwargs, count)
+        reserved = _check_pool(backend, image_id or data.get("ImageId", ""), data, kwargs, count)
         known = set(backend.reservations)
+        in_block = kwargs["instance_market_options"] == "capacity-block"
+        if in_block:
+            # moto takes each market for Spot.
+            kwargs["instance_market_options"] = None
         try:
             reservation = run(backend, image_id, count, *given, **kwargs)
         except BaseException:
@@ -90,6 +95,10 @@ def install() -> None:
             index_of(backend)[instance.id] = instance
             _finish(backend, instance, kwargs["nics"], tags)
             mark(instance)
+            if in_block:
+                instance.lifecycle = "capacity-block"
+            if number < len(reserved):
+                instance._embedded_reservation = reserved[number]
             begin_launch(instance)
             # If the request names a profile, moto's own response associates the first instance's.
             if wanted_profile and (number > 0 or not _named_by_request(kwargs)):
@@ -175,9 +184,9 @@ def _check_tag_keys(keys: Iterable[str]) -> None:
 
 def _check_pool(
     backend: Any, image_id: str, data: dict[str, Any], kwargs: dict[str, Any], count: int
-) -> None:
+) -> list[str]:
     """Refuse an image that doesn't exist, and a type that can't run it, exceeds a quota or has no
-    capacity.
+    capacity. Return the capacity reservations that the instances run in.
     """
     from moto.ec2.exceptions import InvalidAMIIdError
 
@@ -191,17 +200,17 @@ def _check_pool(
     check_architecture(backend, image_id, instance_type)
     devices = kwargs.get("block_device_mappings") or data.get("BlockDeviceMappings") or []
     check_root_volume(backend, image_id, devices)
-    market = (
-        "spot"
-        if kwargs["instance_market_options"] or kwargs.get("lifecycle") == "spot"
-        else "on-demand"
-    )
+    market = kwargs["instance_market_options"] or kwargs.get("lifecycle") or "on-demand"
     check_vcpus(backend, instance_type, market, count)
     subnet_id = kwargs.get("subnet_id") or next(
         (nic["SubnetId"] for nic in kwargs["nics"] if nic.get("SubnetId")), None
     )
     zone = backend.get_subnet(subnet_id).availability_zone if subnet_id else kwargs.get("placement")
-    check_capacity(backend, instance_type, zone or f"{backend.region_name}a", market, count)
+    zone = zone or f"{backend.region_name}a"
+    reserved = reserve(backend, data, (instance_type, zone, market), count)
+    if left := count - len(reserved):
+        check_capacity(backend, instance_type, zone, market, left)
+    return reserved
 
 
 def _undo(instance: Any) -> None:

@@ -41,6 +41,7 @@ _USED = frozenset(
         "logs",
         "organizations",
         "pricing",
+        "resource-groups",
         "route53",
         "s3",
         "secretsmanager",

@@ -130,5 +130,6 @@ def _launches(parameters: Parameters) -> Iterator[Launch]:
                 ),
                 instance_type=instance_type,
                 others={"placement-group": placed} if placed else {},
+                reservations=parameters,
                 refusal=f"You are not authorized to use launch template: {name}",
             )

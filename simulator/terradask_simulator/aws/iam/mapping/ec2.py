@@ -211,5 +211,6 @@ def _launch(parameters: Parameters) -> Launch:
         instance_type=named(parameters, "InstanceType"),
         profile=named(profile, "Arn", "Name"),
         key_name=named(parameters, "KeyName"),
+        reservations=parameters,
         tags=_requested_tags(parameters),
     )

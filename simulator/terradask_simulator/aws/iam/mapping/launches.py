@@ -13,6 +13,7 @@ from typing import Any
 
 from terradask_simulator.aws.iam import reference
 from terradask_simulator.aws.iam.mapping.need import Facts, Need, pass_role
+from terradask_simulator.aws.iam.operation import texts
 from terradask_simulator.aws.iam.world import World
 
 __all__ = ["Launch", "launch_needs"]
@@ -38,6 +39,8 @@ class Launch:
     profile: str = ""
     key_name: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
+    #: The ``CapacityReservationSpecification`` of the request, or of its group.
+    reservations: Mapping[str, Any] = field(default_factory=dict)
     tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     #: AWS's message in place of its usual one.
     refusal: str = ""
@@ -70,6 +73,7 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
             context=context,
             refusal=launch.refusal,
         )
+    yield from _reservation_needs(launch, data, common, world)
     for kind, tags in _tags(launch, data).items():
         yield Need(
             "ec2:CreateTags",
@@ -98,6 +102,36 @@ def launch_needs(launch: Launch, world: World) -> Iterator[Need]:
         yield pass_role(role, "ec2", launch.refusal)
 
 
+def _reservation_needs(
+    launch: Launch, data: Mapping[str, Any], common: Facts, world: World
+) -> Iterator[Need]:
+    """Yield the permissions for the capacity reservations that a launch names.
+
+    AWS (documented, cr-rights): ec2:RunInstances has the resources capacity-reservation, with the
+    key ec2:LaunchTemplate, and group of Resource Groups, without keys.
+    https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html
+    """
+    for given, from_template in ((launch.reservations, False), (data, True)):
+        specification = given.get("CapacityReservationSpecification") or {}
+        target = specification.get("CapacityReservationTarget") or {}
+        for name in texts(target, "CapacityReservationId", "CapacityReservationIds"):
+            context = {**common}
+            if common:
+                context["ec2:IsLaunchTemplateResource"] = (str(from_template).lower(),)
+            yield Need(
+                "ec2:RunInstances",
+                reference.arn(world, "ec2", "capacity-reservation", name),
+                "capacity-reservation",
+                has_tags=world.ec2_tags(name),
+                context=context,
+                refusal=launch.refusal,
+            )
+        for arn in texts(
+            target, "CapacityReservationResourceGroupArn", "CapacityReservationResourceGroupArns"
+        ):
+            yield Need("ec2:RunInstances", arn, "group", refusal=launch.refusal)
+
+
 #: A resource of a launch: its type, its name, whether the template names it, and condition keys.
 _Resource = tuple[str, str, bool, Facts]
 
@@ -111,7 +145,9 @@ def _resources(
         "ec2:InstanceType": (launch.instance_type or str(data.get("InstanceType", "")),),
         "ec2:MetadataHttpTokens": (str(metadata.get("HttpTokens", "optional")),),
         "ec2:MetadataHttpPutResponseHopLimit": (str(metadata.get("HttpPutResponseHopLimit", "1")),),
-        "ec2:InstanceMarketType": ("spot" if data.get("InstanceMarketOptions") else "on-demand",),
+        "ec2:InstanceMarketType": (
+            (data.get("InstanceMarketOptions") or {}).get("MarketType") or "on-demand",
+        ),
     }
     profile = launch.profile or _profile(data)
     found = world.identity("instance-profile", profile.rpartition("/")[2]) if profile else None
