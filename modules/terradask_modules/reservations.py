@@ -35,7 +35,7 @@ def group_specification(reservation: str | None) -> dict[str, Any] | None:
 
     AWS (documented, cr-preference): An Auto Scaling group with capacity-reservations-only launches
     only into its targets, with capacity-reservations-first on demand where reservations lack
-    capacity, and with none into no reservation.
+    capacity, and with the preference "none" always on demand.
     https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_CapacityReservationSpecification.html
     """
     if reservation is None:

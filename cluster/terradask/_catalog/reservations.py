@@ -19,7 +19,7 @@ from terradask_modules.names import WORKER_GROUP
 from terradask_modules.reservations import BLOCK, OPEN, is_group, is_targeted
 from terradask_stacks.groups import ClusterGroup, WorkerGroup
 
-#: What hosts are: EC2's platform of Amazon Linux.
+#: The platform and the tenancy of hosts: those of Amazon Linux on shared hardware.
 _PLATFORM, _TENANCY = "Linux/UNIX", "default"
 _MEMBER = "AWS::EC2::CapacityReservation"
 _GONE = ("InvalidCapacityReservationId.NotFound", "NotFoundException")
@@ -354,13 +354,13 @@ def _check_numbers(
 ) -> None:
     total, free = (sum(counts) for counts in zip(*((r.total, r.free) for r in ready), strict=True))
     named = "workers" if hosts.group == WORKER_GROUP else f"workers of group {hosts.group}"
-    room = free if starts else total
-    if hosts.number > room:
+    reserved = free if starts else total
+    if hosts.number > reserved:
         raise NoCapacity(
             f"the capacity reservation has too few machines for cluster {cluster!r} ({setting})",
             cluster=cluster,
             given=f"{hosts.number} {named} to start with; {describe(ready)}",
-            allowed=f"{room} {named} at most",
+            allowed=f"{reserved} {named} at most",
             advice="request fewer workers, wait until others leave the reservation, or have it "
             "enlarged: aws ec2 modify-capacity-reservation",
             kinds={"capacity"},
@@ -376,5 +376,5 @@ def _check_numbers(
     if hosts.most > total:
         warn(
             f"{cluster}: max_workers is {hosts.most}, and its capacity reservation has "
-            f"{total} machines; AWS launches no more {named}"
+            f"{total} machines, so that AWS launches {total} {named} at most"
         )
